@@ -67,7 +67,7 @@ std::vector<std::string> rejected_parts(const Report& report) {
   for (const topo::Host& host : report.topology.hosts)
     if (hosts.contains(host.name)) parts.push_back(host.name);
   for (const Suspect& suspect : report.suspects)
-    if (!hosts.contains(suspect.host) || suspect.kind == "link" || suspect.kind == "rail")
+    if (!hosts.contains(suspect.host) || suspect.host.empty() || suspect.kind == "link")
       parts.push_back(suspect.kind + " " + suspect.name);
   // A run on one node rejects that node.
   if (parts.empty() && report.topology.hosts.size() == 1 &&
@@ -396,7 +396,7 @@ std::string for_shell(const std::string& word) {
 std::string command_for_healthy(const Report& report) {
   const std::string out = output_folder(report.run.command);
   if (out.empty() || healthy_hosts(report).empty()) return "";
-  const std::set<std::string> hosts = rejected_hosts(report);
+  const std::set<std::string> hosts = hosts_to_leave_out(report);
   std::size_t ranks = 0;
   for (const int host : report.topology.host_of_rank)
     if (!hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name)) ++ranks;
@@ -441,7 +441,7 @@ std::string alternatives(const std::vector<std::string>& candidates) {
 std::set<std::string> rejected_hosts(const Report& report) {
   std::set<std::string> hosts;
   for (const Suspect& suspect : report.suspects)
-    if (suspect.kind != "link" && suspect.kind != "rail") hosts.insert(suspect.host);
+    if (suspect.kind != "link") hosts.insert(suspect.host);
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) hosts.insert(finding.subject.host);
   for (const OpenQuestion& question : report.open_questions) hosts.insert(question.host);
@@ -456,8 +456,8 @@ bool was_judged(const Report& report) {
     if (!was_measured(each) || !uses_gpus(c) || c.for_parts) continue;
     const bool ok = each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow;
     judged |= ok;
-    between |= c.nodes > 1;
-    judged_between |= ok && c.nodes > 1;
+    between |= domains_of(c) > 1;
+    judged_between |= ok && domains_of(c) > 1;
   }
   return judged && (judged_between || !between);
 }

@@ -18,6 +18,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/reachability.hpp"
+#include "topo/limits.hpp"
 
 namespace p5::reports {
 
@@ -101,7 +102,7 @@ constexpr double published_tolerance = 0.1;
 
 struct Figure {
   const Collective* collective;
-  int nodes;
+  int nodes, domains;
   Bytes part;
   double share;  // fraction of the limit
   std::string binding;
@@ -114,13 +115,14 @@ std::vector<Figure> figures_of(const topo::Platform& platform) {
     const auto [m, verdict] = as_measured(platform, row);
     const Bytes part = bytes_of_rank(m.measured_case);
     if (verdict.fraction && part >= large_part)
-      figures.push_back({m.measured_case.collective, row.nodes, part, *verdict.fraction, verdict.binding});
+      figures.push_back({m.measured_case.collective, row.nodes, domains_of(m.measured_case), part, *verdict.fraction,
+                         verdict.binding});
   }
   return figures;
 }
 
-// The best figure for messages of at most this size at the nearest number of nodes. A single node is compared with
-// single nodes only, where links and switches have separate figures.
+// The best figure for messages of at most this size at the nearest number of nodes. A single NVLink domain is compared
+// with single ones only, where links and switches have separate figures.
 std::optional<Figure> reference_of(const Result& result, const std::vector<Figure>& figures) {
   const Case& c = result.measurement.measured_case;
   std::optional<Figure> best;
@@ -130,8 +132,8 @@ std::optional<Figure> reference_of(const Result& result, const std::vector<Figur
   for (const Figure& each : figures) {
     // The slack of 1.1 accepts decimal sizes for binary ones.
     const bool fits = static_cast<double>(each.part.count) <= 1.1 * static_cast<double>(bytes_of_rank(c).count);
-    if (each.collective != c.collective || (each.nodes > 1) != (c.nodes > 1) || !fits) continue;
-    if (c.nodes == 1 && each.binding != result.verdict.binding) continue;
+    if (each.collective != c.collective || (each.domains > 1) != (domains_of(c) > 1) || !fits) continue;
+    if (domains_of(c) == 1 && each.binding != result.verdict.binding) continue;
     if (!best || distance(each) < distance(*best) || (distance(each) == distance(*best) && each.share > best->share))
       best = each;
   }
@@ -141,7 +143,8 @@ std::optional<Figure> reference_of(const Result& result, const std::vector<Figur
 bool is_comparable(const Result& result, const topo::Platform& platform) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  return m.outcome == Outcome::measured && result.verdict.fraction && (c.group == "world" || c.group == "node") &&
+  return m.outcome == Outcome::measured && result.verdict.fraction &&
+         (c.group == "world" || c.group == "node" || c.group == "domain") &&
          find_backend(c.backend).parts == BackendInfo::Parts::gpus && c.ranks == c.nodes * platform.gpus &&
          bytes_of_rank(c) >= large_part;
 }
@@ -158,7 +161,12 @@ std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, cons
   c.bytes = figure.bytes.value();
   c.ranks = collective.pairwise ? 2 : figure.nodes * figure.gpus;
   c.nodes = figure.nodes;
-  const bool nvls = figure.algorithm.empty() && platform.nvls && figure.collective == "all_reduce" && figure.nodes < 4;
+  if (platform.nodes_per_domain > 1) {
+    c.domains = platform.domains(figure.nodes);
+    c.nodes_per_domain = figure.nodes / *c.domains;
+  }
+  const bool nvls = figure.algorithm.empty() && platform.nvls && figure.collective == "all_reduce" &&
+                    domains_of(c) <= topo::few_domains;
   m.selection = Selection{nvls ? "nvls_tree" : figure.algorithm, "", 0, ""};
   m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
   m.throughput->summary.median =

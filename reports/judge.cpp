@@ -93,7 +93,7 @@ bool applies_to(const Bar& bar, const Case& c, const topo::Topology& topology) {
   const bool in_hosts = find_backend(c.backend).parts == BackendInfo::Parts::hosts;
   if (in_hosts != (bar.binding == "host memory")) return false;
   if (!matches(std::string(c.collective->name), bar.collectives) || c.ranks < bar.ranks) return false;
-  if (c.nodes < bar.fewest_nodes || c.nodes > bar.most_nodes) return false;
+  if (domains_of(c) < bar.fewest_nodes || domains_of(c) > bar.most_nodes) return false;
   if (!bar.gpus.empty() && !matches(gpu_model(topology), bar.gpus)) return false;
   if (bar.platforms.empty()) return true;
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
@@ -156,8 +156,13 @@ bool used_nvls(const Measurement& m) { return m.selection && m.selection->algori
 // if the achievable rate is unknown.
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
   const Case& c = m.measured_case;
-  topo::Operation op{
-      .route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes, .nvls = used_nvls(m), .alone = is_alone(c)};
+  topo::Operation op{.route = c.collective->route,
+                     .ranks = c.ranks,
+                     .nodes = c.nodes,
+                     .domains = domains_of(c),
+                     .nodes_per_domain = c.nodes_per_domain,
+                     .nvls = used_nvls(m),
+                     .alone = is_alone(c)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
     if (auto limit = limit_of(limits, op, level)) return limit;
     // The limit of NVLS is unknown, but NCCL chose it as faster than a ring.
@@ -193,7 +198,7 @@ std::string find_conflict(const Case& c, const topo::Topology& topology) {
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
   if (!platform || find_backend(c.backend).parts == BackendInfo::Parts::hosts) return "";
   if (const auto* about = platform->conflict_about(c.collective->name)) return about->text;
-  const auto* about = c.nodes > 1 ? platform->conflict_about("nics") : nullptr;
+  const auto* about = domains_of(c) > 1 ? platform->conflict_about("nics") : nullptr;
   return about ? about->text : "";
 }
 
@@ -256,8 +261,9 @@ std::string share_of_limit(const Verdict& v) {
 }
 
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
-  if (c.nodes < 2 || limit.binding == "nic") return "";
-  return fmt::format("; between {} nodes this does not test the NICs; pairs and all_gather do", c.nodes);
+  if (domains_of(c) < 2 || limit.binding == "nic") return "";
+  return fmt::format("; between {} {} this does not test the NICs; pairs and all_gather do", domains_of(c),
+                     c.domains ? "NVLink domains" : "nodes");
 }
 
 // Sets `slow` below the floor, which holds for machines without a bar.
@@ -291,8 +297,8 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     v.because = "not judged: nobody has shown what a healthy machine reaches with this traffic; " + limit.because;
     return v;
   }
-  // A group of one node is judged like a job of one node.
-  if (c.group != "world" && c.group != "node") {
+  // A group of one node is judged like a job of one node, and a domain likewise.
+  if (c.group != "world" && c.group != "node" && c.group != "domain") {
     v.because = fmt::format("not judged: no figures of healthy machines are known for groups ({})", c.group);
     return v;
   }
@@ -342,8 +348,8 @@ const Floor* find_floor(const Case& c, const topo::Topology& topology) {
   const Floor* best = nullptr;
   for (const Floor& floor : all_floors()) {
     const bool fits = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
-                      c.nodes >= floor.fewest_nodes && c.nodes <= floor.most_nodes && c.ranks >= floor.ranks &&
-                      bytes_of_rank(c) >= floor.from;
+                      domains_of(c) >= floor.fewest_nodes && domains_of(c) <= floor.most_nodes &&
+                      c.ranks >= floor.ranks && bytes_of_rank(c) >= floor.from;
     if (fits && (!best || floor.from > best->from)) best = &floor;
   }
   return best;

@@ -59,24 +59,30 @@ enum class Mode { usual, at_scale };
 std::optional<double> show_probability(PartKind part, Mode mode, Transfers kind) {
   constexpr std::optional<double> no;
   constexpr double surely = 0.97, mostly = 0.9, likely = 0.8, perhaps = 0.5, never = 0.001;
-  // Columns follow enum Transfers: within_node, between_nodes, all_rails, single_nic, node_group, node_half,
-  // rail_group, node_subset.
+  // Columns follow enum Transfers: within_node, within_domain, between_nodes, all_rails, single_nic, node_group,
+  // node_half, rail_group, node_subset, domain_group.
   using Row = std::array<std::optional<double>, kinds_of_transfers>;
   static const std::map<std::pair<PartKind, Mode>, Row> table{
-      {{PartKind::node, Mode::usual}, {perhaps, likely, likely, likely, perhaps, perhaps, perhaps, perhaps}},
-      {{PartKind::gpu, Mode::usual}, {surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps}},
-      {{PartKind::nics, Mode::usual}, {no, surely, perhaps, no, no, no, perhaps, perhaps}},
-      {{PartKind::nic, Mode::usual}, {no, perhaps, perhaps, mostly, no, no, perhaps, perhaps}},
-      {{PartKind::only_nic, Mode::usual}, {no, likely, surely, likely, no, no, likely, likely}},
-      {{PartKind::link, Mode::usual}, {no, surely, likely, likely, no, no, perhaps, perhaps}},
-      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, surely, no}},
-      {{PartKind::node, Mode::at_scale}, {never, never, never, never, perhaps, perhaps, perhaps, surely}},
-      {{PartKind::gpu, Mode::at_scale}, {never, never, never, no, surely, surely, perhaps, perhaps}},
-      {{PartKind::nics, Mode::at_scale}, {no, never, never, no, no, no, surely, surely}},
-      {{PartKind::nic, Mode::at_scale}, {no, never, never, never, no, no, surely, surely}},
-      {{PartKind::only_nic, Mode::at_scale}, {no, never, perhaps, never, no, no, surely, surely}},
-      {{PartKind::link, Mode::at_scale}, {no, never, surely, never, no, no, perhaps, perhaps}},
-      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, surely, no}},
+      {{PartKind::node, Mode::usual},
+       {perhaps, likely, likely, likely, likely, perhaps, perhaps, perhaps, perhaps, perhaps}},
+      {{PartKind::gpu, Mode::usual}, {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::nics, Mode::usual}, {no, no, surely, perhaps, no, no, no, perhaps, perhaps, no}},
+      {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
+      {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
+      {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::usual},
+       {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::node, Mode::at_scale},
+       {never, never, never, never, never, perhaps, perhaps, perhaps, surely, perhaps}},
+      {{PartKind::gpu, Mode::at_scale}, {never, never, never, never, no, surely, surely, perhaps, perhaps, surely}},
+      {{PartKind::nics, Mode::at_scale}, {no, no, never, never, no, no, no, surely, surely, no}},
+      {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
+      {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
+      {{PartKind::link, Mode::at_scale}, {no, no, never, surely, never, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::at_scale},
+       {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
   };
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
 }
@@ -94,14 +100,19 @@ Part rail_of(RankLocation rank, const Paths& paths) {
 
 std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths) {
   std::set<Part> parts;
-  std::set<int> nodes;
+  std::set<int> nodes, domains;
+  const auto domain_of = [&](int node) {
+    return paths.domain_of_node.empty() ? node : paths.domain_of_node.at(static_cast<std::size_t>(node));
+  };
   for (const RankLocation& rank : observation.ranks) {
     nodes.insert(rank.node);
+    domains.insert(domain_of(rank.node));
+  }
+  const bool over_nics = observation.nic || domains.size() > 1;
+  for (const RankLocation& rank : observation.ranks) {
     if (!paths.own_nics) continue;
     if (!observation.nic && paths.gpus) parts.insert({PartKind::gpu, rank.node, rank.number});
-    if (observation.kind == Transfers::within_node || observation.kind == Transfers::node_group ||
-        observation.kind == Transfers::node_half)
-      continue;
+    if (!over_nics) continue;
     const std::vector<int>& numbers = paths.nics->of(rank);
     const std::vector<int> near = paths.nics->near(rank);
     const PartKind kind = near.size() == 1 ? PartKind::only_nic : PartKind::nic;
@@ -118,13 +129,15 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
       parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
   }
   for (const int node : nodes) parts.insert({PartKind::node, node});
+  if (!paths.domain_of_node.empty() && paths.gpus && !observation.nic)
+    for (const int domain : domains) parts.insert({PartKind::domain, domain});
   // The links of a collective over many nodes are ambiguous.
   constexpr std::size_t most_nodes = 32;
   const bool through_links = observation.is_pair() ? nodes.size() == 2
                                                    : (observation.kind == Transfers::node_subset ||
                                                       observation.kind == Transfers::rail_group) &&
                                                          nodes.size() <= most_nodes;
-  if (through_links)
+  if (through_links && over_nics)
     for (auto one = nodes.begin(); one != nodes.end(); ++one)
       for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({PartKind::link, *one, *other});
   if (observation.kind == Transfers::rail_group) parts.insert(rail_of(observation.ranks.front(), paths));

@@ -28,7 +28,7 @@ bool are_pretended(const topo::Topology& topology) {
 }
 
 bool is_comparable(const Case& c, const topo::Topology& topology) {
-  if (c.pair == "other_node") return !are_pretended(topology);  // pretended nodes use no NIC
+  if (leaves_domain(c)) return !are_pretended(topology);  // pretended nodes use no NIC
   if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) return false;
   // Without NVSwitch the distances between GPUs of a node differ by design.
   const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
@@ -106,7 +106,7 @@ class Collector {
 
   void add_silence(const Measurement& m, bool again) {
     const std::optional<Transfers> kind = transfers_of(m.measured_case);
-    if (!kind || (m.measured_case.pair == "other_node" && are_pretended(topology_))) return;
+    if (!kind || (leaves_domain(m.measured_case) && are_pretended(topology_))) return;
     const auto count = [&](const Group& group, SampleCounts TransferRecord::*trials, bool hit) {
       const std::optional<std::size_t> at = find_or_add(*kind, m.measured_case, group);
       if (!at) return;
@@ -241,9 +241,11 @@ std::optional<Transfers> transfers_of(const Case& c) {
     if (c.nic) return Transfers::single_nic;
     if (c.group == all_rails_group) return Transfers::all_rails;
     if (c.pair == "same_node") return Transfers::within_node;
-    return c.pair == "other_node" ? std::optional(Transfers::between_nodes) : std::nullopt;
+    if (c.pair == "same_domain") return Transfers::within_domain;
+    return leaves_domain(c) ? std::optional(Transfers::between_nodes) : std::nullopt;
   }
   if (c.group == "node") return Transfers::node_group;
+  if (c.group == "domain") return Transfers::domain_group;
   if (c.group == node_half_group) return Transfers::node_half;
   if (c.group == "rail") return Transfers::rail_group;
   return c.group == node_subset_group ? std::optional(Transfers::node_subset) : std::nullopt;

@@ -43,15 +43,17 @@ class NicNumbers {
 // Kinds of transfers by the parts they use. Times are compared within a kind only.
 enum class Transfers {
   within_node,    // a pair of GPUs of one node
-  between_nodes,  // a pair of ranks of two nodes, over all NICs that the library uses
+  within_domain,  // a pair of GPUs of two nodes in one NVLink domain
+  between_nodes,  // a pair of ranks of two nodes in different domains, over all NICs that the library uses
   all_rails,      // between_nodes while every rank is busy, if rounds of pairs leave ranks idle
   single_nic,     // a pair of ranks of two nodes over one NIC each
   node_group,     // a collective of all ranks of one node
-  node_half,      // a collective of half of the ranks of one node
-  rail_group,     // a collective of the i-th ranks of all nodes
-  node_subset,    // a collective of all ranks of some nodes
+  node_half,      // a collective of half of the ranks of one node or domain
+  rail_group,     // a collective of the i-th ranks of all nodes or domains
+  node_subset,    // a collective of all ranks of some nodes or domains
+  domain_group,   // a collective of all ranks of one domain of several nodes
 };
-inline constexpr std::size_t kinds_of_transfers = 8;
+inline constexpr std::size_t kinds_of_transfers = 10;
 
 // Samples that were slow, or rounds that were silent or wrong (`hits`), out of `count`.
 struct SampleCounts {
@@ -60,8 +62,8 @@ struct SampleCounts {
 };
 
 constexpr bool is_of_pairs(Transfers kind) {
-  return kind == Transfers::within_node || kind == Transfers::between_nodes || kind == Transfers::all_rails ||
-         kind == Transfers::single_nic;
+  return kind == Transfers::within_node || kind == Transfers::within_domain || kind == Transfers::between_nodes ||
+         kind == Transfers::all_rails || kind == Transfers::single_nic;
 }
 
 // nullopt: not evidence about parts, such as a collective of the whole job.
@@ -88,9 +90,9 @@ double middle_of_fast(std::vector<double> times);
 // Slow samples are counted at the largest size that was measured for all pairs and is bound by bandwidth: from 64 MiB
 // between GPUs, 256 KiB elsewhere, any size for single NICs. Pairs that differ by design are skipped: GPUs of a node
 // without NVSwitch, ranks that communicate through host memory, pretended nodes. Comparable pairs have equal paths: all
-// pairs within nodes; between nodes pairs with equal distance of their indices modulo the ranks of a node, and from
-// four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data count at all sizes.
-// `again` holds retests of the same operations.
+// pairs within nodes, all within NVLink domains; between nodes pairs with equal distance of their indices modulo the
+// ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
+// count at all sizes. `again` holds retests of the same operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
 // Indices in report.results of the cases whose pairs are compared.
@@ -98,9 +100,10 @@ std::vector<std::size_t> cases_of_pairs(const Report& report);
 
 struct Part {
   // nics: all NICs beside one GPU, if the faulty one is unknown. only_nic: the only NIC beside a GPU, which carries all
-  // its messages. rail: the i-th ranks of all nodes.
-  enum class Kind { node, gpu, nics, nic, only_nic, link, rail } kind = Kind::node;
-  int node = 0;    // link: the lower one; rail: 0
+  // its messages. rail: the i-th ranks of all nodes. domain: the switches of an
+  // NVLink domain of several nodes.
+  enum class Kind { node, gpu, nics, nic, only_nic, link, rail, domain } kind = Kind::node;
+  int node = 0;    // link: the lower one; rail: 0; domain: its number
   int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail
   int last = 0;    // nics: number of the last NIC
   auto operator<=>(const Part&) const = default;
@@ -128,6 +131,7 @@ struct Paths {
   const NicNumbers* nics = nullptr;
   bool gpus = true;      // messages are in GPU memory
   bool own_nics = true;  // messages use the NICs beside their rank; those of MPI processes use any NIC of the host
+  std::vector<int> domain_of_node = {};  // NVLink domains; empty: each node is one
 };
 
 // Natural logarithm of the posterior odds from which a part is returned.

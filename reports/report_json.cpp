@@ -41,11 +41,10 @@ constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::v
 // Enumerations kept as text.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
-constexpr std::array<std::string_view, 5> suspect_kinds{"gpu", "nic", "node", "link", "rail"};
+constexpr std::array<std::string_view, 6> suspect_kinds{"gpu", "nic", "node", "link", "rail", "domain"};
 constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
 constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
 constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
-constexpr std::array<std::string_view, 2> pair_kinds{"same_node", "other_node"};
 constexpr std::array<std::string_view, 3> levels{"wire", "achievable", "published"};
 
 // Of all collectives.
@@ -205,10 +204,14 @@ void fields(auto& archive, Is<Case> auto& c) {
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
     if (traffic) c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = *traffic});
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
-  archive.may("pair", json_fields::one_of_or_null(c.pair, reports::pair_kinds));
+  archive.may("pair", json_fields::one_of_or_null(c.pair, pair_kinds));
   archive.some("nic", c.nic);
   archive.must("ranks", json_fields::at_least(1, c.ranks));
   archive.must("nodes", json_fields::at_least(1, c.nodes));
+  archive.some("domains", c.domains);
+  std::optional<int> smallest = c.domains ? std::optional(c.nodes_per_domain) : std::nullopt;
+  archive.some("nodes_per_domain", smallest);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>) c.nodes_per_domain = smallest.value_or(1);
   archive.must("arm", c.arm);
   archive.must("settings", c.settings);
   archive.some("for_parts", c.for_parts);

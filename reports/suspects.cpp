@@ -31,13 +31,14 @@ using PartKind = Part::Kind;
 constexpr double least_slowdown = 1 + 1.5 * tolerated_difference;
 
 std::string kind_name(const Part& part) {
-  constexpr std::array names{"node", "gpu", "nic", "nic", "nic", "link", "rail"};  // indexed by PartKind
+  constexpr std::array names{"node", "gpu", "nic", "nic", "nic", "link", "rail", "domain"};  // indexed by PartKind
   return names[static_cast<std::size_t>(part.kind)];
 }
 
 std::string name_of(const Part& part) {
   const auto [kind, node, number, last] = part;
   if (kind == PartKind::rail) return number == last ? std::to_string(number) : fmt::format("{}-{}", number, last);
+  if (kind == PartKind::domain) return fmt::format("d{}", node);
   if (kind == PartKind::node) return fmt::format("n{}", node);
   if (kind == PartKind::link) return fmt::format("n{}-n{}", node, number);
   if (kind == PartKind::gpu) return fmt::format("n{}g{}", node, number);
@@ -49,6 +50,10 @@ std::string full_name(const Part& part) { return kind_name(part) + " " + name_of
 
 std::string fault_name(Fault fault) {
   return fault == Fault::slow ? "slow" : fault == Fault::silent ? "silent" : "wrong";
+}
+
+bool is_of_one_node(const Part& part) {
+  return part.kind != PartKind::link && part.kind != PartKind::rail && part.kind != PartKind::domain;
 }
 
 bool shows_only_in_groups(const FaultyPart& faulty) { return std::ranges::none_of(faulty.shows_in, is_of_pairs); }
@@ -95,7 +100,7 @@ std::size_t partners_of(const FaultyPart& faulty) {
     for (const RankLocation& rank : each->ranks) {
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
-      if (faulty.part.kind == PartKind::link || faulty.part.kind == PartKind::rail || !own)
+      if (!is_of_one_node(faulty.part) || !own)
         met.insert(faulty.part.kind == PartKind::node ? RankLocation{rank.node, 0} : rank);
     }
   return met.size();
@@ -107,6 +112,16 @@ std::string uuid_of(RankLocation gpu, const topo::Topology& topology) {
   return rank < topology.gpu_of_rank.size() ? topology.gpu_of_rank[rank] : "";
 }
 
+// "18 nodes from n0 to n17".
+std::string hosts_of_domain(int domain, const topo::Topology& topology) {
+  const std::vector<int> domains = domains_of_hosts(topology);
+  std::vector<std::string> names;
+  for (std::size_t host = 0; host < domains.size(); ++host)
+    if (domains[host] == domain) names.push_back(topology.hosts[host].name);
+  return fmt::format("the {} of its NVLink domain, {} to {}", counted(names.size(), "node"), names.front(),
+                     names.back());
+}
+
 struct Wording {
   std::string subject, action;
 };
@@ -115,10 +130,13 @@ struct Wording {
 Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   constexpr const char* replace = "replace the instance, and open a case with support.txt";
   const Part& part = faulty.part;
-  const bool within = faulty.shows_in.contains(Transfers::within_node) ||
-                      faulty.shows_in.contains(Transfers::node_group) || faulty.shows_in.contains(Transfers::node_half);
+  const bool within = std::ranges::any_of(faulty.shows_in, [](Transfers kind) {
+    return kind == Transfers::within_node || kind == Transfers::within_domain || kind == Transfers::node_group ||
+           kind == Transfers::node_half || kind == Transfers::domain_group;
+  });
   const bool between = std::ranges::any_of(faulty.shows_in, [](Transfers kind) {
-    return kind == Transfers::between_nodes || kind == Transfers::single_nic || kind == Transfers::all_rails;
+    return kind == Transfers::between_nodes || kind == Transfers::within_domain || kind == Transfers::single_nic ||
+           kind == Transfers::all_rails;
   });
   const bool groups = shows_only_in_groups(faulty);
   switch (part.kind) {
@@ -151,6 +169,10 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       return {fmt::format("{} and {} reach each other", host(part.node), host(part.number)),
               "the network between the two is at fault: do not use both in one job, and open a case with support.txt"};
     }
+    case PartKind::domain:
+      return {fmt::format("all GPUs of {} reach each other", hosts_of_domain(part.node, topology)),
+              "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; what all its "
+              "GPUs lack alike is a switch or its power: replace the UltraServer, and open a case with support.txt"};
     case PartKind::rail:
       break;
   }
@@ -182,7 +204,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   Suspect s;
   s.kind = kind_name(part);
   s.name = name_of(part);
-  if (part.kind != PartKind::rail) {
+  if (part.kind != PartKind::rail && part.kind != PartKind::domain) {
     const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(part.node));
     s.host = host.name;
     s.instance = host.instance;
@@ -206,7 +228,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
 
 std::set<int> nodes_of(const Part& part) {
   if (part.kind == PartKind::link) return {part.node, part.number};
-  if (part.kind == PartKind::rail) return {};
+  if (part.kind == PartKind::rail || part.kind == PartKind::domain) return {};
   return {part.node};
 }
 
@@ -238,7 +260,7 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
   for (const Part& part : candidates) {
     question.candidates.push_back(full_name(part));
     for (const int node : nodes_of(part)) nodes.insert(part.kind == PartKind::link ? -1 : node);
-    if (part.kind == PartKind::rail) nodes.insert(-1);
+    if (part.kind == PartKind::rail || part.kind == PartKind::domain) nodes.insert(-1);
   }
   if (nodes.size() == 1 && *nodes.begin() >= 0)
     question.host = topology.hosts.at(static_cast<std::size_t>(*nodes.begin())).name;
@@ -281,23 +303,32 @@ Paths paths_of(const Report& report, const NicNumbers& numbers) {
       return find_backend(result.measurement.measured_case.backend).parts == parts;
     });
   };
-  return {.nics = &numbers, .gpus = any_of(BackendInfo::Parts::gpus), .own_nics = !any_of(BackendInfo::Parts::hosts)};
+  Paths paths{
+      .nics = &numbers, .gpus = any_of(BackendInfo::Parts::gpus), .own_nics = !any_of(BackendInfo::Parts::hosts)};
+  const std::vector<int> domains = domains_of_hosts(report.topology);
+  if (std::ranges::adjacent_find(domains, std::greater_equal()) != domains.end()) paths.domain_of_node = domains;
+  return paths;
 }
 
 // Reports each part once: silence takes precedence over wrong data, and wrong data over slowness. Parts of a named node
-// are skipped because they cannot be distinguished beside it.
+// or NVLink domain are skipped because they cannot be distinguished beside it.
 class NamedParts {
  public:
+  explicit NamedParts(const std::vector<int>& domain_of_node) : domain_of_node_(domain_of_node) {}
+
   bool is_new(const FaultyPart& faulty) {
     const Part& part = faulty.part;
-    if (part.kind != PartKind::rail)
-      for (const int node : nodes_of(part))
-        if (nodes_.contains(node)) return false;
+    for (const int node : nodes_of(part))
+      if (nodes_.contains(node)) return false;
+    if (part.kind == PartKind::domain)
+      for (std::size_t node = 0; node < domain_of_node_.size(); ++node)
+        if (domain_of_node_[node] == part.node) nodes_.insert(static_cast<int>(node));
     if (part.kind == PartKind::node) nodes_.insert(part.node);
     return names_.insert(full_name(part)).second;
   }
 
  private:
+  const std::vector<int>& domain_of_node_;
   std::set<int> nodes_;
   std::set<std::string> names_;
 };
@@ -323,7 +354,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   const std::vector<TransferRecord> observations = observe(report, again);
   const Paths paths = paths_of(report, numbers);
   Diagnosis found;
-  NamedParts named;
+  NamedParts named(paths.domain_of_node);
   for (const Fault fault : {Fault::silent, Fault::wrong, Fault::slow}) {
     const std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds);
     std::set<int> nodes;
@@ -408,7 +439,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
     // GPUs with equal indices on the two nodes.
-    if (!nodes_to_meet.empty() && !m.measured_case.nic && m.measured_case.pair == "other_node")
+    if (!nodes_to_meet.empty() && !m.measured_case.nic && leaves_domain(m.measured_case))
       for (std::size_t a = 0; a < places.size(); ++a)
         for (std::size_t b = a + 1; b < places.size(); ++b)
           if (places[a].number == places[b].number && nodes_to_meet.contains({places[a].node, places[b].node}))
@@ -440,19 +471,31 @@ std::string sentence_about(const Suspect& suspect) {
                      where.empty() ? "" : fmt::format(" ({})", join(where)), suspect.evidence, suspect.action);
 }
 
+std::set<std::string> hosts_to_leave_out(const Report& report) {
+  std::set<std::string> unfit = rejected_hosts(report);
+  const std::vector<int> domains = domains_of_hosts(report.topology);
+  for (const Suspect& suspect : report.suspects)
+    for (std::size_t host = 0; host < domains.size(); ++host)
+      if (suspect.kind == "domain" && suspect.name == name_of(Part{PartKind::domain, domains[host]}))
+        unfit.insert(report.topology.hosts[host].name);
+  return unfit;
+}
+
 std::string healthy_hosts(const Report& report) {
-  const std::set<std::string> unfit = rejected_hosts(report);
+  const std::set<std::string> unfit = hosts_to_leave_out(report);
+  const std::vector<int> domains = domains_of_hosts(report.topology);
   std::map<int, int> ranks;
   for (const int host : report.topology.host_of_rank) ++ranks[host];
+  std::vector<std::size_t> kept;
+  for (std::size_t i = 0; i < report.topology.hosts.size(); ++i)
+    if (!unfit.contains(report.topology.hosts[i].name)) kept.push_back(i);
+  const auto domain = [&](std::size_t host) { return domains[host]; };
+  if (kept.size() == domains.size() && std::ranges::is_sorted(kept, {}, domain)) return "";
+  std::ranges::stable_sort(kept, {}, domain);
   std::string text;
-  std::size_t kept = 0;
-  for (std::size_t i = 0; i < report.topology.hosts.size(); ++i) {
-    const std::string& name = report.topology.hosts[i].name;
-    if (unfit.contains(name)) continue;
-    ++kept;
-    text += fmt::format("{} slots={}\n", printable(name), ranks[static_cast<int>(i)]);
-  }
-  return kept == report.topology.hosts.size() ? "" : text;
+  for (const std::size_t i : kept)
+    text += fmt::format("{} slots={}\n", printable(report.topology.hosts[i].name), ranks[static_cast<int>(i)]);
+  return text;
 }
 
 std::string support_text(const Report& report) {

@@ -1,6 +1,7 @@
 // The faulty parts of a cluster in words: suspects if one part explains the observations, open questions if several do.
 #pragma once
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,9 +18,9 @@ struct Diagnosis {
 };
 
 // Suspects are of kind "node" (all its transfers, between nodes or within), "gpu", "nic" ("n3r4-7" if the NIC beside a
-// GPU is ambiguous), "link" (all transfers between two nodes that are fast with others) and "rail" (the i-th GPUs of
-// all nodes). `again` holds retests; a part that was sound in the retest is not named. The result is empty if nothing
-// was compared or everything is equally slow. Needs the report's verdicts.
+// GPU is ambiguous), "link" (all transfers between two nodes that are fast with others), "rail" (the i-th GPUs of all
+// nodes) and "domain" (an NVLink domain of several nodes). `again` holds retests; a part that was sound in the retest is
+// not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
 
 // A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
@@ -34,8 +35,12 @@ std::vector<RetestCase> to_retest(const Report& report);
 // "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
-// Lines "HOST slots=RANKS" of the hosts without rejected_hosts(). Both hosts of a suspected link stay. "" if no host or
-// every host is rejected.
+// rejected_hosts(), and the hosts of suspected NVLink domains.
+std::set<std::string> hosts_to_leave_out(const Report& report);
+
+// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. Both hosts of a suspected link
+// stay.
+// "" if it would be the hosts of this job in their order, or none.
 std::string healthy_hosts(const Report& report);
 
 // Text for a support case: parts, instances, evidence, versions. "" without suspects, open questions and errors about

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -223,6 +225,17 @@ void add_findings(std::string& text, const std::vector<Finding>& findings) {
   }
 }
 
+// A line for each NVLink domain of several hosts: "NVLink domain d0: 18 hosts, n0 to n17".
+void add_domains(std::string& text, const topo::Topology& topology) {
+  std::map<int, std::vector<std::string>> hosts;
+  const std::vector<int> domains = domains_of_hosts(topology);
+  for (std::size_t host = 0; host < domains.size(); ++host) hosts[domains[host]].push_back(topology.hosts[host].name);
+  if (hosts.size() == domains.size()) return;
+  for (const auto& [domain, names] : hosts)
+    text += format_printable("NVLink domain d{}: {}, {}{}\n", domain, counted(names.size(), "host"), names.front(),
+                             names.size() > 1 ? " to " + names.back() : "");
+}
+
 }  // namespace
 
 std::string render_topology(const topo::Topology& topology, const std::vector<Finding>& findings,
@@ -233,6 +246,7 @@ std::string render_topology(const topo::Topology& topology, const std::vector<Fi
                              topology.taken.empty() ? "" : " " + topology.taken);
   text += format_printable("{}, platform {}\n", counted(topology.hosts.size(), "host"),
                            topology.platform.empty() ? "unknown" : topology.platform);
+  add_domains(text, topology);
   for (std::size_t h = 0; h < topology.hosts.size(); ++h) {
     const Host& host = topology.hosts[h];
     text += "\n";

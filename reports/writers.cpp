@@ -82,7 +82,7 @@ std::vector<const Result*> in_reading_order(const Report& report) {
   const auto key = [](const Result* r) {
     const Case& c = r->measurement.measured_case;
     const auto all = collectives();
-    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, c.pair == "other_node", c.nic,
+    return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, leaves_domain(c), c.pair, c.nic,
                       c.group, c.arm, c.type, c.op, c.in_place, c.bytes);
   };
   std::ranges::stable_sort(rows, {}, key);

@@ -108,8 +108,11 @@ struct Gpu {
   std::optional<int> links_possible{};  // NVLinks that the GPU reports, active or not
   std::string fabric_state{};           // "not supported", "not started", "in progress", "completed", "" unknown
   std::optional<int> fabric_status{};   // NVML's return code of joining the fabric, 0: well
-  std::optional<bool> mig{};            // split into instances
-  std::string compute_mode{};           // "default", "exclusive process", "prohibited"
+  std::string fabric_cluster{};         // UUID of the NVLink domain, 32 hexadecimal digits; "": none that spans hosts
+  std::optional<int> fabric_clique{};   // GPUs of one cluster reach each other if they are of one clique too
+  std::optional<std::vector<std::string>> fabric_trouble{};  // "degraded bandwidth", "route unhealthy", ...
+  std::optional<bool> mig{};                                 // split into instances
+  std::string compute_mode{};                                // "default", "exclusive process", "prohibited"
   std::optional<bool> persistence{};
   GpuMemoryErrors errors{};
   std::optional<std::uint64_t> pcie_replays{};

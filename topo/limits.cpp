@@ -65,8 +65,9 @@ void add_nvls_limits(Limits& limits, const Platform& platform) {
   if (!platform.nvls_efficiency) return;
   const double achievable = wire * *platform.nvls_efficiency;
   limits.push_back(limit(gpu_nvls, Level::achievable, achievable, "nvls",
-                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on 8 x {} reached",
-                                     shown(wire), shown(*platform.nvls_efficiency), shown(achievable), platform.gpu)));
+                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on {} x {} reached",
+                                     shown(wire), shown(*platform.nvls_efficiency), shown(achievable),
+                                     std::max(8, platform.gpus * platform.nodes_per_domain), platform.gpu)));
 }
 
 void add_nic_limits(Limits& limits, const Platform& platform) {

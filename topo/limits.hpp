@@ -50,8 +50,10 @@ Limits published_limits(const Platform& platform, int nodes);
 struct Operation {
   Route route = Route::rings;
   int ranks = 2, nodes = 1;  // one group, ranks spread evenly over its nodes; for pairs: one pair, one direction
-  bool nvls = false;         // reduced within the switch of each node
-  bool alone = false;        // no other group uses the NICs of its nodes at the same time
+  int domains = nodes;       // NVLink domains that it spans
+  int nodes_per_domain = nodes / domains;  // of the smallest domain, which has the fewest NICs and most to send
+  bool nvls = false;                       // reduced within the switch of each node
+  bool alone = false;                      // no other group uses the NICs of its nodes at the same time
 };
 
 // Limit on the bus bandwidth (nccl-tests' definition) of an operation, derived from the limits of the parts at one
@@ -62,9 +64,9 @@ std::optional<Limit> limit_of(const Limits& parts, const Operation& operation, L
 // blocks for ranks on the same node, which pass no NIC.
 Limit exchange_limit(const Limit& nics, const Operation& operation);
 
-// All-reduce between so few nodes needs less of the NICs than a ring: each node sends the sum of its GPUs only once
-// or twice. From four nodes on the busiest node of a tree sends as much as in a ring.
-inline constexpr int few_nodes = 3;
+// All-reduce between so few NVLink domains needs less of the NICs than a ring: each domain sends the sum of its GPUs
+// only once or twice. From four domains on the busiest one of a tree sends as much as in a ring.
+inline constexpr int few_domains = 3;
 
 // gpu.link of the weakest GPU, from the NVLinks that NVML reports as active; absent when a host's are unknown.
 Limits link_limits(const Topology& topology);

@@ -1,5 +1,5 @@
-// Derives the limit of an operation from the limits of a machine's parts: the slower of its path within the nodes and
-// its path between them. Definitions of bus bandwidth: nccl-tests, doc/PERFORMANCE.md.
+// Derives the limit of an operation from the limits of a machine's parts: the slower of its path within NVLink domains
+// and its path between them. Definitions of bus bandwidth: nccl-tests, doc/PERFORMANCE.md.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,22 +20,28 @@ Limit scaled(const Limit& part, double factor, const std::string& why) {
   return out;
 }
 
-int on_node(const Operation& op) { return (op.ranks + op.nodes - 1) / op.nodes; }
+int ranks_per_node(const Operation& op) { return (op.ranks + op.nodes - 1) / op.nodes; }
+int ranks_per_domain(const Operation& op) { return ranks_per_node(op) * op.nodes_per_domain; }
 
-// All-reduce in the switches of its nodes. Algorithm bandwidth is link x g / (g + 1) whatever the number of nodes.
+const char* domain_word(const Operation& op) { return op.domains == op.nodes ? "node" : "NVLink domain"; }
+std::string domains_of(const Operation& op) {
+  return fmt::format("{} {}{}", op.domains, domain_word(op), op.domains == 1 ? "" : "s");
+}
+
+// All-reduce in the switches of its domains. Algorithm bandwidth is link x g / (g + 1) whatever their number.
 std::optional<Limit> within_switches(const Limits& parts, const Operation& op, Level level) {
   const Limit* const whole = find(parts, gpu_nvls, level);
   const Limit* const whole_wire = find(parts, gpu_nvls, Level::wire);
   const Limit* const link = find(parts, gpu_link, Level::wire);
   if (!whole || !whole_wire || !link) return std::nullopt;
-  const double g = on_node(op), n = op.ranks;
+  const double g = ranks_per_domain(op), n = op.ranks;
   const double wanted = link->rate.count * g / (g + 1) * 2 * (n - 1) / n;
   const double factor = wanted / whole_wire->rate.count;
   if (std::abs(factor - 1) < 1e-9) return *whole;
-  return scaled(*whole, factor, fmt::format("{} ranks on {} {}", op.ranks, op.nodes, op.nodes == 1 ? "node" : "nodes"));
+  return scaled(*whole, factor, fmt::format("{} ranks on {}", op.ranks, domains_of(op)));
 }
 
-std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Level level) {
+std::optional<Limit> within_domains(const Limits& parts, const Operation& op, Level level) {
   if (op.nvls && op.route == Route::sums) return within_switches(parts, op, level);
   if (const Limit* link = find(parts, gpu_link, level)) {
     if (op.route != Route::uneven_exchange) return *link;
@@ -47,33 +53,40 @@ std::optional<Limit> within_nodes(const Limits& parts, const Operation& op, Leve
   return std::nullopt;
 }
 
-// The NICs that a group has on one node.
+// The NICs that a group has in one domain.
 std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Level level) {
   const Limit* const node = find(parts, node_nics, level);
   const Limit* const gpu = find(parts, op.alone ? gpu_nics_alone : gpu_nics, level);
-  if (!node || !gpu) return node && on_node(op) > 1 ? std::optional(*node) : std::nullopt;
-  const int k = on_node(op);
-  if (k == 1) return *gpu;
+  const int k = ranks_per_node(op), nodes = op.nodes_per_domain;
+  const auto of_all_nodes = [&](const Limit& one) {
+    return nodes == 1 ? one
+                      : scaled(one, nodes,
+                               fmt::format("{} nodes of {}", nodes,
+                                           op.nodes == nodes * op.domains ? "each NVLink domain"
+                                                                          : "the smallest NVLink domain"));
+  };
+  if (!node || !gpu) return node && k > 1 ? std::optional(of_all_nodes(*node)) : std::nullopt;
+  if (k == 1) return of_all_nodes(*gpu);
   const double rate = k * gpu->rate.count;
-  if (rate >= node->rate.count) return *node;
-  return scaled(*gpu, k, fmt::format("{} GPUs of each node", k));
+  if (rate >= node->rate.count) return of_all_nodes(*node);
+  return of_all_nodes(scaled(*gpu, k, fmt::format("{} GPUs of each node", k)));
 }
 
-// With few nodes (N), each sends the sum of its GPUs (N - 1) / N times to reduce and as often to broadcast.
+// With few domains (N), each sends the sum of its GPUs (N - 1) / N times to reduce and as often to broadcast.
 std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
-  if (op.nodes > few_nodes) return nics;
-  const double n = op.ranks, nodes = op.nodes;
-  const double factor = nodes * (n - 1) / ((nodes - 1) * n);
+  if (op.domains > few_domains) return nics;
+  const double n = op.ranks, domains = op.domains;
+  const double factor = domains * (n - 1) / ((domains - 1) * n);
   if (std::abs(factor - 1) < 1e-9) return nics;
   return scaled(nics, factor,
-                fmt::format("of {} nodes each sends only sums, {} GB for a message of 1 GB", op.nodes,
-                            shown(2 * (nodes - 1) / nodes)));
+                fmt::format("of {} each sends only sums, {} GB for a message of 1 GB", domains_of(op),
+                            shown(2 * (domains - 1) / domains)));
 }
 
-std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Level level) {
+std::optional<Limit> between_domains(const Limits& parts, const Operation& op, Level level) {
   if (op.route == Route::neighbours) {
-    // A ring of neighbours has one GPU of each node sending to the next node; a pair has one rank on each.
-    const bool alone = op.alone || on_node(op) > 1;
+    // A ring of neighbours has one GPU of each domain sending to the next one; a pair has one rank on each.
+    const bool alone = op.alone || ranks_per_domain(op) > 1;
     const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!own) own = find(parts, gpu_nics, level);
     return own ? std::optional(*own) : std::nullopt;
@@ -92,28 +105,29 @@ std::optional<Limit> between_nodes(const Limits& parts, const Operation& op, Lev
 }  // namespace
 
 Limit exchange_limit(const Limit& nics, const Operation& op) {
-  const double n = op.ranks, here = on_node(op);
+  const double n = op.ranks, here = ranks_per_domain(op);
   if (op.route == Route::uneven_exchange) {
-    // The first rank of a node has the others of its node next to it, and the least for them.
+    // The first rank of a domain has the others of its domain next to it, and the least for them.
     const double stays = here * (here - 1) / (n * (n - 1));
     return scaled(nics, (n - 1) / n / (1 - stays),
-                  fmt::format("{} % of what a rank sends leave the node, of which bus bandwidth counts {}/{}",
-                              shown(100 * (1 - stays)), op.ranks - 1, op.ranks));
+                  fmt::format("{} % of what a rank sends leave the {}, of which bus bandwidth counts {}/{}",
+                              shown(100 * (1 - stays)), domain_word(op), op.ranks - 1, op.ranks));
   }
-  const int leaving = op.ranks - on_node(op);
-  return scaled(nics, (n - 1) / leaving, fmt::format("{} of {} blocks leave the node", leaving, op.ranks - 1));
+  const int leaving = op.ranks - ranks_per_domain(op);
+  return scaled(nics, (n - 1) / leaving,
+                fmt::format("{} of {} blocks leave the {}", leaving, op.ranks - 1, domain_word(op)));
 }
 
 std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level level) {
   if (op.ranks < 2) return std::nullopt;
-  const bool one_gpu_each = op.nodes == op.ranks;
-  if (op.nodes < 2) return within_nodes(parts, op, level);
-  std::optional<Limit> between = between_nodes(parts, op, level);
+  const bool one_gpu_each = op.domains == op.ranks;
+  if (op.domains < 2) return within_domains(parts, op, level);
+  std::optional<Limit> between = between_domains(parts, op, level);
   if (!between || one_gpu_each) return between;
-  std::optional<Limit> within = within_nodes(parts, op, level);
+  std::optional<Limit> within = within_domains(parts, op, level);
   if (!within) return std::nullopt;
   if (between->rate <= within->rate) return between;
-  if (op.route == Route::sums && op.nodes <= few_nodes)
+  if (op.route == Route::sums && op.domains <= few_domains)
     within->because += fmt::format(
         "; the NICs could carry {} GB/s, so this does not test them: pairs, rails and "
         "all_gather do",

@@ -109,9 +109,16 @@ std::vector<std::string> sources(Fields& fields) {
 }
 
 void read_latencies(std::string_view file, Fields& fields, Platform& platform) {
-  Fields simulator(file, fields.at("simulator"), "simulator.");
+  const json& object = fields.at("simulator");
+  Fields simulator(file, object, "simulator.");
   platform.link_latency = simulator.latency("link_latency_us");
   platform.nic_latency = simulator.latency("nic_latency_us");
+  platform.simulated_nics = platform.nics;
+  platform.simulated_nic_rate = platform.nic_rate;
+  if (platform.nics == 0 && object.contains("nics")) {
+    platform.simulated_nics = simulator.whole("nics", 1, 1024);
+    platform.simulated_nic_rate = {simulator.number("nic_rate_gb_per_s", 1e-3, 1e6)};
+  }
   simulator.refuse_unknown();
 }
 
@@ -183,6 +190,7 @@ void read_parts(Fields& fields, Platform& platform) {
   platform.link_rate_raw = fields.rate("link_rate_raw_gb_per_s");
   platform.link_rate_achievable = fields.rate("link_rate_achievable_gb_per_s");
   platform.nvswitch = fields.yes("nvswitch");
+  platform.nodes_per_domain = fields.whole("nodes_per_domain", 1, 1024);
   platform.nvls = fields.yes("nvls");
   platform.nvls_efficiency = fields.number_or_null("nvls_efficiency", 0, 1);
   platform.baseboard = fields.text_or_null("baseboard");
@@ -197,6 +205,8 @@ void check_consistent(const Fields& fields, std::string_view file, const Platfor
     throw fields.refused("link_rate_achievable_gb_per_s", "has to be above zero where there are links");
   if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency.value_or(1) > 0))
     throw fields.refused("nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
+  if (platform.nodes_per_domain > 1 && !platform.nvswitch)
+    throw fields.refused("nodes_per_domain", "has to be 1 where there is no switch");
   if (platform.nvls && !platform.nvswitch) throw fields.refused("nvls", "is a faculty of the switch: there is none");
   if (!platform.nvls && platform.nvls_efficiency)
     throw fields.refused("nvls_efficiency", "has to be null where there is no NVLS");

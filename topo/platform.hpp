@@ -43,6 +43,7 @@ struct Platform {
   GBps link_rate_raw;                      // one link, one direction, signalling as NVML prints it
   GBps link_rate_achievable;               // one link, one direction, in NCCL's own model of the protocol
   bool nvswitch = false;                   // each GPU reaches each other with all its links
+  int nodes_per_domain = 1;                // at most; nodes whose GPUs share the switches of an NVLink domain
   bool nvls = false;                       // the switch can reduce (NVLink SHARP)
   std::optional<double> nvls_efficiency;   // share of its wire limit that NCCL's NVLS all-reduce reached
   std::string baseboard;                   // platform whose figures within a node are this one's too, ""
@@ -53,13 +54,17 @@ struct Platform {
   bool gpu_direct_rdma = false;            // NICs have to reach GPU memory
   std::optional<double> dollars_per_hour;  // on demand, us-east-1
   std::string price_date;                  // ISO date of that price, ""
-  // Model constants for the simulator only.
+  // Model constants for the simulator only. Its NICs are those above where they are known.
   Seconds link_latency, nic_latency;
+  int simulated_nics = 0;
+  GBps simulated_nic_rate;
   std::vector<Conflict> conflicts;
   std::vector<Published> published;
   std::vector<std::string> sources;
 
   const Conflict* conflict_about(std::string_view what) const;
+  // NVLink domains of that many nodes.
+  int domains(int nodes) const { return (nodes + nodes_per_domain - 1) / nodes_per_domain; }
 };
 
 // One file of platforms/. Throws UsageError naming the file and the field that is missing, unknown or out of bounds.

@@ -1,9 +1,13 @@
 // Versions, kernel modules and plugins: what software the host runs, from files alone.
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <cstdlib>
+#include <optional>
 #include <set>
+#include <string_view>
 
 #include "bench/base/names.hpp"
 #include "topo/discover.hpp"
@@ -125,14 +129,44 @@ void add_fabric_manager(Host& host, const fs::path& root) {
       if (name.starts_with("libnvfm.so."))
         if (const std::string version = version_in(name.substr(sizeof "libnvfm.so." - 1)); !version.empty())
           host.versions["fabric manager"] = version;
+}
+
+// The daemons that run; unknown where other processes cannot be seen. Names in /proc have 15 characters.
+void add_daemons(Host& host, const fs::path& root) {
   bool sees_others = false;
+  std::set<std::string> commands;
   for (const std::string& name : names_in(root / "proc")) {
     if (!std::isdigit(static_cast<unsigned char>(name[0]))) continue;
     const std::string command = read_text(root / "proc" / name / "comm").value_or("");
-    if (command.starts_with("nv-fabricmanage")) host.fabric_manager_running = true;
+    commands.insert(command);
     if (name == "1" && (command == "systemd" || command == "init")) sees_others = true;
   }
-  if (!host.fabric_manager_running && sees_others) host.fabric_manager_running = false;
+  const auto is_running = [&](const char* command) {
+    return commands.contains(command) ? std::optional(true) : sees_others ? std::optional(false) : std::nullopt;
+  };
+  host.fabric_manager_running = is_running("nv-fabricmanage");
+  if (host.imex) host.imex->running = is_running("nvidia-imex");
+}
+
+// NVIDIA's IMEX daemon, its list of the domain's nodes, and the channels that this process may use.
+void add_imex(Host& host, const fs::path& root) {
+  if (!present(root / "proc")) return;
+  Imex& imex = host.imex.emplace();
+  if (const auto text = read_text(root / "etc/nvidia-imex/nodes_config.cfg")) {
+    imex.nodes.emplace();
+    for (const std::string& line : lines_of(*text))
+      if (const std::string address(trimmed(std::string_view(line).substr(0, line.find('#')))); !address.empty())
+        imex.nodes->push_back(address);
+  }
+  const fs::path channels = root / "dev/nvidia-caps-imex-channels";
+  for (const std::string& name : names_in(channels))
+    if (name.starts_with("channel") && ::access((channels / name).c_str(), R_OK | W_OK) == 0) ++imex.channels;
+  if (!present(root / "usr/bin/nvidia-imex")) return;
+  bool of_imex = false;  // lines of /var/lib/dpkg/status: packages with their fields
+  for (const std::string& line : lines_of(read_text(root / "var/lib/dpkg/status").value_or(""))) {
+    if (line.starts_with("Package: ")) of_imex = line.starts_with("Package: nvidia-imex");
+    if (of_imex && line.starts_with("Version: ")) add(host, "imex", version_in(line));
+  }
 }
 
 void add_surroundings(Host& host, const fs::path& root) {
@@ -162,6 +196,8 @@ void add_software(Host& host, const fs::path& root) {
   add_modules(host, root);
   add_libraries(host, root);
   add_fabric_manager(host, root);
+  add_imex(host, root);
+  add_daemons(host, root);
   add_surroundings(host, root);
 }
 

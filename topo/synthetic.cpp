@@ -20,7 +20,8 @@ Host synthetic_host(const Platform& platform, int node) {
   // A switch for each GPU or each NIC, whichever there are fewer of; half of them near each NUMA node.
   host.numa_nodes = platform.gpus > 1 ? 2 : 1;
   for (int i = 0; i < host.numa_nodes; ++i) host.numa.push_back({i});
-  const int switches = std::max(1, platform.nics > 0 ? std::min(platform.gpus, platform.nics) : platform.gpus);
+  const int nics = platform.simulated_nics;
+  const int switches = std::max(1, nics > 0 ? std::min(platform.gpus, nics) : platform.gpus);
   const auto numa_of = [&](int at) { return at * host.numa_nodes / switches; };
   const auto place = [&](int at) {
     return PciPosition{"", {fmt::format("pci{:04x}:00", numa_of(at)), fmt::format("switch {}", at)}};
@@ -32,13 +33,17 @@ Host synthetic_host(const Platform& platform, int node) {
     gpu.name = platform.gpu;
     gpu.memory = platform.gpu_memory;
     if (platform.links_per_gpu > 0) gpu.links = gpu.links_possible = platform.links_per_gpu;
+    if (platform.nodes_per_domain > 1) {
+      gpu.fabric_cluster = fmt::format("{:032x}", node / platform.nodes_per_domain + 1);
+      gpu.fabric_clique = 0;
+    }
     gpu.pci = place(at);
     gpu.numa_node = numa_of(at);
     host.gpu_devices.push_back(std::move(gpu));
   }
-  for (int i = 0; i < platform.nics; ++i) {
-    const int at = i * switches / platform.nics;
-    Nic nic{fmt::format("rdma{}", i), "efa", "efa", "up", platform.nic_rate, numa_of(at)};
+  for (int i = 0; i < nics; ++i) {
+    const int at = i * switches / nics;
+    Nic nic{fmt::format("rdma{}", i), "efa", "efa", "up", platform.simulated_nic_rate, numa_of(at)};
     nic.pci = place(at);
     host.nics.push_back(std::move(nic));
   }

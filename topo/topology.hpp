@@ -22,6 +22,13 @@ struct ProcessLimits {
   std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages
 };
 
+// What NVLink between hosts needs: NVIDIA's IMEX daemon, which passes memory handles on, and a channel to use it.
+struct Imex {
+  std::optional<bool> running{};                    // unknown where other processes cannot be seen
+  std::optional<std::vector<std::string>> nodes{};  // addresses in nodes_config.cfg; null: there is no such file
+  int channels = 0;                                 // in /dev/nvidia-caps-imex-channels, that this process may use
+};
+
 struct Host {
   std::string name;           // identity of the node: NCCL_HOSTID where set, else the host name
   std::string host_name;      // the kernel's
@@ -46,6 +53,7 @@ struct Host {
   std::optional<bool> iommu{};                        // the kernel has one at work
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
   std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
+  std::optional<Imex> imex{};                         // null: not looked for
   // Software versions by name: "efa driver", "efa installer", "libfabric", "aws-ofi-nccl", "nvidia driver", "fabric
   // manager", "cuda driver", "gdrcopy driver", "os", ...; unknown ones are absent.
   std::map<std::string, std::string> versions{};
@@ -79,6 +87,16 @@ struct Topology {
   std::optional<JobSettings> settings = {};  // rank 0's; null: irrelevant or unknown
   std::string taken = {};                    // time in UTC, "2026-11-20T12:00:00Z"; "": unknown
 };
+
+// The NVLink clique of each host, from 0 in order of their first host. Hosts share one if the GPUs of both are all of
+// the same cluster and clique; other hosts are cliques of their own.
+std::vector<int> cliques_of_hosts(const Topology& topology);
+// The variable that keeps NCCL from using NVLink between hosts, "NCCL_MNNVL_ENABLE=0"; "": none.
+std::string variable_against_domains(const Topology& topology);
+// The NVLink domain of each host: its clique, or the host alone where such a variable is set.
+std::vector<int> domains_of_hosts(const Topology& topology);
+// The same by rank.
+std::vector<int> domains_of_ranks(const Topology& topology);
 
 // Name that this process gives its node; cheap, because nothing else is discovered.
 struct HostName {

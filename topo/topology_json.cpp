@@ -118,6 +118,9 @@ void fields(auto& archive, Is<Gpu> auto& gpu) {
   archive.may("links_possible", gpu.links_possible);
   archive.may("fabric_state", json_fields::one_of(gpu.fabric_state, fabric_states));
   archive.may("fabric_status", json_fields::any(gpu.fabric_status));
+  archive.some("fabric_cluster", gpu.fabric_cluster);
+  archive.some("fabric_clique", gpu.fabric_clique);
+  archive.some("fabric_trouble", gpu.fabric_trouble);
   archive.may("mig", gpu.mig);
   archive.may("compute_mode", gpu.compute_mode);
   archive.may("persistence", gpu.persistence);
@@ -170,6 +173,12 @@ void fields(auto& archive, Is<ProcessLimits> auto& limits) {
   archive.may("huge_pages_free", limits.huge_pages_free);
 }
 
+void fields(auto& archive, Is<Imex> auto& imex) {
+  archive.may("running", imex.running);
+  archive.may("nodes", imex.nodes);
+  archive.may("channels", json_fields::at_least(0, imex.channels));
+}
+
 void fields(auto& archive, Is<Host> auto& host) {
   archive.must("name", host.name);
   archive.must("host_name", host.host_name);
@@ -199,6 +208,7 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.may("iommu", host.iommu);
   archive.may("modules", host.modules);
   archive.may("fabric_manager_running", host.fabric_manager_running);
+  archive.some("imex", host.imex);
   archive.may("versions", host.versions);
   archive.may("net_plugins", host.net_plugins);
   archive.may("libfabric", host.libfabric);

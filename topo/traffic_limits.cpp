@@ -24,7 +24,8 @@ using std::size_t;
 // too high.
 constexpr size_t most_sets = 12;
 
-// Bytes that a rank sends and receives within its node and beyond it, in messages of the busiest rank.
+// Bytes that a rank sends and receives within its NVLink domain (ranks without GPUs: its node) and beyond it, in
+// messages of the busiest rank.
 struct RankLoad {
   double within = 0, beyond = 0;
 };
@@ -35,9 +36,9 @@ struct Direction {
   std::vector<int> member_of_rank;  // its place in its group
 };
 
-Direction loads(const TrafficMatrix& matrix, std::span<const std::vector<int>> groups, const Topology& topology,
-                bool receives) {
-  const std::size_t ranks = topology.host_of_rank.size();
+Direction loads(const TrafficMatrix& matrix, std::span<const std::vector<int>> groups,
+                const std::vector<int>& place_of_rank, bool receives) {
+  const std::size_t ranks = place_of_rank.size();
   Direction direction{receives, std::vector<RankLoad>(ranks), std::vector<int>(ranks)};
   const auto busiest = static_cast<double>(busiest_sum(matrix));
   for (const std::vector<int>& group : groups)
@@ -49,7 +50,7 @@ Direction loads(const TrafficMatrix& matrix, std::span<const std::vector<int>> g
         if (other == self) continue;
         const int a = static_cast<int>(self), b = static_cast<int>(other);
         const double part = static_cast<double>(receives ? matrix.at(b, a) : matrix.at(a, b)) / busiest;
-        const bool same = topology.host_of_rank[rank] == topology.host_of_rank[static_cast<size_t>(group[other])];
+        const bool same = place_of_rank[rank] == place_of_rank[static_cast<size_t>(group[other])];
         (same ? its.within : its.beyond) += part;
       }
     }
@@ -282,7 +283,8 @@ std::optional<TrafficLoad> load_of(const TrafficMatrix& matrix, std::span<const 
                                    const Topology& topology, const Limits& limits, Level level) {
   const Rates rates(limits, level);
   LoadedParts parts(topology, rates);
-  const Direction sent = loads(matrix, groups, topology, false), received = loads(matrix, groups, topology, true);
+  const std::vector<int> places = rates.link ? domains_of_ranks(topology) : topology.host_of_rank;
+  const Direction sent = loads(matrix, groups, places, false), received = loads(matrix, groups, places, true);
   if (!parts.add(sent) || !parts.add(received)) return std::nullopt;
   TrafficLoad load{.parts = std::move(parts).take(),
                    .sent_imbalance = imbalance_of(sent, groups),

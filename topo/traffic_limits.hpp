@@ -33,8 +33,8 @@ struct TrafficLoad {
   double incast_loss = 0;
 };
 
-// Load when all groups perform the matrix at the same time. A rank's blocks for ranks on other nodes may take any of
-// its GPU's rails, in any proportion; switches between nodes and within them carry what their ends can send. Null where
+// Load when all groups perform the matrix at the same time. A rank's blocks for ranks of other NVLink domains may
+// take any of its GPU's rails, in any proportion; switches carry what their ends can send. Null where
 // the rate of a part that is used is unknown.
 std::optional<TrafficLoad> load_of(const TrafficMatrix& matrix, std::span<const std::vector<int>> groups,
                                    const Topology& topology, const Limits& limits, Level level);

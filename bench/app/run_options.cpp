@@ -247,10 +247,12 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .values = registrations});
   declare({.name = "--group",
            .shown = "GROUP",
-           .help = "ranks that perform a collective together, and are tuned: world, node (each node), rail (the i-th "
-                   "ranks of all nodes) or stride:N (ranks with equal remainder modulo N); default world",
+           .help =
+               "ranks that perform a collective together, and are tuned: world, node (each node), domain (nodes that "
+               "share NVLinks), rail (the i-th ranks of all nodes) or stride:N (ranks with equal remainder modulo "
+               "N); default world",
            .take = [&](const std::string& t) { o.group = t; },
-           .values = {"world", "node", "rail"}});
+           .values = {"world", "node", "domain", "rail"}});
 }
 
 // ---- how long and how
@@ -422,7 +424,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
       {.name = "--fault",
        .shown = "KIND:WHERE:FACTOR[:MODE]",
        .help =
-           "a fault to simulate (sim only), repeatable. KIND gpu|nic|node|link, WHERE n3g2|n3r5|n3|n3-n5; FACTOR: "
+           "a fault to simulate (sim only), repeatable. KIND gpu|nic|node|link|domain, WHERE n3g2|n3r5|n3|n3-n5|d1; "
+           "FACTOR: "
            "fraction of the speed that is left, 0 for no progress; MODE: always (the default), P% (of the samples), "
            "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data); for "
            "gpu also compute | memory | miscompute (only in the checks of each GPU alone)",

@@ -15,22 +15,36 @@ std::unique_ptr<Backend> make_mpi_backend();
 
 // A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
 struct Fault {
-  enum class Kind { gpu, nic, node, link };
+  enum class Kind { gpu, nic, node, link, domain };
   // at_scale: where more than two take part. The others leave transfers as they are. communicators: what it takes to
   // make, use first and destroy them. The last three are of a GPU alone: matrix products, reading one slice of its
-  // memory, and wrong products whatever the factor.
-  enum class Mode { always, sometimes, all_rails, at_scale, lies, communicators, compute, memory, miscompute };
+  // memory, and wrong products whatever the factor. clique: the node's GPUs are outside their NVLink domain's clique.
+  // plane: always, and NVML shows as many of the domain's NVLinks as are left.
+  enum class Mode {
+    always,
+    sometimes,
+    all_rails,
+    at_scale,
+    lies,
+    communicators,
+    clique,
+    plane,
+    compute,
+    memory,
+    miscompute
+  };
   Kind kind = Kind::node;
-  int node = 0;
+  int node = 0;       // domain: its number
   int part = 0;       // GPU or NIC on the node; link: the other node
   double factor = 1;  // share of speed left; 0: silent
   Mode mode = Mode::always;
   double share = 1;  // sometimes: share of affected samples, 0 to 1
 };
 
-// The simulated machine; all nodes are equal.
+// The simulated machine; all nodes are equal but for faults.
 struct SimMachine {
   int nodes = 1, gpus = 8, nics = 8;  // per node, but `nodes`
+  int nodes_per_domain = 1;           // nodes that share an NVLink domain: the first ones, the next ones, ...
   GBps link;                          // one GPU into the node's switch, one direction
   GBps nic;                           // one NIC, one direction
   Seconds link_latency, nic_latency;  // per hop
@@ -41,14 +55,18 @@ struct SimMachine {
   double outliers = 0.01;             // share of times prolonged by a disturbance, up to twofold
   std::uint64_t seed = 1;
   std::vector<Fault> faults;
+
+  int domains() const { return (nodes + nodes_per_domain - 1) / nodes_per_domain; }
+  // From 0; a node outside its clique is a domain of its own, with a number above the others.
+  int domain_of(int node) const;
 };
 
 // Throws UsageError naming the text, also if it names a part outside the machine.
-Fault parse_fault(const std::string& text, int nodes, int gpus, int nics);
+Fault parse_fault(const std::string& text, const SimMachine& machine);
 
-// Each launch has a factor of its own (launch_noise); each abandon() and each arm starts a new launch. The only
-// variable of an arm is P5BENCH_SIM_FAULT, a list of faults in the format of parse_fault(), added to the machine's.
-// Other variables throw UsageError.
+// Each launch has a factor of its own (launch_noise); each abandon() and each arm starts a new launch. An arm
+// has P5BENCH_SIM_FAULT, a list of faults in the format of parse_fault(), added to the machine's, and
+// NCCL_MNNVL_ENABLE, of which 0 makes each node an NVLink domain. Other variables throw UsageError.
 std::unique_ptr<Backend> make_sim_backend(const SimMachine& machine);
 
 }  // namespace p5

@@ -28,7 +28,7 @@ struct Reader {
   UsageError refuse(const std::string& why) const {
     return UsageError(
         fmt::format("--fault: '{}': {}. Write KIND:WHERE:FACTOR[:MODE], such as gpu:n3g2:0.5, nic:n3r5:0:always, "
-                    "node:n3:0.9:20% or link:n3-n5:0.5:all-rails",
+                    "node:n3:0.9:20%, link:n3-n5:0.5:all-rails or domain:d1:0.9",
                     text, why));
   }
 
@@ -54,7 +54,7 @@ struct Reader {
   }
 };
 
-void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
+void read_mode(const Reader& reader, const std::string& mode, const SimMachine& machine, Fault& fault) {
   if (mode == "always") return;
   if (mode == "all-rails") {
     fault.mode = Fault::Mode::all_rails;
@@ -64,6 +64,13 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.mode = Fault::Mode::lies;
   } else if (mode == "communicators") {
     fault.mode = Fault::Mode::communicators;
+  } else if (mode == "clique") {
+    if (fault.kind != Fault::Kind::node || machine.nodes_per_domain < 2)
+      throw reader.refuse("'clique' is a fault of a node that shares an NVLink domain with others");
+    fault.mode = Fault::Mode::clique;
+  } else if (mode == "plane") {
+    if (fault.kind != Fault::Kind::domain) throw reader.refuse("'plane' is a fault of an NVLink domain");
+    fault.mode = Fault::Mode::plane;
   } else if (mode == "compute" || mode == "memory" || mode == "miscompute") {
     if (fault.kind != Fault::Kind::gpu) throw reader.refuse(fmt::format("'{}' is a fault of a GPU alone", mode));
     fault.mode = mode == "compute"  ? Fault::Mode::compute
@@ -74,38 +81,54 @@ void read_mode(const Reader& reader, const std::string& mode, Fault& fault) {
     fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
     if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
   } else {
-    throw reader.refuse(unknown_name("mode", mode,
-                                     std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies",
-                                                              "communicators", "compute", "memory", "miscompute"}));
+    throw reader.refuse(
+        unknown_name("mode", mode,
+                     std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies", "communicators",
+                                              "clique", "plane", "compute", "memory", "miscompute"}));
   }
 }
 
 }  // namespace
 
-Fault parse_fault(const std::string& text, int nodes, int gpus, int nics) {
+int SimMachine::domain_of(int node) const {
+  for (const Fault& fault : faults)
+    if (fault.mode == Fault::Mode::clique && fault.node == node) return domains() + node;
+  return node / nodes_per_domain;
+}
+
+Fault parse_fault(const std::string& text, const SimMachine& machine) {
   const Reader reader{text};
   const std::vector<std::string> parts = split(text, ':');
   if (parts.size() < 3 || parts.size() > 4) throw reader.refuse(fmt::format("it has {} parts", parts.size()));
   Fault fault;
   std::string_view where = parts[1];
-  fault.node = reader.number(where, "n", nodes, "node");
-  if (parts[0] == "gpu") {
+  const bool domain = parts[0] == "domain";
+  if (domain && machine.nodes_per_domain < 2)
+    throw reader.refuse("nodes of this platform share no NVLink domain; node:nN is the fault of a whole node");
+  fault.node = domain ? reader.number(where, "d", machine.domains(), "NVLink domain")
+                      : reader.number(where, "n", machine.nodes, "node");
+  if (domain) {
+    fault.kind = Fault::Kind::domain;
+  } else if (parts[0] == "gpu") {
     fault.kind = Fault::Kind::gpu;
-    fault.part = reader.number(where, "g", gpus, "GPU");
+    fault.part = reader.number(where, "g", machine.gpus, "GPU");
   } else if (parts[0] == "nic") {
     fault.kind = Fault::Kind::nic;
-    fault.part = reader.number(where, "r", nics, "NIC");
+    fault.part = reader.number(where, "r", machine.nics, "NIC");
   } else if (parts[0] == "link") {
     fault.kind = Fault::Kind::link;
-    fault.part = reader.number(where, "-n", nodes, "node");
+    fault.part = reader.number(where, "-n", machine.nodes, "node");
     if (fault.part == fault.node) throw reader.refuse("a link has two different nodes");
+    if (machine.domain_of(fault.part) == machine.domain_of(fault.node))
+      throw reader.refuse("between nodes of one NVLink domain is nothing but its switches: domain:dN");
   } else if (parts[0] != "node") {
-    throw reader.refuse(unknown_name("kind", parts[0], std::vector<std::string>{"gpu", "nic", "node", "link"}));
+    throw reader.refuse(
+        unknown_name("kind", parts[0], std::vector<std::string>{"gpu", "nic", "node", "link", "domain"}));
   }
   if (!where.empty()) throw reader.refuse(fmt::format("'{}' is left over behind the place", where));
   fault.factor = reader.real(parts[2], "share of speed left, from 0 to 1");
   if (fault.factor > 1) throw reader.refuse(fmt::format("'{}' is above 1, which would be no fault", parts[2]));
-  if (parts.size() == 4) read_mode(reader, parts[3], fault);
+  if (parts.size() == 4) read_mode(reader, parts[3], machine, fault);
   return fault;
 }
 
@@ -145,7 +168,8 @@ class SampleState {
       : machine_(machine), own_(machine.seed) {
     for (const Fault& fault : machine.faults) {
       const bool alone = fault.mode == Fault::Mode::compute || fault.mode == Fault::Mode::memory ||
-                         fault.mode == Fault::Mode::miscompute || fault.mode == Fault::Mode::communicators;
+                         fault.mode == Fault::Mode::miscompute || fault.mode == Fault::Mode::communicators ||
+                         fault.mode == Fault::Mode::clique;
       const bool acts = alone                                  ? false
                         : fault.mode == Fault::Mode::sometimes ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
@@ -169,7 +193,7 @@ class SampleState {
       for (std::size_t j = 0; j < members.size(); ++j) {
         if (i == j) continue;
         const double part = static_cast<double>(matrix.at(static_cast<int>(i), static_cast<int>(j))) / busiest;
-        const bool leaves = members[i].node != members[j].node;
+        const bool leaves = domain(members[i]) != domain(members[j]);
         for (ExchangeLoad* load : {&sent[i], &received[j]}) (leaves ? load->beyond : load->links) += part;
       }
     return std::min(of_exchange(members, sent), of_exchange(members, received));
@@ -180,11 +204,10 @@ class SampleState {
     const double ends =
         remaining(Fault::Kind::node, a.node) * remaining(Fault::Kind::node, b.node) *
         std::min(remaining(Fault::Kind::gpu, a.node, a.gpu), remaining(Fault::Kind::gpu, b.node, b.gpu));
-    if (a.node == b.node)
-      return machine_.link.count * ends *
-             std::min(natural_rate(a.node, gpu_number(a)), natural_rate(b.node, gpu_number(b)));
+    if (domain(a) == domain(b))
+      return nvlink_rate(a) * ends * std::min(natural_rate(a.node, gpu_number(a)), natural_rate(b.node, gpu_number(b)));
     const double nics = std::min(nics_of(a, sharing), nics_of(b, sharing));
-    return std::min(machine_.link.count, nics) * ends * remaining_link_rate(a.node, b.node);
+    return std::min({nvlink_rate(a), nvlink_rate(b), nics}) * ends * remaining_link_rate(a.node, b.node);
   }
 
   // Rate of host-memory messages through NIC number `nic` of each rank.
@@ -218,75 +241,97 @@ class SampleState {
   }
 
  private:
-  // A ring is as fast as its slowest part. If sums are enough, few nodes need less of their NICs: (nodes - 1) / nodes
-  // of a message each way, where bus bandwidth counts 2 (n - 1) / n.
+  int domain(Port p) const { return machine_.domain_of(p.node); }
+  double nvlink_rate(Port p) const { return machine_.link.count * remaining(Fault::Kind::domain, domain(p)); }
+
+  // A ring is as fast as its slowest part. If sums are enough, few domains need less of their NICs: (domains - 1) /
+  // domains of a message each way, where bus bandwidth counts 2 (n - 1) / n.
   double of_rings(const std::vector<Port>& members, bool sums) const {
     double rate = std::numeric_limits<double>::infinity();
-    std::map<int, std::vector<int>> gpus_of_node;
+    std::map<int, std::map<int, std::vector<int>>> gpus_of_node_of_domain;
     for (Port p : members) {
-      rate = std::min(rate, machine_.link.count * remaining(Fault::Kind::gpu, p.node, p.gpu) *
-                                remaining(Fault::Kind::node, p.node));
-      gpus_of_node[p.node].push_back(p.gpu);
+      rate = std::min(
+          rate, nvlink_rate(p) * remaining(Fault::Kind::gpu, p.node, p.gpu) * remaining(Fault::Kind::node, p.node));
+      gpus_of_node_of_domain[domain(p)][p.node].push_back(p.gpu);
     }
-    if (gpus_of_node.size() < 2) return rate;
-    const auto nodes = static_cast<double>(gpus_of_node.size()), ranks = static_cast<double>(members.size());
+    if (gpus_of_node_of_domain.size() < 2) return rate;
+    const auto domains = static_cast<double>(gpus_of_node_of_domain.size()),
+               ranks = static_cast<double>(members.size());
     constexpr double few = 3;
-    const double spared = sums && nodes <= few ? nodes * (ranks - 1) / ((nodes - 1) * ranks) : 1;
-    for (auto here = gpus_of_node.begin(); here != gpus_of_node.end(); ++here) {
-      const auto next = std::next(here) == gpus_of_node.end() ? gpus_of_node.begin() : std::next(here);
-      rate =
-          std::min(rate, nics_of_node(here->first, here->second) * spared * remaining(Fault::Kind::node, here->first) *
-                             remaining_link_rate(here->first, next->first));
+    const double spared = sums && domains <= few ? domains * (ranks - 1) / ((domains - 1) * ranks) : 1;
+    for (auto here = gpus_of_node_of_domain.begin(); here != gpus_of_node_of_domain.end(); ++here) {
+      const auto next =
+          std::next(here) == gpus_of_node_of_domain.end() ? gpus_of_node_of_domain.begin() : std::next(here);
+      rate = std::min(rate, spared * from_domain_to(here->second, next->second));
     }
     return rate;
   }
 
-  // Each member sends the whole message to the next, over its own NICs if that is on another node.
+  // Rings leave a domain over the NICs of all its nodes, an equal part over each, so the slowest node decides. The i-th
+  // nodes of two domains send to each other.
+  double from_domain_to(const std::map<int, std::vector<int>>& here,
+                        const std::map<int, std::vector<int>>& next) const {
+    double slowest = std::numeric_limits<double>::infinity();
+    auto other = next.begin();
+    for (const auto& [node, gpus] : here) {
+      slowest = std::min(slowest, nics_of_node(node, gpus) * remaining(Fault::Kind::node, node) *
+                                      remaining_link_rate(node, other->first));
+      if (++other == next.end()) other = next.begin();
+    }
+    return slowest * static_cast<double>(here.size());
+  }
+
+  // Each member sends the whole message to the next, over its own NICs if that is in another domain.
   double of_neighbours(const std::vector<Port>& members) const {
     const auto next = [&](std::size_t i) { return members[(i + 1) % members.size()]; };
     std::map<int, int> leaving;
     for (std::size_t i = 0; i < members.size(); ++i)
-      if (next(i).node != members[i].node) ++leaving[members[i].node];
+      if (domain(next(i)) != domain(members[i])) ++leaving[members[i].node];
     double rate = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < members.size(); ++i)
       rate = std::min(rate, between(members[i], next(i), std::max(leaving[members[i].node], 1)));
     return rate;
   }
 
-  static std::map<int, std::vector<std::size_t>> members_by_node(const std::vector<Port>& members) {
-    std::map<int, std::vector<std::size_t>> on_node;
-    for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
-    return on_node;
+  using Members = std::map<int, std::vector<std::size_t>>;  // indices of members by their node or domain
+
+  Members members_by_domain(const std::vector<Port>& members) const {
+    Members in_domain;
+    for (std::size_t i = 0; i < members.size(); ++i) in_domain[domain(members[i])].push_back(i);
+    return in_domain;
   }
 
-  static std::vector<ExchangeLoad> even_loads(const std::vector<Port>& members) {
-    const auto on_node = members_by_node(members);
+  std::vector<ExchangeLoad> even_loads(const std::vector<Port>& members) const {
+    const Members in_domain = members_by_domain(members);
     const auto n = static_cast<double>(members.size());
     std::vector<ExchangeLoad> loads;
-    for (const Port p : members) loads.push_back({(n - 1) / n, 1 - static_cast<double>(on_node.at(p.node).size()) / n});
+    for (const Port p : members)
+      loads.push_back({(n - 1) / n, 1 - static_cast<double>(in_domain.at(domain(p)).size()) / n});
     return loads;
   }
 
   // Blocks are proportional to the distance, from 0 to n - 1.
-  static std::vector<ExchangeLoad> uneven_loads(const std::vector<Port>& members) {
-    const auto on_node = members_by_node(members);
+  std::vector<ExchangeLoad> uneven_loads(const std::vector<Port>& members) const {
+    const Members in_domain = members_by_domain(members);
     const auto n = static_cast<double>(members.size());
     std::vector<ExchangeLoad> loads;
     for (std::size_t i = 0; i < members.size(); ++i) {
       double stays = 0;
-      for (const std::size_t j : on_node.at(members[i].node))
+      for (const std::size_t j : in_domain.at(domain(members[i])))
         stays += static_cast<double>((j + members.size() - i) % members.size());
       loads.push_back({1, 1 - stays / (n * (n - 1) / 2)});
     }
     return loads;
   }
 
-  // Each member sends its blocks within its node and to others concurrently; the slowest member decides.
+  // Each member sends its blocks within its domain and to others concurrently; the slowest member decides.
   double of_exchange(const std::vector<Port>& members, const std::vector<ExchangeLoad>& loads) const {
-    const std::map<int, std::vector<std::size_t>> on_node = members_by_node(members);
+    Members on_node;
+    for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
     double worst_link = 1;
     for (const Fault* fault : acting_)
-      if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part))
+      if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part) &&
+          domain({fault->node, 0}) != domain({fault->part, 0}))
         worst_link = std::min(worst_link, remaining_link_rate(fault->node, fault->part));
     // Bus bandwidth counts (n - 1) / n of a message.
     const double n = static_cast<double>(members.size()), counted = (n - 1) / n;
@@ -294,7 +339,7 @@ class SampleState {
     for (std::size_t i = 0; i < members.size(); ++i) {
       const Port p = members[i];
       const double own = remaining(Fault::Kind::gpu, p.node, p.gpu) * remaining(Fault::Kind::node, p.node);
-      if (loads[i].links > 0) rate = std::min(rate, machine_.link.count * own * counted / loads[i].links);
+      if (loads[i].links > 0) rate = std::min(rate, nvlink_rate(p) * own * counted / loads[i].links);
       if (loads[i].beyond > 0)
         rate = std::min(rate, nics_of(p, static_cast<int>(on_node.at(p.node).size())) * own * worst_link * counted /
                                   loads[i].beyond);
@@ -302,22 +347,23 @@ class SampleState {
     return rate;
   }
 
-  // The root exchanges parts with all others concurrently: over its link within the node, over its NICs beyond it,
+  // The root exchanges parts with all others concurrently: over its link within the domain, over its NICs beyond it,
   // where a slow link to a node delays that node's parts.
   double of_star(const std::vector<Port>& members, std::size_t root) const {
     const Port hub = members[root];
     const auto others = static_cast<double>(members.size()) - 1;
     const double own = remaining(Fault::Kind::gpu, hub.node, hub.gpu) * remaining(Fault::Kind::node, hub.node);
-    double rate = machine_.link.count * own;
-    std::map<int, double> parts;
+    double rate = nvlink_rate(hub) * own;
+    std::map<int, double> parts;  // by node
+    double elsewhere = 0;
     for (std::size_t i = 0; i < members.size(); ++i) {
       if (i == root) continue;
       ++parts[members[i].node];
+      if (domain(members[i]) != domain(hub)) ++elsewhere;
       rate = std::min(rate, between(members[i], hub, 1) * others);
     }
-    const double elsewhere = others - parts[hub.node];
     for (const auto& [node, count] : parts)
-      if (node != hub.node)
+      if (domain({node, 0}) != domain(hub))
         rate = std::min(
             rate, nics_of(hub, 1) * own * others / std::max(elsewhere, count / remaining_link_rate(hub.node, node)));
     return rate;
@@ -326,8 +372,7 @@ class SampleState {
   double remaining(Fault::Kind kind, int node, int part = 0) const {
     double share = 1;
     for (const Fault* fault : acting_)
-      if (fault->kind == kind && fault->node == node && (kind == Fault::Kind::node || fault->part == part))
-        share *= fault->factor;
+      if (fault->kind == kind && fault->node == node && fault->part == part) share *= fault->factor;
     return share;
   }
   double remaining_link_rate(int a, int b) const {
@@ -468,7 +513,6 @@ class SimSession final : public Session {
     if (const CommunicatorStep* const step = step_of(case_)) return time_of_step(*step, group);
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
-    const bool many_nodes = std::ranges::any_of(members, [&](Port p) { return p.node != members.front().node; });
     const double rate =
         case_.nic                    ? state.through_nic(members[0], members[1], *case_.nic)
         : case_.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
@@ -480,7 +524,8 @@ class SimSession final : public Session {
     // The latency is at most that of a binary tree, up and down.
     const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
     const double hops = std::min(case_.collective->steps(ranks), tree);
-    const double latency = (many_nodes ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
+    const bool over_nics = case_.nic || leaves_domain(group);
+    const double latency = (over_nics ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
     const double bytes =
         static_cast<double>(case_.bytes.count) * case_.collective->bus_factor(case_.collective->pairwise ? 2 : ranks);
     return latency + bytes / (rate * 1e9);
@@ -513,9 +558,10 @@ class SimSession final : public Session {
       // Single-NIC messages are host memory, so a GPU's fault does not affect them.
       const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !case_.nic
                            : fault.kind == Fault::Kind::nic
-                               ? p.node == fault.node && crosses_nodes(group) && is_nic_of(fault.part, p)
-                           : fault.kind == Fault::Kind::node ? p.node == fault.node
-                                                             : p.node == fault.node && reaches(group, fault.part);
+                               ? p.node == fault.node && (case_.nic || leaves_domain(group)) && is_nic_of(fault.part, p)
+                           : fault.kind == Fault::Kind::domain ? machine_.domain_of(p.node) == fault.node
+                           : fault.kind == Fault::Kind::node   ? p.node == fault.node
+                                                               : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;
       return has_output(group, i) ? i : receiver(group);
     }
@@ -533,8 +579,9 @@ class SimSession final : public Session {
   Member member(const Group& group, std::size_t i) const {
     return {static_cast<int>(i), static_cast<int>(group.size()), case_.root.value_or(0)};
   }
-  bool crosses_nodes(const Group& group) const {
-    return std::ranges::any_of(group, [&](int rank) { return port(rank).node != port(group.front()).node; });
+  bool leaves_domain(const Group& group) const {
+    const auto domain = [&](int rank) { return machine_.domain_of(port(rank).node); };
+    return std::ranges::any_of(group, [&](int rank) { return domain(rank) != domain(group.front()); });
   }
   bool reaches(const Group& group, int node) const {
     return std::ranges::any_of(group, [&](int rank) { return port(rank).node == node; });
@@ -566,6 +613,7 @@ class SimSession final : public Session {
 };
 
 constexpr const char* fault_variable = "P5BENCH_SIM_FAULT";
+constexpr const char* nvlink_variable = "NCCL_MNNVL_ENABLE";  // 0: no NVLink between nodes
 
 class SimBackend final : public Backend {
  public:
@@ -596,11 +644,15 @@ class SimBackend final : public Backend {
   std::unique_ptr<Backend> arm(const Environment& changes) const override {
     auto other = std::make_unique<SimBackend>(machine_);
     for (const auto& [name, value] : changes) {
+      if (name == nvlink_variable && (value == "0" || value == "1")) {
+        if (value == "0") other->machine_.nodes_per_domain = 1;
+        continue;
+      }
       if (name != fault_variable)
         throw UsageError(
             fmt::format("the sim backend has no library that reads {}; a simulated arm differs by {}=FAULT, "
-                        "such as {}=nic:n0r0:0.5",
-                        name, fault_variable, fault_variable));
+                        "such as {}=nic:n0r0:0.5, or by {}=0",
+                        name, fault_variable, fault_variable, nvlink_variable));
       for (const std::string& text : split(value)) other->add_fault(text);
     }
     other->launches_ = launches_;
@@ -654,7 +706,7 @@ class SimBackend final : public Backend {
 
   void add_fault(const std::string& text) {
     try {
-      machine_.faults.push_back(parse_fault(text, machine_.nodes, machine_.gpus, machine_.nics));
+      machine_.faults.push_back(parse_fault(text, machine_));
     } catch (const UsageError& problem) {
       throw UsageError(fmt::format("{}, as {}", fault_variable, problem.what()));
     }

@@ -355,6 +355,12 @@ class LaunchRunner {
 Case with_arm(Case c, const Arm& arm) {
   c.arm = arm.name;
   c.settings = arm.settings;
+  // Without NVLink between hosts each node is a domain.
+  const auto nvlink = arm.settings.find("NCCL_MNNVL_ENABLE");
+  if (c.domains && nvlink != arm.settings.end() && nvlink->second == "0") {
+    c.domains = c.nodes;
+    c.nodes_per_domain = 1;
+  }
   return c;
 }
 

@@ -18,6 +18,8 @@ bool is_repeated(const Case& c) {
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
 }
 
+bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "other_domain"; }
+
 std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
 
 std::string operation_of(const Case& c) {

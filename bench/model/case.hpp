@@ -2,11 +2,13 @@
 // depends on machines or results.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/units.hpp"
@@ -24,7 +26,8 @@ struct Case {
   std::string backend;
   const Collective* collective = nullptr;
   std::string pattern;  // p2p only, else ""
-  std::string pair;     // p2p only: "same_node" or "other_node", for all its pairs; "" in reports before 2026-11-23
+  // p2p only, for all its pairs: one of the names of pair_kinds; "" in reports before 2026-11-23.
+  std::string pair;
   // p2p between nodes: the index of the only NIC that each rank uses (Topology::nics_of_rank); null: the library's
   // choice.
   std::optional<int> nic;
@@ -40,8 +43,10 @@ struct Case {
   bool cuda_graph = false;
   std::string registration = "none";  // "register" in reports
   std::string group = "world";
-  int ranks = 1;  // in the largest group
-  int nodes = 1;  // spanned by the largest group
+  int ranks = 1;               // in the largest group
+  int nodes = 1;               // spanned by the largest group
+  std::optional<int> domains;  // NVLink domains that it spans; null: each node is one
+  int nodes_per_domain = 1;    // its nodes in the smallest of them
   std::string arm = "default";
   std::map<std::string, std::string> settings;
 
@@ -51,6 +56,16 @@ struct Case {
   bool for_parts = false;      // measured to localize a fault, beside the plan; not compared with other runs
   bool pairs_sampled = false;  // p2p: some pairs of the kind are not in `rounds`, or were not measured
 };
+
+// Kinds of pairs: of one node; of two nodes in one NVLink domain; of two nodes that are domains of their own; of two
+// domains of several nodes. Traffic of the last two passes NICs.
+inline constexpr std::array<std::string_view, 4> pair_kinds{"same_node", "same_domain", "other_node", "other_domain"};
+
+// NVLink domains that the largest group spans.
+inline int domains_of(const Case& c) { return c.domains.value_or(c.nodes); }
+
+// True for p2p cases whose pairs are in different NVLink domains.
+bool leaves_domain(const Case& c);
 
 // True if all rounds are the same: repetitions of a small collective, spread over the run, because the launch rate of a
 // busy host changes from second to second. The interval is that of the repetitions.

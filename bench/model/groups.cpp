@@ -4,6 +4,7 @@
 #include <array>
 #include <bit>
 #include <charconv>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <random>
@@ -121,6 +122,25 @@ bool append_rounds(std::vector<Round>& rounds, const RoundsBetween& between, con
   return true;
 }
 
+// All rounds, or `most` of them drawn with `seed`; false: some were left out.
+bool draw_rounds(std::vector<Round>& rounds, const RoundsBetween& between, int most, std::uint64_t seed) {
+  std::vector<std::size_t> in_order(between.count());
+  std::iota(in_order.begin(), in_order.end(), std::size_t{0});
+  if (append_rounds(rounds, between, in_order, static_cast<std::size_t>(most))) return true;
+  rounds.clear();
+  append_rounds(rounds, between, drawing_order(between, seed), static_cast<std::size_t>(most));
+  return false;
+}
+
+// The ranks of a domain by node.
+std::vector<Group> nodes_of_domain(const Placement& placement, const Group& domain) {
+  std::map<int, Group> nodes;
+  for (const int rank : domain) nodes[placement.node_of_rank[static_cast<std::size_t>(rank)]].push_back(rank);
+  std::vector<Group> all;
+  for (auto& [node, ranks] : nodes) all.push_back(std::move(ranks));
+  return all;
+}
+
 // Two halves of the numbers from 0, ascending; with an odd number one is in neither.
 using Split = std::array<std::vector<std::size_t>, 2>;
 
@@ -178,16 +198,18 @@ Round communicators_of(const Round& round, int ranks) {
   return groups;
 }
 
-Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank) {
+Round make_groups(std::string_view spec, const Placement& placement) {
+  const NodeOfRank& node_of_rank = placement.node_of_rank;
   if (spec == "world") {
     Group all(node_of_rank.size());
     std::iota(all.begin(), all.end(), 0);
     return {all};
   }
   if (spec == "node") return ranks_of_nodes(node_of_rank);
+  if (spec == "domain") return ranks_of_nodes(placement.domain_of_rank);
   if (spec == "rail") return rails(ranks_of_nodes(node_of_rank));
   if (spec.starts_with(stride_prefix)) return strides(spec, static_cast<int>(node_of_rank.size()));
-  const std::array<std::string, 4> known{"world", "node", "rail", "stride:N"};
+  const std::array<std::string, 5> known{"world", "node", "domain", "rail", "stride:N"};
   throw UsageError(unknown_name("group", spec, known));
 }
 
@@ -207,18 +229,25 @@ std::vector<std::vector<std::pair<int, int>>> round_robin(int count) {
   return rounds;
 }
 
-PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed) {
-  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+PairRounds all_pairs(const Placement& placement, int most_rounds, std::uint64_t seed) {
+  const std::vector<Group> domains = ranks_of_nodes(placement.domain_of_rank);
   PairRounds pairs;
-  pairs.same_node = rounds_within(nodes);
-  const RoundsBetween between(nodes);
-  const auto most = static_cast<std::size_t>(std::max(most_rounds - static_cast<int>(pairs.same_node.size()), 1));
-  std::vector<std::size_t> in_order(between.count());
-  std::iota(in_order.begin(), in_order.end(), std::size_t{0});
-  if (append_rounds(pairs.other_node, between, in_order, most)) return pairs;
-  pairs.other_node.clear();
-  append_rounds(pairs.other_node, between, drawing_order(between, seed), most);
-  pairs.sampled = true;
+  pairs.same_node = rounds_within(ranks_of_nodes(placement.node_of_rank));
+  int left = most_rounds - static_cast<int>(pairs.same_node.size());
+  if (placement.has_wide_domains()) {
+    // Domains share the limit with what is between them, if there is more than one.
+    const int most = std::max(domains.size() > 1 ? left / 2 : left, 1);
+    for (std::size_t domain = 0; domain < domains.size(); ++domain) {
+      const std::vector<Group> nodes = nodes_of_domain(placement, domains[domain]);
+      std::vector<Round> rounds;
+      pairs.sampled |= !draw_rounds(rounds, RoundsBetween(nodes), most, seed + domain);
+      if (pairs.same_domain.size() < rounds.size()) pairs.same_domain.resize(rounds.size());
+      for (std::size_t i = 0; i < rounds.size(); ++i)
+        std::ranges::move(rounds[i], std::back_inserter(pairs.same_domain[i]));
+    }
+    left -= static_cast<int>(pairs.same_domain.size());
+  }
+  pairs.sampled |= !draw_rounds(pairs.other_domain, RoundsBetween(domains), std::max(left, 1), seed);
   return pairs;
 }
 
@@ -352,12 +381,16 @@ std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank) {
   return rounds;
 }
 
-PairRounds sample_pairs(const NodeOfRank& node_of_rank) {
-  const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+PairRounds sample_pairs(const Placement& placement) {
+  const std::vector<Group> nodes = ranks_of_nodes(placement.node_of_rank);
   PairRounds pairs;
   const auto two = std::ranges::find_if(nodes, [](const Group& node) { return node.size() >= 2; });
   if (two != nodes.end()) pairs.same_node.push_back({pair_of((*two)[0], (*two)[1])});
-  if (nodes.size() >= 2) pairs.other_node.push_back({pair_of(nodes[0][0], nodes[1][0])});
+  const std::vector<Group> domains = ranks_of_nodes(placement.domain_of_rank);
+  for (const Group& domain : domains)
+    if (const std::vector<Group> its = nodes_of_domain(placement, domain); its.size() >= 2 && pairs.same_domain.empty())
+      pairs.same_domain.push_back({pair_of(its[0][0], its[1][0])});
+  if (domains.size() >= 2) pairs.other_domain.push_back({pair_of(domains[0][0], domains[1][0])});
   return pairs;
 }
 

@@ -34,10 +34,27 @@ int count_nodes(const NodeOfRank& node_of_rank);
 // round is one group of all `ranks`, which uses the job's own communicator.
 Round communicators_of(const Round& round, int ranks);
 
-// "world": all ranks. "node": the ranks of each node. "rail": the i-th ranks of all nodes. "stride:N": ranks that
-// differ by a multiple of N. Throws UsageError for any other text, and for a stride below 1 or above the number of
-// ranks.
-Round make_groups(std::string_view spec, const NodeOfRank& node_of_rank);
+// The NVLink domain of each rank, from 0 in order of their first rank: ranks whose GPUs share NVSwitches. A plain node
+// is a domain of its own.
+using DomainOfRank = std::vector<int>;
+
+// Where the ranks are. Without domains each node is one.
+struct Placement {
+  // NOLINTNEXTLINE(google-explicit-constructor): a plain node is a domain of its own
+  Placement(NodeOfRank nodes) : node_of_rank(std::move(nodes)), domain_of_rank(node_of_rank) {}
+  Placement(NodeOfRank nodes, DomainOfRank domains)
+      : node_of_rank(std::move(nodes)), domain_of_rank(std::move(domains)) {}
+  NodeOfRank node_of_rank;
+  DomainOfRank domain_of_rank;
+
+  // True if a domain has several nodes.
+  bool has_wide_domains() const { return domain_of_rank != node_of_rank; }
+};
+
+// "world": all ranks. "node": the ranks of each node. "domain": the ranks of each NVLink domain. "rail": the i-th ranks
+// of all nodes. "stride:N": ranks that differ by a multiple of N. Throws UsageError for any other text, and for a
+// stride below 1 or above the number of ranks.
+Round make_groups(std::string_view spec, const Placement& placement);
 
 // All pairs of `count` players in disjoint rounds (the circle method of round-robin tournaments): count-1 rounds, or
 // `count` rounds with one idle player each when odd.
@@ -46,18 +63,18 @@ std::vector<std::vector<std::pair<int, int>>> round_robin(int count);
 // Pairs of ranks in disjoint rounds, each pair once with its lower rank first. A round has pairs of one kind, because
 // links within a node and NICs differ.
 struct PairRounds {
-  std::vector<Round> same_node;   // all nodes at once
-  std::vector<Round> other_node;  // each pairs whole nodes
-  bool sampled = false;           // some pairs of different nodes are in no round
+  std::vector<Round> same_node;     // all nodes at once
+  std::vector<Round> same_domain;   // of different nodes, all domains at once; none where nodes are domains
+  std::vector<Round> other_domain;  // each pairs whole domains
+  bool sampled = false;             // some pairs of different nodes are in no round
 };
 
-// All pairs, or, where they need more than `most_rounds`: all within nodes, and rounds between nodes drawn with `seed`,
-// those of the same position on both nodes first, up to `most_rounds` in all. At least one round between nodes is
-// drawn.
-PairRounds all_pairs(const NodeOfRank& node_of_rank, int most_rounds, std::uint64_t seed);
+// All pairs, or, where they need more than `most_rounds`: all within nodes, and rounds of other pairs drawn with
+// `seed`, those of the same position on both sides first, up to `most_rounds` in all, and at least one of each kind.
+PairRounds all_pairs(const Placement& placement, int most_rounds, std::uint64_t seed);
 
 // Rounds between nodes of the participating ranks: all of the same position first, then all of the same distance
-// between positions, fewer than `most`. Their order is drawn with `seed`.
+// between positions, fewer than `most`. Their order is drawn with `seed`. With domains as nodes: between domains.
 std::vector<Round> pairs_between(const NodeOfRank& node_of_rank, const std::vector<bool>& takes_part, int most,
                                  std::uint64_t seed);
 
@@ -82,9 +99,9 @@ std::vector<Round> halves_of_each_node(const NodeOfRank& node_of_rank, std::uint
 // ranks differ or are odd.
 std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank);
 
-// One pair of each kind: the first two ranks of the first node that has two, and the first ranks of the first two
-// nodes.
-PairRounds sample_pairs(const NodeOfRank& node_of_rank);
+// One pair of each kind: the first two ranks of the first node that has two, the first ranks of the first two nodes of
+// a domain, and of the first two domains.
+PairRounds sample_pairs(const Placement& placement);
 
 // Each round, followed by the same pairs in the other direction.
 std::vector<Round> both_directions(const std::vector<Round>& rounds);

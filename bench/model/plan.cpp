@@ -88,6 +88,23 @@ std::shared_ptr<const MatrixTraffic> make_traffic_of(const Options& options, con
   throw UsageError(fmt::format("--traffic: {}", problem.what()));
 }
 
+int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
+  std::set<int> nodes;
+  for (int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+  return static_cast<int>(nodes.size());
+}
+
+void set_span(Case& c, const Group& widest, const Placement& placement) {
+  c.nodes = spanned_by(widest, placement.node_of_rank);
+  if (!placement.has_wide_domains()) return;
+  std::map<int, Group> domains;
+  for (const int rank : widest) domains[placement.domain_of_rank[static_cast<std::size_t>(rank)]].push_back(rank);
+  c.domains = static_cast<int>(domains.size());
+  c.nodes_per_domain = c.nodes;
+  for (const auto& [domain, ranks] : domains)
+    c.nodes_per_domain = std::min(c.nodes_per_domain, spanned_by(ranks, placement.node_of_rank));
+}
+
 struct PlanBuilder {
   const Options& options;
   const JobFacts& job;
@@ -98,11 +115,7 @@ struct PlanBuilder {
 
   int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
 
-  int nodes_of(const Group& group) const {
-    std::set<int> nodes;
-    for (int rank : group) nodes.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
-    return static_cast<int>(nodes.size());
-  }
+  Placement placement = job.placement();
 
   // The part of a case that all sizes of a collective share.
   Case base_case(const Collective& collective, DataType type) const {
@@ -123,7 +136,7 @@ struct PlanBuilder {
       for (const Group& group : round)
         if (!widest || group.size() > widest->size()) widest = &group;
     c.ranks = static_cast<int>(widest->size());
-    c.nodes = nodes_of(*widest);
+    set_span(c, *widest, placement);
     c.shape = traffic && c.collective->takes_traffic
                   ? shape_of(traffic, size, size_of(c.type))
                   : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
@@ -159,14 +172,17 @@ struct PlanBuilder {
 
   void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
     const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 8, 64);
-    const PairRounds all = all_pairs(job.node_of_rank, most_rounds, job.seed), few = sample_pairs(job.node_of_rank);
-    if (all.sampled && !options.within_nodes)
+    const PairRounds all = all_pairs(placement, most_rounds, job.seed), few = sample_pairs(placement);
+    if (all.sampled && !options.within_nodes) {
+      std::vector<Round> drawn = all.same_domain;
+      std::ranges::copy(all.other_domain, std::back_inserter(drawn));
       plan.remarks.push_back(
           fmt::format("p2p: {} ranks have too many pairs to measure all; {} rounds of pairs on different nodes were "
                       "drawn with the seed: {}",
-                      ranks(), all.other_node.size(), coverage(all.other_node)));
+                      ranks(), drawn.size(), coverage(drawn)));
+    }
     if (!all.same_node.empty() && !job.within_nodes) {
-      const bool others = !all.other_node.empty();
+      const bool others = !all.other_domain.empty();
       plan.remarks.push_back(fmt::format("p2p: pairs within a node {}: these NICs have no loopback",
                                          others ? "left out" : "say nothing of its NICs"));
       if (!others) add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
@@ -174,7 +190,9 @@ struct PlanBuilder {
       add_pairs_of_kind(sizes, collective, "same_node", all.same_node, few.same_node, false);
     }
     if (options.within_nodes) return;
-    add_pairs_of_kind(sizes, collective, "other_node", all.other_node, few.other_node, all.sampled);
+    add_pairs_of_kind(sizes, collective, "same_domain", all.same_domain, few.same_domain, all.sampled);
+    add_pairs_of_kind(sizes, collective, placement.has_wide_domains() ? "other_domain" : "other_node", all.other_domain,
+                      few.other_domain, all.sampled);
   }
 
   void add_pairs_of_kind(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& kind,
@@ -182,7 +200,7 @@ struct PlanBuilder {
     if (few.empty()) return;
     // All pairs run at the sizes that show latency, the change to bandwidth, and bandwidth; one pair at the others.
     std::set<std::uint64_t> all_pairs_sizes{sizes.front().count};
-    for (Bytes target : {MiB(1), kind == "same_node" ? MiB(512) : MiB(256)})
+    for (Bytes target : {MiB(1), kind.starts_with("same") ? MiB(512) : MiB(256)})
       all_pairs_sizes.insert(nearest_size(sizes, target).count);
     if (options.within_nodes) all_pairs_sizes.insert(sizes.back().count);
     for (const std::string& pattern : collective.patterns) {
@@ -257,20 +275,21 @@ struct PlanBuilder {
     }
   }
 
-  // Each node by itself, all at the same time: in the whole job a slow node hides behind its NICs. Only GPUs within a
-  // node have links of their own.
-  void add_nodes_alone(const std::vector<Bytes>& sizes) {
+  // Each node by itself, all at the same time, and each NVLink domain of several nodes: in the whole job a slow one
+  // hides behind its NICs. Only GPUs within a domain have links of their own.
+  void add_each_alone(const std::vector<Bytes>& sizes, const std::string& group) {
     constexpr std::size_t most_sizes = 2;  // the largest ones
-    if (count_nodes(job.node_of_rank) < 2 || options.group != "world" || info.parts != BackendInfo::Parts::gpus) return;
+    if (options.group != "world" || info.parts != BackendInfo::Parts::gpus) return;
     if (options.collectives != Options{}.collectives) return;
-    Round nodes = make_groups("node", job.node_of_rank);
-    std::erase_if(nodes, [](const Group& node) { return node.size() < 2; });
-    if (nodes.empty()) return;
+    Round alone = make_groups(group, placement);
+    if (alone.size() < 2) return;
+    std::erase_if(alone, [](const Group& each) { return each.size() < 2; });
+    if (alone.empty()) return;
     const std::vector<Bytes> top(sizes.end() - static_cast<std::ptrdiff_t>(std::min(most_sizes, sizes.size())),
                                  sizes.end());
     for (const char* const name : {"all_reduce", "all_gather"})
       if (!options.in_place || find_collective(name).in_place_offset)
-        add_groups(top, find_collective(name), "node", nodes);
+        add_groups(top, find_collective(name), group, alone);
   }
 
   void add_step(const CommunicatorStep& step, Bytes bytes, const std::string& group, const Round& groups) {
@@ -286,8 +305,8 @@ struct PlanBuilder {
   // and, of those that show the growth, with the first half of all ranks, the first quarter and so on.
   void add_communicator_steps() {
     constexpr Bytes small{8}, large = MiB(16);  // of which NCCL sends the second by other protocols and connections
-    const Round whole = make_groups("world", job.node_of_rank);
-    const Round groups = make_groups(options.group, job.node_of_rank);
+    const Round whole = make_groups("world", placement);
+    const Round groups = make_groups(options.group, placement);
     for (const CommunicatorStep& step : communicator_steps()) {
       if (step.while_joining) {
         add_step(step, {0}, "world", whole);
@@ -319,10 +338,11 @@ struct PlanBuilder {
       } else if (!collective.moves_data) {
         add_communicator_steps();
       } else {
-        add_groups(sizes, collective, options.group, make_groups(options.group, job.node_of_rank));
+        add_groups(sizes, collective, options.group, make_groups(options.group, placement));
       }
     }
-    add_nodes_alone(sizes);
+    add_each_alone(sizes, "node");
+    if (placement.has_wide_domains()) add_each_alone(sizes, "domain");
     for (const Case& c : plan.cases) {
       plan.max = std::max(plan.max, c.bytes);
       plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));
@@ -443,7 +463,11 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
 }
 
 std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes) {
-  const Round nodes = make_groups("node", job.node_of_rank), rails = make_groups("rail", job.node_of_rank);
+  // Within a single domain no group of nodes uses a NIC.
+  const Placement placement = job.placement();
+  const bool within = count_nodes(placement.domain_of_rank) < 2;
+  const NodeOfRank& sides = within ? placement.node_of_rank : placement.domain_of_rank;
+  const Round nodes = make_groups("node", sides), rails = make_groups("rail", sides);
   const bool alike = std::ranges::all_of(nodes, [&](const Group& node) { return node.size() == rails.size(); });
   if (nodes.size() < 2 || rails.size() < 2 || !alike) return {};
   std::vector<Case> cases;
@@ -454,22 +478,21 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
     c.for_parts = true;
     c.collective = &find_collective(collective);
     if (c.collective->reduces) c.op = ReduceOp::sum;
-    if (c.collective->pairwise) c.pattern = "both_ways", c.pair = "other_node";
+    if (c.collective->pairwise)
+      c.pattern = "both_ways", c.pair = placement.has_wide_domains() ? "other_domain" : "other_node";
     c.group = group;
     c.ranks = static_cast<int>(rounds.front().front().size());
-    std::set<int> spanned;
-    for (const int rank : rounds.front().front()) spanned.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
-    c.nodes = static_cast<int>(spanned.size());
+    set_span(c, rounds.front().front(), placement);
     c.shape = c.collective->shape(bytes, false, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     cases.push_back(with_rounds(std::move(c), std::move(rounds)));
   };
-  add("all_reduce", "rail", {rails, rails});  // two rounds, for comparison
+  if (!within) add("all_reduce", "rail", {rails, rails});  // two rounds, for comparison
   // An all-reduce of few nodes needs less than the rate of their NICs and hides the loss of one.
-  add("all_gather", node_subset_group, node_halves(job.node_of_rank, job.seed));
-  add("all_reduce", node_half_group, halves_of_each_node(job.node_of_rank, job.seed));
-  add("p2p", all_rails_group, pairs_on_all_rails(job.node_of_rank));
+  add("all_gather", node_subset_group, node_halves(sides, job.seed));
+  add("all_reduce", node_half_group, halves_of_each_node(placement.domain_of_rank, job.seed));
+  if (!within) add("p2p", all_rails_group, pairs_on_all_rails(sides));
   return cases;
 }
 
@@ -484,7 +507,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const Bytes wanted = options.max_given ? options.max : std::min(options.max, info.default_max);
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   check_largest_size(sizes, options.per_rank, builder.ranks());
-  const Round groups = make_groups(options.group, job.node_of_rank);
+  const Round groups = make_groups(options.group, job.placement());
   check_root(options, groups);
   check_group_sizes(options, groups);
   builder.traffic = make_traffic_of(options, groups);

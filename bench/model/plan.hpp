@@ -15,10 +15,15 @@ namespace p5 {
 
 struct JobFacts {
   NodeOfRank node_of_rank;
+  DomainOfRank domain_of_rank = {};   // empty: each node is a domain
   std::vector<Bytes> memory_of_node;  // available to the job's ranks on each node; empty: no known limit
   std::uint64_t seed = 1;             // seed for drawing pairs
   std::optional<Bytes> memory_of_rank = std::nullopt;  // free memory of each rank's own device
   bool within_nodes = true;                            // false: messages within a node do not use the parts under test
+
+  Placement placement() const {
+    return domain_of_rank.empty() ? Placement(node_of_rank) : Placement(node_of_rank, domain_of_rank);
+  }
 };
 
 struct Plan {

@@ -11,7 +11,8 @@ const GRADES = {
 };
 const WORST_FIRST = ["wrong", "failed", "slow", "ok"];
 
-const PAIRS = {same_node: "same node", other_node: "different nodes"};
+const PAIRS = {same_node: "same node", same_domain: "different nodes of the same NVLink domain",
+  other_node: "different nodes", other_domain: "different NVLink domains"};
 
 function case_name(c) {
   const operation = [c.collective, c.pattern, c.traffic].filter(Boolean).join(" ");

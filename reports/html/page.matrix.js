@@ -40,23 +40,29 @@ function known_rate(m) {
   return Math.max(by_limit, before > 0 ? m.case.bytes / before / 1e3 : 0);  // the baseline has the slowest pair's time
 }
 
+// The kind of a pair. Reports before 2026-11-23 have pairs of the same node and of different nodes in one measurement.
+function pair_kind(m, source, destination, place) {
+  if (place.host(source) === place.host(destination)) return "same_node";
+  return m.case.pair && m.case.pair !== "same_node" ? m.case.pair : "other_node";
+}
+
 // The pairs of these measurements with their bandwidth, and its share of the median of their kind and of what is expected
 // of them. Both ways and ping-pong use both directions at once: one value stands in both cells.
 function measured_pairs(parts, place) {
-  const found = new Map(), kinds = new Map();  // same node or not: {median, known, limit}
+  const found = new Map(), kinds = new Map();  // by the names of PAIRS: {median, known, limit}
   for (const m of parts) {
     const mirrored = m.case.pattern !== "one_way";
     const add = (source, destination, us) => {
-      const same_node = place.host(source) === place.host(destination);
-      if (!kinds.has(same_node)) kinds.set(same_node, {known: known_rate(m), limit: m.verdict?.limit_gb_per_s, bytes: m.case.bytes});
-      found.set(source * place.count + destination, {source, destination, us, rate: m.case.bytes / us / 1e3, same_node});
+      const kind = pair_kind(m, source, destination, place);
+      if (!kinds.has(kind)) kinds.set(kind, {known: known_rate(m), limit: m.verdict?.limit_gb_per_s, bytes: m.case.bytes});
+      found.set(source * place.count + destination, {source, destination, us, rate: m.case.bytes / us / 1e3, kind});
     };
     for (const [source, destination, us] of m.pairs) if (mirrored && us > 0) add(destination, source, us);
     for (const [source, destination, us] of m.pairs) if (us > 0) add(source, destination, us);
   }
   const list = [...found.values()];
-  for (const [same, of_kind] of group_by(list, (pair) => pair.same_node)) {
-    const kind = kinds.get(same);
+  for (const [name, of_kind] of group_by(list, (pair) => pair.kind)) {
+    const kind = kinds.get(name);
     kind.median = median(of_kind.map((pair) => pair.rate));
     kind.expected = Math.max(kind.median, kind.known);
     for (const pair of of_kind) {
@@ -68,12 +74,11 @@ function measured_pairs(parts, place) {
   return {list, kinds};
 }
 
-const kind_text = (same_node) => (same_node ? "same node" : "different nodes");
 
 function pair_sentence(pair, place) {
   const name = (rank) => `rank ${rank} (${place.host_name(rank)})`;
   return `${name(pair.source)} to ${name(pair.destination)}: ${rate(pair.rate)}, ${time(pair.us)}, ` +
-    `${share(pair.of_median)} of the median of pairs on ${pair.same_node ? "the same node" : "different nodes"}` +
+    `${share(pair.of_median)} of the median of pairs on ${PAIRS[pair.kind].replace(/^same node/, "the same node")}` +
     (pair.limit > 0 ? `, ${share(pair.rate / pair.limit)} of the limit` : "");
 }
 
@@ -291,10 +296,10 @@ function heat_legend(suspects) {
 
 // What the colours stand for, by kind of pair.
 function colour_text(kinds) {
-  return [...kinds].map(([same, {median: middle, expected, limit, bytes}]) => {
+  return [...kinds].map(([kind, {median: middle, expected, limit, bytes}]) => {
     const reached = `${rate(middle)} at ${size(bytes)}${limit > 0 ? `, ${share(middle / limit)} of the limit` : ""}`;
-    return expected > middle ? `${kind_text(same)} ${rate(expected)}, as healthy pairs reach it (the median is ${reached})`
-      : `${kind_text(same)} the median, ${reached}`;
+    return expected > middle ? `${PAIRS[kind]} ${rate(expected)}, as healthy pairs reach it (the median is ${reached})`
+      : `${PAIRS[kind]} the median, ${reached}`;
   }).join("; ");
 }
 

@@ -287,6 +287,39 @@ class Checks(OnHosts):
         self.assertRegex(self.printed(), r"(?m)^h2: NOT FIT: (gpu|node) n1")
 
 
+@unittest.skipUnless(HAVE_GPUS, "needs CUDA's and NCCL's headers to be built")
+class Domains(OnHosts):
+    """NVLink domains of two hosts each, as the fakes' NVML tells them."""
+
+    def run_in(self, cliques, code=UNJUDGED):
+        """The report of a run on hosts of which each has a number of its cluster and its clique, or None."""
+        self.make(len(cliques))
+        faults = [f"clique:host=h{host}:cluster={each[0]}:id={each[1]}" for host, each in enumerate(cliques, 1) if each]
+        variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_GPUS": "1", "P5BENCH_FAKE_NVML": ",".join(faults)}
+        run = ["--backend", "nccl", "--collectives", "p2p,all_reduce", "--sizes", "64KiB", "--budget", "60s", "--tuning=off"]
+        self.assertEqual(self.wait_for_end(self.start(1, run, **{**GPUS, **variables})), code, self.printed())
+        return self.report()
+
+    def spans(self, report, collective):
+        return {(m["case"]["pair"], m["case"].get("domains")) for m in report["measurements"] if m["case"]["collective"] == collective}
+
+    def test_hosts_of_two_domains_are_found(self):
+        report = self.run_in([(1, 0), (1, 0), (2, 0), (2, 0)])
+        self.assertEqual(self.spans(report, "p2p"), {("same_domain", 1), ("other_domain", 2)})
+        self.assertIn((None, 2), self.spans(report, "all_reduce"))
+        self.assertNotIn("domain.clique", self.findings(report))
+
+    def test_a_host_outside_the_clique_is_named(self):
+        report = self.run_in([(1, 0), (1, 0), (1, 7)], code=10)
+        found = [each for each in report["findings"] if each["id"] == "domain.clique"]
+        self.assertEqual([each["subject"]["host"] for each in found], ["h3"])
+
+    def test_hosts_without_a_clique_are_domains_of_their_own(self):
+        report = self.run_in([None, None])
+        self.assertEqual(self.spans(report, "p2p"), {("other_node", None)})
+        self.assertEqual([each for each in self.findings(report) if each.startswith("domain.")], [])
+
+
 class OnTwoNetworks(OnHosts):
     """Control messages use net0, data uses net1, which is disconnected on some hosts."""
 

@@ -36,8 +36,10 @@ class Manifests(unittest.TestCase):
                 if "/" in name or name.startswith("hugepages"):
                     self.assertEqual(resources["requests"].get(name), amount, name)
 
+    file = "mpijob.yaml"
+
     def setUp(self):
-        self.job = documents("mpijob.yaml")
+        self.job = documents(self.file)
         self.replicas = self.job["MPIJob"]["spec"]["mpiReplicaSpecs"]
         self.launcher, self.worker = (self.replicas[kind]["template"]["spec"] for kind in ("Launcher", "Worker"))
 
@@ -87,6 +89,20 @@ class Manifests(unittest.TestCase):
             self.assert_fits(pod)
         images = {container["image"] for pod in (self.launcher, self.worker, check["template"]["spec"]) for container in pod["containers"]}
         self.assertEqual(len(images), 1)
+
+
+class UltraServer(Manifests):
+    file = "ultraserver.yaml"
+
+    def test_each_node_of_the_domain_has_a_worker_with_a_channel(self):
+        domain = self.job["ComputeDomain"]["spec"]
+        self.assertEqual(domain["numNodes"], self.replicas["Worker"]["replicas"])
+        claims = {each["name"]: each["resourceClaimTemplateName"] for each in self.worker["resourceClaims"]}
+        used = [each["name"] for each in self.worker["containers"][0]["resources"]["claims"]]
+        self.assertEqual([claims[name] for name in used], [domain["channel"]["resourceClaimTemplate"]["name"]])
+        labels = self.replicas["Worker"]["template"]["metadata"]["labels"]
+        terms = self.worker["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+        self.assertEqual([term["labelSelector"]["matchLabels"] for term in terms], [labels])
 
 
 if __name__ == "__main__":

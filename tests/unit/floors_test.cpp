@@ -44,13 +44,13 @@ Lowest lowest_of(const Floor& floor) {
       const auto [m, verdict] = as_measured(platform, row);
       const Case& c = m.measured_case;
       const bool same = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
-                        (floor.fewest_nodes > 1) == (c.nodes > 1) && c.ranks >= floor.ranks &&
+                        (floor.fewest_nodes > 1) == (domains_of(c) > 1) && c.ranks >= floor.ranks &&
                         bytes_of_rank(c) >= floor.from;
       if (!same) continue;
       EXPECT_TRUE(verdict.fraction) << published::text_of(platform, row);
       ++lowest.figures;
       lowest.platforms.insert(platform.name);
-      lowest.most_nodes = std::max(lowest.most_nodes, c.nodes);
+      lowest.most_nodes = std::max(lowest.most_nodes, domains_of(c));
       if (!verdict.fraction || *verdict.fraction >= lowest.share) continue;
       lowest.share = *verdict.fraction;
       lowest.of = fmt::format("{} on {} x {}, {}, {:.4g} GB/s", row.collective, row.nodes, platform.name,

@@ -46,7 +46,8 @@ bool disjoint(const Round& round) {
 // All rounds, those within nodes first.
 std::vector<Round> rounds_of(const PairRounds& pairs) {
   std::vector<Round> rounds = pairs.same_node;
-  rounds.insert(rounds.end(), pairs.other_node.begin(), pairs.other_node.end());
+  rounds.insert(rounds.end(), pairs.same_domain.begin(), pairs.same_domain.end());
+  rounds.insert(rounds.end(), pairs.other_domain.begin(), pairs.other_domain.end());
   return rounds;
 }
 
@@ -76,6 +77,52 @@ std::map<int, int> positions(const NodeOfRank& nodes) {
   std::map<int, int> next, position;
   for (std::size_t rank = 0; rank < nodes.size(); ++rank) position[static_cast<int>(rank)] = next[nodes[rank]]++;
   return position;
+}
+
+// Nodes of two ranks each, by their domains.
+Placement in_domains(const std::vector<int>& domain_of_node) {
+  DomainOfRank domains;
+  for (const int domain : domain_of_node) domains.insert(domains.end(), 2, domain);
+  return {in_blocks(std::vector<int>(domain_of_node.size(), 2)), domains};
+}
+
+TEST(PairsOfDomains, are_each_measured_once_and_by_kind) {
+  for (const Placement& where : {in_domains({0, 0, 0}), in_domains({0, 0, 1, 1}), in_domains({0, 0, 0, 1, 1})}) {
+    const PairRounds result = all_pairs(where, no_limit, 1);
+    const std::size_t ranks = where.node_of_rank.size();
+    EXPECT_EQ(count_pairs(rounds_of(result)).size(), ranks * (ranks - 1) / 2);
+    for (const auto& [pair, times] : count_pairs(rounds_of(result))) EXPECT_EQ(times, 1);
+    const auto place = [](const std::vector<int>& places, int rank) { return places[static_cast<std::size_t>(rank)]; };
+    for (const auto& [pair, times] : count_pairs(result.same_domain)) {
+      EXPECT_EQ(place(where.domain_of_rank, pair.first), place(where.domain_of_rank, pair.second));
+      EXPECT_NE(place(where.node_of_rank, pair.first), place(where.node_of_rank, pair.second));
+    }
+    for (const auto& [pair, times] : count_pairs(result.other_domain))
+      EXPECT_NE(place(where.domain_of_rank, pair.first), place(where.domain_of_rank, pair.second));
+  }
+}
+
+TEST(PairsOfDomains, are_drawn_within_the_limit_with_all_kinds) {
+  std::vector<int> domain_of_node(36, 0);
+  std::fill(domain_of_node.begin() + 18, domain_of_node.end(), 1);
+  const PairRounds result = all_pairs(in_domains(domain_of_node), 20, 1);
+  EXPECT_TRUE(result.sampled);
+  EXPECT_FALSE(result.same_domain.empty());
+  EXPECT_FALSE(result.other_domain.empty());
+  EXPECT_LE(rounds_of(result).size(), 20u);
+  count_pairs(rounds_of(result));
+}
+
+TEST(PairsOfDomains, have_an_example_of_each_kind) {
+  const PairRounds few = sample_pairs(in_domains({0, 0, 1, 1}));
+  EXPECT_EQ(few.same_node, (std::vector<Round>{{{0, 1}}}));
+  EXPECT_EQ(few.same_domain, (std::vector<Round>{{{0, 2}}}));
+  EXPECT_EQ(few.other_domain, (std::vector<Round>{{{0, 4}}}));
+}
+
+TEST(MakeGroups, domain_is_the_ranks_of_each_nvlink_domain) {
+  EXPECT_EQ(make_groups("domain", in_domains({0, 0, 1})), (Round{{0, 1, 2, 3}, {4, 5}}));
+  EXPECT_EQ(make_groups("domain", in_blocks({2, 2})), (Round{{0, 1}, {2, 3}}));
 }
 
 TEST(CountNodes, counts_them) {
@@ -274,7 +321,7 @@ TEST(SamplePairs, take_one_pair_of_each_kind) {
   const auto expect = [](const NodeOfRank& nodes, const Group& same, const Group& other) {
     const PairRounds pairs = sample_pairs(nodes);
     EXPECT_EQ(pairs.same_node, (std::vector<Round>{{same}}));
-    EXPECT_EQ(pairs.other_node, (std::vector<Round>{{other}}));
+    EXPECT_EQ(pairs.other_domain, (std::vector<Round>{{other}}));
   };
   expect(in_blocks({2, 2}), {0, 1}, {0, 2});
   expect(dealt(4, 2), {0, 2}, {0, 1});
@@ -283,8 +330,8 @@ TEST(SamplePairs, take_one_pair_of_each_kind) {
 
 TEST(SamplePairs, leave_out_a_kind_that_the_job_does_not_have) {
   EXPECT_EQ(sample_pairs(in_blocks({3})).same_node, (std::vector<Round>{{{0, 1}}}));
-  EXPECT_TRUE(sample_pairs(in_blocks({3})).other_node.empty());
-  EXPECT_EQ(sample_pairs(in_blocks({1, 1})).other_node, (std::vector<Round>{{{0, 1}}}));
+  EXPECT_TRUE(sample_pairs(in_blocks({3})).other_domain.empty());
+  EXPECT_EQ(sample_pairs(in_blocks({1, 1})).other_domain, (std::vector<Round>{{{0, 1}}}));
   EXPECT_TRUE(sample_pairs(in_blocks({1, 1})).same_node.empty());
   EXPECT_TRUE(rounds_of(sample_pairs(in_blocks({1}))).empty());
 }

@@ -119,7 +119,7 @@ std::vector<std::string> named_in_simulation(std::uint64_t seed, const std::stri
   SimMachine machine;
   machine.nodes = 3;
   machine.seed = seed;
-  if (!fault.empty()) machine.faults.push_back(parse_fault(fault, 3, 8, 8));
+  if (!fault.empty()) machine.faults.push_back(parse_fault(fault, machine));
   Report report;
   std::vector<LocalFigures> figures;
   for (const LocalChecks& each : make_sim_backend(machine)->check_locally({})) {

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "bench/app/run/parts.hpp"
 #include "bench/backends/backends.hpp"
@@ -240,6 +241,21 @@ TEST(Plan, leaves_out_pairs_within_nodes_where_nics_have_no_loopback) {
   for (const Case& c : plan.cases) EXPECT_EQ(c.pair, "other_node");
   ASSERT_EQ(plan.remarks.size(), 1u);
   EXPECT_NE(plan.remarks.front().find("no loopback"), std::string::npos);
+}
+
+// Four nodes, three of them in one NVLink domain.
+TEST(Plan, counts_nvlink_domains_and_the_nodes_of_the_smallest) {
+  Options options;
+  options.collectives = {"p2p", "all_reduce"};
+  options.sizes = {{8}};
+  JobFacts job = job_of({0, 0, 1, 1, 2, 2, 3, 3});
+  job.domain_of_rank = {0, 0, 0, 0, 0, 0, 1, 1};
+  std::map<std::string, std::pair<int, int>> spans;  // of pairs by kind, "": of the collective
+  for (const Case& c : plan_for(options, job, "sim").cases) spans[c.pair] = {c.domains.value(), c.nodes_per_domain};
+  const std::map<std::string, std::pair<int, int>> wanted{
+      {"", {2, 1}}, {"same_node", {1, 1}}, {"same_domain", {1, 2}}, {"other_domain", {2, 1}}};
+  EXPECT_EQ(spans, wanted);
+  for (const Case& c : plan_for(options, job_of({0, 0, 1, 1}), "sim").cases) EXPECT_FALSE(c.domains);
 }
 
 TEST(Plan, has_only_the_kinds_of_pairs_that_the_job_has) {

@@ -117,13 +117,47 @@ TEST(OperationLimits, are_unknown_where_a_part_is) {
   EXPECT_EQ(achievable("p5e.48xlarge", on_nodes("all_gather", 4)).rate.count, 0);
 }
 
+// --- UltraServers: hosts that share an NVLink domain
+
+Operation in_domains(const Collective& collective, int nodes, int domains, bool nvls = false) {
+  return {.route = collective.route, .ranks = 4 * nodes, .nodes = nodes, .domains = domains, .nvls = nvls};
+}
+
+TEST(OperationLimits, within_an_nvlink_domain_are_a_gpus_links_on_any_number_of_nodes) {
+  for (const Collective* each : {&p2p, &all_reduce, &all_gather, &all_to_all})
+    EXPECT_DOUBLE_EQ(wire("p6e-gb200.36xlarge", in_domains(*each, 18, 1)), 900) << each->name;
+  EXPECT_DOUBLE_EQ(wire("p6e-gb200.36xlarge", in_domains(all_to_allv, 18, 1)), 900 * 71.0 / 72);
+  // In the switch 72 GPUs move 73 shares each, where a ring moves 2 x 71.
+  EXPECT_DOUBLE_EQ(wire("p6e-gb200.36xlarge", in_domains(all_reduce, 18, 1, true)), 900 * 2 * 71.0 / 73);
+}
+
+// A tray has 4 NICs of 50 GB/s, one beside each GPU; a domain has those of its 18 trays.
+TEST(OperationLimits, between_nvlink_domains_are_the_nics_of_all_their_nodes) {
+  Limits limits = limits_of(find_platform("gb200-nvl72"));
+  for (const auto& [name, rate] : {std::pair(gpu_nics, 50.0), {gpu_nics_alone, 50.0}, {node_nics, 200.0}})
+    limits.push_back({std::string(name), Level::wire, {rate}, "nic", "by hand"});
+  const auto rate = [&](const Operation& op) { return limit_of(limits, op, Level::wire).value().rate.count; };
+  EXPECT_DOUBLE_EQ(rate(in_domains(all_gather, 36, 2)), 900);  // 18 x 200 GB/s are more than a GPU's links
+  EXPECT_DOUBLE_EQ(rate(in_domains(all_gather, 4, 2)), 400);   // two trays of each domain
+  EXPECT_DOUBLE_EQ(rate(in_domains(all_reduce, 4, 2)), 750);   // sums of 16 GPUs: x 2 x 15 / 16, below the links
+  EXPECT_DOUBLE_EQ(rate(in_domains(all_to_all, 36, 2)), 50 * 143.0 / 72);
+  EXPECT_DOUBLE_EQ(rate({.route = p2p.route, .ranks = 2, .nodes = 2, .domains = 2}), 50);
+  // 18 trays of one domain and two of another, which bind: their NICs, and 72 of the 79 blocks of each of their ranks.
+  const auto uneven = [&](const Collective& collective) {
+    return rate({.route = collective.route, .ranks = 80, .nodes = 20, .domains = 2, .nodes_per_domain = 2});
+  };
+  EXPECT_DOUBLE_EQ(uneven(all_gather), 400);
+  EXPECT_DOUBLE_EQ(uneven(all_to_all), 50 * 79.0 / 72);
+}
+
 // --- the published table
 
-Operation operation_of(const Published& row) {
+Operation operation_of(const Platform& platform, const Published& row) {
   const bool pairs = row.collective == "p2p";
   return {.route = find_collective(row.collective).route,
           .ranks = pairs ? 2 : row.nodes * row.gpus,
           .nodes = row.nodes,
+          .domains = platform.domains(row.nodes),
           .nvls = row.algorithm.starts_with("nvls"),
           .alone = false};
 }
@@ -135,9 +169,10 @@ std::optional<Limit> limit_for(const Platform& platform, const Published& row, L
     const Limit* nic = find(all, one_nic, level);
     return nic ? std::optional(*nic) : std::nullopt;
   }
-  Operation operation = operation_of(row);
+  Operation operation = operation_of(platform, row);
   const auto limit = limit_of(all, operation, level);
-  if (!row.algorithm.empty() || row.collective != "all_reduce" || row.nodes > few_nodes) return limit;
+  if (!row.algorithm.empty() || row.collective != "all_reduce" || platform.domains(row.nodes) > few_domains)
+    return limit;
   operation.nvls = true;
   const auto with_nvls = limit_of(all, operation, level);
   return with_nvls && (!limit || with_nvls->rate > limit->rate) ? with_nvls : limit;

@@ -36,6 +36,11 @@ inline std::string named(const Host& host, std::size_t gpu) {
   return fmt::format("GPU {} ({}{})", gpu, each.name, each.uuid.empty() ? each.pci.address : ", " + each.uuid);
 }
 
+// "1 host", "2 hosts"
+inline std::string plural(std::size_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
 // One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.
 template <class ProblemOf>
 std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,

@@ -30,11 +30,21 @@ std::vector<Finding> forgetful_gpus(const Topology& topology);
 std::vector<Finding> forbidden_gpus(const Topology& topology);
 
 std::vector<Finding> missing_links(const Topology& topology);
+std::vector<Finding> missing_planes(const Topology& topology);
 std::vector<Finding> slow_links(const Topology& topology);
 std::vector<Finding> link_errors(const Topology& topology);
 std::vector<Finding> unready_fabric(const Topology& topology);
 std::vector<Finding> without_nvls(const Topology& topology);
 std::vector<Finding> absent_fabric_manager(const Topology& topology);
+
+std::vector<Finding> outside_clique(const Topology& topology);
+std::vector<Finding> without_imex(const Topology& topology);
+std::vector<Finding> without_imex_channel(const Topology& topology);
+std::vector<Finding> other_imex_nodes(const Topology& topology);
+std::vector<Finding> domains_off(const Topology& topology);
+std::vector<Finding> ranks_across_domains(const Topology& topology);
+std::vector<Finding> unhealthy_fabric(const Topology& topology);
+std::vector<Finding> other_imex(const Topology& topology);
 
 std::vector<Finding> nics_down(const Topology& topology);
 std::vector<Finding> wrong_nic_counts(const Topology& topology);

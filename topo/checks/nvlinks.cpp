@@ -1,5 +1,13 @@
-// gpu.links, gpu.link_rate, gpu.link_errors, gpu.fabric, gpu.nvls and fabric.manager: the way between the GPUs of one
-// host.
+// gpu.links, gpu.link_rate, gpu.link_errors, domain.plane, gpu.fabric, gpu.nvls and fabric.manager: the way between the
+// GPUs of an NVLink domain.
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
 #include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 
@@ -28,6 +36,27 @@ int expected_links(const Topology& topology, const Gpu& like) {
   return most;
 }
 
+// GPUs of several hosts in one clique that all lack the same NVLinks: the switches at the other end are missing, not
+// the GPUs' links. By the number of their clique.
+std::map<int, std::vector<const Gpu*>> gpus_without_plane(const Topology& topology) {
+  const std::vector<int> cliques = cliques_of_hosts(topology);
+  std::map<int, std::vector<const Gpu*>> all;
+  std::map<int, std::set<std::pair<std::optional<int>, std::string>>> missing;
+  for (std::size_t host = 0; host < cliques.size(); ++host) {
+    if (std::ranges::count(cliques, cliques[host]) < 2) continue;
+    for (const Gpu& gpu : topology.hosts[host].gpu_devices) {
+      all[cliques[host]].push_back(&gpu);
+      missing[cliques[host]].insert({gpu.links, inactive_links(gpu)});
+    }
+  }
+  std::erase_if(all, [&](const auto& of_clique) {
+    const auto& [clique, gpus] = of_clique;
+    const std::optional<int> links = gpus.front()->links;
+    return missing[clique].size() > 1 || !links || *links >= expected_links(topology, *gpus.front());
+  });
+  return all;
+}
+
 std::optional<double> expected_rate(const Topology& topology) {
   if (const Platform* platform = platform_of(topology)) return platform->link_rate_raw.count;
   std::vector<double> rates;
@@ -40,11 +69,35 @@ std::optional<double> expected_rate(const Topology& topology) {
 
 }  // namespace
 
+std::vector<Finding> missing_planes(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (const auto& [clique, gpus] : gpus_without_plane(topology)) {
+    const Gpu& first = *gpus.front();
+    const std::vector<int> cliques = cliques_of_hosts(topology);
+    const auto host = std::ranges::find(cliques, clique) - cliques.begin();
+    findings.push_back(
+        {.id = "domain.plane",
+         .severity = Severity::error,
+         .subject = {},
+         .evidence =
+             fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
+                         "switch plane is missing, not the links of one GPU",
+                         gpus.size(), clique, topology.hosts[static_cast<std::size_t>(host)].name,
+                         plural(static_cast<std::size_t>(std::ranges::count(cliques, clique)) - 1, "other host"),
+                         *first.links, expected_links(topology, first), inactive_links(first)),
+         .action = "look at the switch trays of that domain (their NVOS or BMC, and the fabric manager's log there); "
+                   "replace the tray, or the UltraServer"});
+  }
+  return findings;
+}
+
 std::vector<Finding> missing_links(const Topology& topology) {
+  std::set<const Gpu*> by_plane;
+  for (const auto& [clique, gpus] : gpus_without_plane(topology)) by_plane.insert(gpus.begin(), gpus.end());
   return each_gpu(topology, "gpu.links", Severity::error,
                   "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance",
                   [&](const Gpu& gpu) -> std::string {
-                    if (!gpu.links) return "";
+                    if (!gpu.links || by_plane.contains(&gpu)) return "";
                     const int expected = expected_links(topology, gpu);
                     if (*gpu.links >= expected) return "";
                     return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));

@@ -1,9 +1,11 @@
 #include "topo/nvml/describe.hpp"
 
 #include <algorithm>
+#include <array>
 #include <fstream>
 #include <limits>
 #include <string>
+#include <string_view>
 
 namespace p5::nvml {
 
@@ -127,11 +129,36 @@ std::string fabric_state(unsigned char state) {
   return state < names.size() ? names[state] : "";
 }
 
+// A cluster of zeros: the GPU's NVLinks do not leave its host.
+void add_domain(const std::array<unsigned char, 16>& cluster, unsigned clique, topo::Gpu& told) {
+  if (std::ranges::all_of(cluster, [](unsigned char byte) { return byte == 0; })) return;
+  constexpr std::string_view digits = "0123456789abcdef";
+  for (const unsigned char byte : cluster) {
+    told.fabric_cluster += digits[byte / digits.size()];
+    told.fabric_cluster += digits[byte % digits.size()];
+  }
+  told.fabric_clique = static_cast<int>(clique);
+}
+
+// NVML's mask of the fabric's health: two bits each, 1: it is so, 2: it is not, 0: not reported.
+void add_health(unsigned mask, topo::Gpu& told) {
+  constexpr std::array<const char*, 4> troubles{"degraded bandwidth", "route recovery in progress", "route unhealthy",
+                                                "access timeout recovery"};
+  if (mask == 0) return;
+  told.fabric_trouble.emplace();
+  for (const char* const trouble : troubles) {
+    if ((mask & 3U) == 1) told.fabric_trouble->emplace_back(trouble);
+    mask >>= 2;
+  }
+}
+
 void add_fabric(const Gpu& gpu, topo::Gpu& told) {
   FabricInfo info{.version = sizeof(FabricInfo) | (2u << 24)};
   if (gpu.call("nvmlDeviceGetGpuFabricInfoV", &info) == success) {
     told.fabric_state = fabric_state(info.state);
     told.fabric_status = info.status;
+    add_domain(info.cluster, info.clique, told);
+    add_health(info.health, told);
     return;
   }
   struct {  // before there were versions of it
@@ -143,6 +170,7 @@ void add_fabric(const Gpu& gpu, topo::Gpu& told) {
   if (gpu.call("nvmlDeviceGetGpuFabricInfo", static_cast<void*>(&old)) != success) return;
   told.fabric_state = fabric_state(old.state);
   told.fabric_status = old.status;
+  add_domain(old.cluster, old.clique, told);
 }
 
 void add_limits(const Gpu& gpu, topo::Gpu& told) {

@@ -20,14 +20,18 @@ namespace {
 
 // The cost model of the planned machine, also if it is simulated here: the binding part's rate.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
-  const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
+  const topo::Operation op{.route = c.collective->route,
+                           .ranks = c.ranks,
+                           .nodes = c.nodes,
+                           .domains = domains_of(c),
+                           .nodes_per_domain = c.nodes_per_domain};
   std::optional<topo::Limit> limit;
   if (c.shape.traffic) limit = reports::traffic_limit(c, parts, machine.topology);
   if (!limit) limit = limit_of(parts, op, topo::Level::achievable);
   if (!limit) limit = limit_of(parts, op, topo::Level::wire);
   if (!limit) return machine.backend->cost();
   Seconds latency = machine.backend->cost().latency;
-  if (machine.platform) latency = c.nodes < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
+  if (machine.platform) latency = domains_of(c) < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
   return cost_on_gpus(latency, limit->rate);
 }
 

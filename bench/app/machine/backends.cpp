@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -127,22 +128,37 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   SimMachine machine;
   machine.nodes = options.nodes;
   machine.gpus = platform.gpus;
-  machine.nics = std::max(platform.nics, 1);
+  machine.nodes_per_domain = platform.nodes_per_domain;
+  machine.nics = std::max(platform.simulated_nics, 1);
   // A single GPU per node has no link on its path.
   constexpr GBps unbounded{1e6};
   machine.link = platform.links_per_gpu > 0 ? platform.link_rate_achievable * platform.links_per_gpu : unbounded;
-  machine.nic = platform.nic_rate * platform.nic_efficiency.value_or(1);
+  machine.nic = platform.simulated_nic_rate * platform.nic_efficiency.value_or(1);
   machine.link_latency = platform.link_latency;
   machine.nic_latency = platform.nic_latency;
   machine.seed = seed;
-  for (const std::string& text : options.faults)
-    machine.faults.push_back(parse_fault(text, machine.nodes, machine.gpus, machine.nics));
+  for (const std::string& text : options.faults) machine.faults.push_back(parse_fault(text, machine));
   return machine;
 }
 
+// What NVML would show of the faults.
+void show_faults(const SimMachine& sim, topo::Topology& topology) {
+  for (const Fault& fault : sim.faults)
+    for (std::size_t host = 0; host < topology.hosts.size(); ++host) {
+      const int node = static_cast<int>(host);
+      for (topo::Gpu& gpu : topology.hosts[host].gpu_devices) {
+        if (fault.mode == Fault::Mode::clique && fault.node == node) gpu.fabric_clique = node + 1;
+        if (fault.mode == Fault::Mode::plane && fault.node == sim.domain_of(node) && gpu.links_possible)
+          gpu.links = static_cast<int>(std::lround(*gpu.links_possible * fault.factor));
+      }
+    }
+}
+
 void make_sim(ControlPlane&, const Options& options, std::uint64_t seed, Machine& machine) {
-  machine.backend = make_sim_backend(sim_machine(options, *machine.platform, seed));
-  if (machine.platform->nics == 0) return;
+  const SimMachine sim = sim_machine(options, *machine.platform, seed);
+  show_faults(sim, machine.topology);
+  machine.backend = make_sim_backend(sim);
+  if (machine.platform->simulated_nics == 0) return;
   std::map<int, std::size_t> seen;
   for (const int node : machine.topology.host_of_rank)
     machine.topology.nics_of_rank.push_back(

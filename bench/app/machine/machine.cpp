@@ -220,7 +220,7 @@ const topo::Platform* agree_on_platform(ControlPlane& control, const Options& op
 }
 
 void refuse_unknown_nics(const Options& options, const topo::Platform& platform) {
-  if (options.nodes < 2 || platform.nics > 0) return;
+  if (options.nodes <= platform.nodes_per_domain || platform.simulated_nics > 0) return;
   const topo::Conflict* const conflict = platform.conflict_about("nics");
   throw UsageError(
       fmt::format("--nodes {}: the NICs of {} are not known{}; simulate one node of it, or another platform",
@@ -293,6 +293,8 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
 JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   JobFacts facts;
   facts.node_of_rank = machine.topology.host_of_rank;
+  if (machine.backend_info().parts == BackendInfo::Parts::gpus)
+    facts.domain_of_rank = domains_of_ranks(machine.topology);
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
   facts.within_nodes = machine.nics_loop_back;

@@ -23,18 +23,18 @@ bool is_first_on_host(ControlPlane& control, const Machine& machine) {
   return std::ranges::find(hosts, hosts[me]) - hosts.begin() == control.participant();
 }
 
-// Minimum bytes that each node sent to others, whatever the algorithm: as busbw counts them for one rank per node.
+// Minimum bytes that each NVLink domain sent to others, whatever the algorithm: as busbw counts them for one rank each.
 std::uint64_t least_sent(const Measurement& m) {
   const Case& c = m.measured_case;
   constexpr std::array known{"all_reduce", "all_gather", "reduce_scatter"};
-  if (m.outcome != Outcome::measured || c.nodes < 2 || c.group != "world" ||
+  if (m.outcome != Outcome::measured || domains_of(c) < 2 || c.group != "world" ||
       std::ranges::find(known, c.collective->name) == known.end())
     return 0;
   double operations = 0;
   for (const std::optional<Series>* series : {&m.latency, &m.throughput})
     if (*series) operations += static_cast<double>((*series)->summary.samples) * (*series)->operations_per_sample;
   return static_cast<std::uint64_t>(operations * static_cast<double>(c.bytes.count) *
-                                    c.collective->bus_factor(c.nodes));
+                                    c.collective->bus_factor(domains_of(c)));
 }
 
 json to_json(const std::vector<topo::Windows>& cases) {

@@ -59,7 +59,7 @@ std::vector<Round> rounds_of_pairs_again(const reports::RetestCase& doubt, const
                                          const JobFacts& job) {
   constexpr int most_rounds = 12, most_drawn = 48;
   if (doubt.like.pair == "same_node")
-    return select_retest_rounds(doubts, all_pairs(job.node_of_rank, 1, job.seed).same_node, most_rounds);
+    return select_retest_rounds(doubts, all_pairs(job.placement(), 1, job.seed).same_node, most_rounds);
   // Pairs that were measured; if only some were, other pairs between the same places, too.
   const bool directed = doubt.like.pattern == "one_way";
   std::vector<Round> rounds = directed ? first_directions(*doubt.like.rounds) : *doubt.like.rounds;
@@ -67,9 +67,14 @@ std::vector<Round> rounds_of_pairs_again(const reports::RetestCase& doubt, const
   for (const Round& round : rounds)
     for (const Group& pair : round)
       for (const int rank : pair) takes_part[static_cast<std::size_t>(rank)] = true;
-  const int of_same_places = std::min(most_drawn, count_nodes(job.node_of_rank) - 1);
-  std::ranges::move(pairs_between(job.node_of_rank, takes_part, of_same_places, job.seed + 1),
-                    std::back_inserter(rounds));
+  const Placement placement = job.placement();
+  if (leaves_domain(doubt.like)) {
+    const NodeOfRank& sides = doubt.like.nic ? placement.node_of_rank : placement.domain_of_rank;
+    const int of_same_places = std::min(most_drawn, count_nodes(sides) - 1);
+    std::ranges::move(pairs_between(sides, takes_part, of_same_places, job.seed + 1), std::back_inserter(rounds));
+  } else {
+    std::ranges::move(all_pairs(placement, most_drawn, job.seed + 1).same_domain, std::back_inserter(rounds));
+  }
   rounds = select_retest_rounds(doubts, rounds, most_rounds);
   return directed ? both_directions(rounds) : rounds;
 }

@@ -222,7 +222,7 @@ void Recorder::Parts::add_samples() {
   }
 }
 
-// Writes hosts.healthy and support.txt if something is wrong.
+// Writes hosts.healthy and support.txt if something is wrong, with the machine or the order of its hosts.
 void Recorder::Parts::write_handover_files() {
   const std::pair<const char*, std::string> files[] = {{"hosts.healthy", reports::healthy_hosts(builder.report())},
                                                        {"support.txt", reports::support_text(builder.report())}};

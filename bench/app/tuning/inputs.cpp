@@ -127,11 +127,11 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   return sizes;
 }
 
-std::set<Communicator> communicator_sizes(const Options& options, const NodeOfRank& node_of_rank) {
+std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement) {
   std::set<Communicator> all;
-  for (const Group& group : make_groups(options.group, node_of_rank)) {
+  for (const Group& group : make_groups(options.group, placement)) {
     std::set<int> nodes;
-    for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+    for (const int rank : group) nodes.insert(placement.domain_of_rank[static_cast<std::size_t>(rank)]);
     all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
   }
   return all;

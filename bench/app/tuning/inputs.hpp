@@ -36,11 +36,11 @@ std::vector<Case> make_cases(const Options& options, const Machine& machine, std
 // The job's sizes within the limits.
 std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits);
 
-// Size of a communicator; a table is valid for one.
+// Size of a communicator; a table is valid for one. NCCL counts an NVLink domain of several hosts as one node.
 struct Communicator {
   int ranks = 0, nodes = 0;
   auto operator<=>(const Communicator&) const = default;
 };
-std::set<Communicator> communicator_sizes(const Options& options, const NodeOfRank& node_of_rank);
+std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement);
 
 }  // namespace p5

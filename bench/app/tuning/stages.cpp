@@ -158,9 +158,9 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   tuner::SearchRules rules;
   rules.seed = seed;
   rules.exhaustive = tuning_limits.exhaustive;
-  // Within a node more channels pay off for smaller messages: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3) gathered 32
-  // KiB 8 % faster with 8 channels.
-  if (std::ranges::all_of(trials.cases(), [](const Case& c) { return c.nodes == 1; }))
+  // Within an NVLink domain more channels pay off for smaller messages: 4 x H200 (18 NVLinks, NVLS off, NCCL 2.28.3)
+  // gathered 32 KiB 8 % faster with 8 channels.
+  if (std::ranges::all_of(trials.cases(), [](const Case& c) { return domains_of(c) == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
   return tuner::search(tasks, rules, constraints, measure, time_left);
 }

@@ -78,7 +78,7 @@ class Tuning {
     result_.folder = job.folder;
     result_.plugin = plugin();
     result_.table.nccl_version = nccl_version();
-    const std::set<Communicator> communicators = communicator_sizes(options, job_facts(machine, job.seed).node_of_rank);
+    const std::set<Communicator> communicators = communicator_sizes(options, job_facts(machine, job.seed).placement());
     result_.table.ranks = communicators.rbegin()->ranks;
     result_.table.nodes = communicators.rbegin()->nodes;
     one_communicator_size_ = communicators.size() == 1;

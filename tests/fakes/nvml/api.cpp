@@ -146,6 +146,13 @@ int nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
 int nvmlDeviceGetGpuFabricInfoV(void* device, FabricInfo* info) {
   maybe_block("nvmlDeviceGetGpuFabricInfoV", index_of(device));
   const Fault* const unready = fault("fabric", index_of(device));
+  if (const Fault* const clique = fault("clique", index_of(device))) {
+    const long cluster = clique->number("cluster", 1);
+    for (std::size_t i = 0; i < sizeof cluster; ++i)
+      info->cluster[15 - i] = static_cast<unsigned char>(cluster >> 8 * i);
+    info->clique = static_cast<unsigned>(clique->number("id", 0));
+    info->health = static_cast<unsigned>(clique->number("health", 0));
+  }
   info->state = unready ? static_cast<unsigned char>(unready->number("state", 2)) : 3;
   info->status = unready ? static_cast<int>(unready->number("status", 0)) : ok;
   return ok;

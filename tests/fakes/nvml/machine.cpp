@@ -14,8 +14,9 @@ namespace p5::fake_nvml {
 
 namespace {
 
-constexpr std::array<std::string_view, 13> kinds{"link-down", "block", "lost", "throttle", "fabric", "pcie",  "ecc",
-                                                 "remapped",  "busy",  "xid",  "init",     "clock",  "driver"};
+constexpr std::array<std::string_view, 14> kinds{"link-down", "block", "lost",   "throttle", "fabric",
+                                                 "pcie",      "ecc",   "clique", "remapped", "busy",
+                                                 "xid",       "init",  "clock",  "driver"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -69,9 +70,27 @@ unsigned bus_of(int gpu) {
                            : 0x10 + 0x10 * static_cast<unsigned>(gpu);
 }
 
+namespace {
+
+// As for NCCL: NCCL_HOSTID, or the host's name.
+const std::string& host_name() {
+  static const std::string name = [] {
+    if (const char* const id = std::getenv("NCCL_HOSTID")) return std::string(id);
+    std::array<char, 256> text{};
+    ::gethostname(text.data(), text.size() - 1);
+    return std::string(text.data());
+  }();
+  return name;
+}
+
+}  // namespace
+
 const Fault* fault(const std::string& kind, int gpu) {
-  const auto at = std::ranges::find_if(
-      faults(), [&](const Fault& one) { return one.kind == kind && one.number("gpu", gpu) == gpu; });
+  const auto at = std::ranges::find_if(faults(), [&](const Fault& one) {
+    const auto host = one.values.find("host");
+    return one.kind == kind && one.number("gpu", gpu) == gpu &&
+           (host == one.values.end() || host->second == host_name());
+  });
   return at == faults().end() ? nullptr : &*at;
 }
 

@@ -19,7 +19,8 @@ int gpus();
 // PCI bus from P5BENCH_FAKE_BUSES, hexadecimal numbers separated by commas; else 0x10, 0x20, and so on.
 unsigned bus_of(int gpu);
 
-// The fault of this kind on this GPU, or null. A fault without a GPU applies to all.
+// The fault of this kind on this GPU, or null. A fault without a GPU applies to all, one without
+// a host on all hosts.
 const Fault* fault(const std::string& kind, int gpu);
 
 // Blocks forever if a fault requests it for this function on this GPU (-1: no GPU).

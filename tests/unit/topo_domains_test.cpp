@@ -1,0 +1,48 @@
+// Which hosts share an NVLink domain, by what NVML says of their GPUs.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "topo/platform.hpp"
+#include "topo/topology.hpp"
+
+namespace p5::topo {
+namespace {
+
+using testing::Each;
+using testing::ElementsAre;
+
+Topology ultraservers(int nodes) { return synthetic(find_platform("p6e-gb200.36xlarge"), nodes); }
+
+TEST(Domains, are_the_hosts_of_one_cluster_and_clique) {
+  EXPECT_THAT(domains_of_hosts(ultraservers(18)), Each(0));
+  Topology topology = ultraservers(20);
+  EXPECT_EQ(domains_of_hosts(topology).at(17), 0);
+  EXPECT_EQ(domains_of_hosts(topology).at(18), 1);
+  EXPECT_EQ(domains_of_ranks(topology).at(4 * 18), 1);
+}
+
+TEST(Domains, of_a_host_in_another_clique_are_its_own) {
+  Topology topology = ultraservers(3);
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_clique = 7;
+  EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1, 0));
+}
+
+TEST(Domains, of_a_host_whose_gpus_disagree_or_say_nothing_are_its_own) {
+  Topology topology = ultraservers(3);
+  topology.hosts[0].gpu_devices[2].fabric_clique = 7;
+  for (Gpu& gpu : topology.hosts[2].gpu_devices) gpu.fabric_cluster.clear();
+  EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1, 2));
+}
+
+TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {
+  Topology topology = ultraservers(2);
+  topology.settings = JobSettings{.variables = {{"NCCL_MNNVL_ENABLE", "0"}}, .dangling = {}};
+  EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1));
+}
+
+TEST(Domains, of_plain_hosts_are_the_hosts) {
+  EXPECT_THAT(domains_of_hosts(synthetic(find_platform("p5.48xlarge"), 3)), ElementsAre(0, 1, 2));
+}
+
+}  // namespace
+}  // namespace p5::topo

@@ -1,0 +1,69 @@
+// NVLink domains: hosts whose GPUs share NVSwitches, as NCCL finds them (src/mnnvl.cc): same cluster UUID and clique.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "topo/topology.hpp"
+
+namespace p5::topo {
+
+namespace {
+
+using Clique = std::pair<std::string, int>;
+
+// The clique that all GPUs of the host are in; null: none that spans hosts.
+std::optional<Clique> clique_of(const Host& host) {
+  std::optional<Clique> all;
+  for (const Gpu& gpu : host.gpu_devices) {
+    if (gpu.fabric_cluster.empty()) return std::nullopt;
+    const Clique its{gpu.fabric_cluster, gpu.fabric_clique.value_or(0)};
+    if (all && *all != its) return std::nullopt;
+    all = its;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<int> cliques_of_hosts(const Topology& topology) {
+  std::map<Clique, int> known;
+  std::vector<int> domains;
+  int count = 0;
+  for (const Host& host : topology.hosts) {
+    const std::optional<Clique> clique = clique_of(host);
+    const int domain = clique ? known.try_emplace(*clique, count).first->second : count;
+    count = std::max(count, domain + 1);
+    domains.push_back(domain);
+  }
+  return domains;
+}
+
+std::string variable_against_domains(const Topology& topology) {
+  if (!topology.settings) return "";
+  const auto& variables = topology.settings->variables;
+  for (const auto& [name, off] : {std::pair("NCCL_MNNVL_ENABLE", "0"), {"NCCL_CUMEM_ENABLE", "0"}})
+    if (const auto found = variables.find(name); found != variables.end() && found->second == off)
+      return fmt::format("{}={}", name, off);
+  return "";
+}
+
+std::vector<int> domains_of_hosts(const Topology& topology) {
+  if (variable_against_domains(topology).empty()) return cliques_of_hosts(topology);
+  std::vector<int> each(topology.hosts.size());
+  std::iota(each.begin(), each.end(), 0);
+  return each;
+}
+
+std::vector<int> domains_of_ranks(const Topology& topology) {
+  const std::vector<int> of_host = domains_of_hosts(topology);
+  std::vector<int> domains;
+  for (const int host : topology.host_of_rank) domains.push_back(of_host.at(static_cast<std::size_t>(host)));
+  return domains;
+}
+
+}  // namespace p5::topo
