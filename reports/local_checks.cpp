@@ -288,9 +288,9 @@ std::string burn_table(const Report& report, std::size_t host) {
                         last->second, least->second, 100 * (high - low) / high);
     if (rank < report.local_activity.size()) {
       const LocalActivity& activity = report.local_activity[rank];
-      rows +=
-          fmt::format("{:>18}{:>10}{:>10}{:>14}  {}", clocks_of(activity), or_unknown(activity.temperature_max_c, "C"),
-                      or_unknown(activity.power_max_w, "W"), activity.uncorrected, xids_of(activity));
+      rows += fmt::format("{:>18}{:>10}{:>10}{:>14}{:>11}  {}", clocks_of(activity),
+                          or_unknown(activity.temperature_max_c, "C"), or_unknown(activity.power_max_w, "W"),
+                          activity.uncorrected, activity.corrected, xids_of(activity));
     }
     rows += "\n";
   }
@@ -298,7 +298,8 @@ std::string burn_table(const Report& report, std::size_t host) {
   std::string titles =
       fmt::format("  {:<8}{:>10}{:>10}{:>16}{:>11}", "GPU", "first", "last", "slowest second", "spread");
   if (!report.local_activity.empty())
-    titles += fmt::format("{:>18}{:>10}{:>10}{:>14}  {}", "clock (least)", "hottest", "power", "memory errors", "Xids");
+    titles += fmt::format("{:>18}{:>10}{:>10}{:>14}{:>11}  {}", "clock (least)", "hottest", "power", "memory errors",
+                          "corrected", "Xids");
   return titles + "   TFLOP/s, bf16\n" + rows;
 }
 

@@ -40,7 +40,7 @@ std::vector<topo::Finding> corruptions(const Report& report);
 std::vector<std::string> local_ranges(const Report& report);
 
 // Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second, the
-// spread, and clocks, temperature, memory errors and Xids meanwhile; "" without a burn.
+// spread, and clocks, temperature, memory errors (corrected ones too) and Xids meanwhile; "" without a burn.
 std::string burn_table(const Report& report, std::size_t host);
 
 // GPUs whose matrix products were not computed, by reason: "GPUs 0, 1 of n0: no libcublasLt.so.13". Null: on all hosts.

@@ -29,7 +29,9 @@ namespace p5::reports::nccl_tests {
 namespace {
 
 const std::map<std::string, std::string> type_names{
-    {"char", "int8"}, {"int", "int32"}, {"half", "float16"}, {"float", "float32"}, {"double", "float64"}};
+    {"char", "int8"},           {"int", "int32"},          {"half", "float16"},       {"float", "float32"},
+    {"double", "float64"},      {"f8e4m3", "float8_e4m3"}, {"f8e5m2", "float8_e5m2"}, {"fp8_e4m3", "float8_e4m3"},
+    {"fp8_e5m2", "float8_e5m2"}};
 
 // Null if p5bench does not know the collective.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {

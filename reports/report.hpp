@@ -51,8 +51,8 @@ struct LocalActivity {
   std::optional<int> sm_clock_min_mhz, sm_clock_median_mhz;
   std::optional<int> temperature_max_c;
   std::optional<double> power_max_w;
-  std::vector<std::string> throttle_reasons;  // "power cap", as in topo::throttle_reasons()
-  std::uint64_t uncorrected = 0;              // new memory errors
+  std::vector<std::string> throttle_reasons;     // "power cap", as in topo::throttle_reasons()
+  std::uint64_t corrected = 0, uncorrected = 0;  // new memory errors
   std::vector<int> xids;
 };
 

@@ -330,6 +330,7 @@ void fields(auto& archive, Is<LocalActivity> auto& activity) {
   archive.must("temperature_max_c", any(activity.temperature_max_c));
   archive.must("power_max_w", activity.power_max_w);
   archive.must("throttle_reasons", activity.throttle_reasons);
+  archive.must("corrected", activity.corrected);
   archive.must("uncorrected", activity.uncorrected);
   archive.must("xids", activity.xids);
 }

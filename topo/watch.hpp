@@ -20,7 +20,7 @@ struct Tick {
   struct Gpu {
     std::string uuid;
     GpuState state{};
-    std::optional<std::uint64_t> uncorrected{};  // memory errors since the driver was loaded
+    std::optional<std::uint64_t> corrected{}, uncorrected{};  // memory errors since the driver was loaded
   };
   struct Xid {
     std::string uuid;
@@ -55,8 +55,8 @@ struct GpuActivity {
   std::optional<double> power_max_w{};
   std::uint64_t throttle_mask = 0;  // all reasons seen, but for idling
   int held_back_seconds = 0;
-  std::uint64_t uncorrected = 0;  // new memory errors
-  std::vector<XidEvent> xids{};   // less those of killed workers
+  std::uint64_t corrected = 0, uncorrected = 0;  // new memory errors
+  std::vector<XidEvent> xids{};                  // less those of killed workers
 };
 
 struct NicActivity {

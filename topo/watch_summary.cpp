@@ -29,6 +29,7 @@ void fields(auto& archive, Is<GpuActivity> auto& gpu) {
   archive.may("power_max_w", gpu.power_max_w);
   archive.must("throttle_mask", gpu.throttle_mask);
   archive.must("held_back_seconds", gpu.held_back_seconds);
+  archive.must("corrected", gpu.corrected);
   archive.must("uncorrected", gpu.uncorrected);
   archive.must("xids", gpu.xids);
 }
@@ -87,7 +88,13 @@ bool in_failed(const Windows& windows, Seconds at) {
 GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
                        int index) {
   GpuActivity during{.gpu = index};
-  std::optional<std::uint64_t> first_errors, last_errors;
+  std::optional<std::uint64_t> first_corrected, first_uncorrected;
+  // Later counts of a driver that was loaded again are lower.
+  const auto grown = [](std::optional<std::uint64_t>& first, const std::optional<std::uint64_t>& now,
+                        std::uint64_t& growth) {
+    if (!first) first = now;
+    if (now) growth = *now > *first ? *now - *first : 0;
+  };
   std::vector<int> clocks;
   for (const Tick* tick : ticks) {
     for (const Tick::Xid& xid : tick->xids)
@@ -95,8 +102,8 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
         during.xids.push_back({xid.code, xid.text});
     const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
     if (at == tick->gpus.end()) continue;
-    if (at->uncorrected) last_errors = at->uncorrected;
-    if (!first_errors) first_errors = at->uncorrected;
+    grown(first_corrected, at->corrected, during.corrected);
+    grown(first_uncorrected, at->uncorrected, during.uncorrected);
     raise(during.temperature_max_c, at->state.temperature_c);
     raise(during.power_max_w, at->state.power_w);
     const std::uint64_t mask = at->state.throttle_mask.value_or(0);
@@ -108,7 +115,6 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
   }
   if (!clocks.empty()) during.sm_clock_min_mhz = std::ranges::min(clocks);
   during.sm_clock_median_mhz = median(clocks);
-  if (first_errors && *last_errors > *first_errors) during.uncorrected = *last_errors - *first_errors;
   return during;
 }
 
@@ -338,7 +344,8 @@ Tick tick_from(const std::string& line, Seconds at) try {
   Tick tick{.at = at};
   for (const json& gpu : j.at("gpus")) {
     Tick::Gpu told{gpu.at("uuid"), gpu_state_from_json(gpu.at("state"))};
-    if (const json& errors = gpu.at("uncorrected"); !errors.is_null()) told.uncorrected = errors.get<std::uint64_t>();
+    for (const auto& [name, count] : {std::pair("corrected", &told.corrected), {"uncorrected", &told.uncorrected}})
+      if (const json& errors = gpu.at(name); !errors.is_null()) *count = errors.get<std::uint64_t>();
     tick.gpus.push_back(std::move(told));
   }
   j.at("nics").get_to(tick.nics);

@@ -31,6 +31,9 @@ MPI_Datatype base_type(DataType type, bool wraps) {
     case DataType::float16:
     case DataType::bfloat16:
       return MPI_UINT16_T;
+    case DataType::float8_e4m3:
+    case DataType::float8_e5m2:
+      return MPI_UINT8_T;
     case DataType::float32:
       return MPI_FLOAT;
     case DataType::float64:
@@ -69,11 +72,11 @@ void combine(void* in, void* in_out, int* length, MPI_Datatype*) {
   for (int i = 0; i < *length; ++i) b[i] = reduced_value<T, op>(a[i], b[i]);
 }
 
-// True if MPI's built-in operation cannot be used: MPI has no 16-bit floats, and Open MPI's vector instructions
-// saturate sums of 8-bit integers (op/avx; open-mpi/ompi issue 8045, closed as won't fix), while wider types and NCCL
-// wrap.
+// True if MPI's built-in operation cannot be used: MPI has no floats of 8 or 16 bits, and Open MPI's vector
+// instructions saturate sums of 8-bit integers (op/avx; open-mpi/ompi issue 8045, closed as won't fix), while wider
+// types and NCCL wrap.
 bool needs_custom_op(DataType type, ReduceOp op) {
-  if (type == DataType::float16 || type == DataType::bfloat16) return true;
+  if (with_type(type, []<class T>() { return is_small_float<T>; })) return true;
   return (type == DataType::int8 || type == DataType::uint8) && (op == ReduceOp::sum || op == ReduceOp::avg);
 }
 
@@ -94,8 +97,12 @@ MPI_User_function* own_function_for(ReduceOp op) {
 }
 
 MPI_User_function* own_function(DataType type, ReduceOp op) {
-  if (type == DataType::int8 || type == DataType::uint8) return combine<std::uint8_t, ReduceOp::sum>;
-  return type == DataType::float16 ? own_function_for<Float16>(op) : own_function_for<Bfloat16>(op);
+  return with_type(type, [&]<class T>() -> MPI_User_function* {
+    if constexpr (is_small_float<T>)
+      return own_function_for<T>(op);
+    else
+      return combine<std::uint8_t, ReduceOp::sum>;
+  });
 }
 
 MPI_Op built_in(ReduceOp op) {

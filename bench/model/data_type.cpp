@@ -11,17 +11,42 @@ namespace p5 {
 
 namespace {
 
-const std::vector<std::string> type_names{"int8",   "uint8",   "int32",    "uint32",  "int64",
-                                          "uint64", "float16", "bfloat16", "float32", "float64"};
+const std::vector<std::string> type_names{"int8",    "uint8",    "int32",   "uint32",  "int64",       "uint64",
+                                          "float16", "bfloat16", "float32", "float64", "float8_e4m3", "float8_e5m2"};
 const std::vector<std::string> op_names{"sum", "prod", "min", "max", "avg"};
 
 // Names in other programs, nccl-tests and PyTorch among them.
-const std::map<std::string, std::string, std::less<>> other_names{
-    {"half", "float16"}, {"fp16", "float16"}, {"f16", "float16"},  {"bf16", "bfloat16"},  {"float", "float32"},
-    {"fp32", "float32"}, {"f32", "float32"},  {"tf32", "float32"}, {"double", "float64"}, {"fp64", "float64"},
-    {"f64", "float64"},  {"int", "int32"},    {"long", "int64"},   {"char", "int8"},      {"i8", "int8"},
-    {"i32", "int32"},    {"i64", "int64"},    {"u8", "uint8"},     {"u32", "uint32"},     {"u64", "uint64"},
-    {"average", "avg"},  {"mean", "avg"},     {"product", "prod"}, {"minimum", "min"},    {"maximum", "max"}};
+const std::map<std::string, std::string, std::less<>> other_names{{"half", "float16"},
+                                                                  {"fp16", "float16"},
+                                                                  {"f16", "float16"},
+                                                                  {"bf16", "bfloat16"},
+                                                                  {"float", "float32"},
+                                                                  {"fp32", "float32"},
+                                                                  {"f32", "float32"},
+                                                                  {"tf32", "float32"},
+                                                                  {"double", "float64"},
+                                                                  {"fp64", "float64"},
+                                                                  {"f64", "float64"},
+                                                                  {"int", "int32"},
+                                                                  {"long", "int64"},
+                                                                  {"char", "int8"},
+                                                                  {"i8", "int8"},
+                                                                  {"i32", "int32"},
+                                                                  {"i64", "int64"},
+                                                                  {"u8", "uint8"},
+                                                                  {"u32", "uint32"},
+                                                                  {"u64", "uint64"},
+                                                                  {"f8e4m3", "float8_e4m3"},
+                                                                  {"fp8_e4m3", "float8_e4m3"},
+                                                                  {"float8_e4m3fn", "float8_e4m3"},
+                                                                  {"fp8", "float8_e4m3"},
+                                                                  {"f8e5m2", "float8_e5m2"},
+                                                                  {"fp8_e5m2", "float8_e5m2"},
+                                                                  {"average", "avg"},
+                                                                  {"mean", "avg"},
+                                                                  {"product", "prod"},
+                                                                  {"minimum", "min"},
+                                                                  {"maximum", "max"}};
 
 template <class Enum>
 Enum parse(std::string_view kind, std::string_view name, const std::vector<std::string>& names) {

@@ -10,7 +10,7 @@ namespace {
 
 template <class T>
 std::string as_text(T value) {
-  if constexpr (std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>)
+  if constexpr (is_small_float<T>)
     return fmt::format("{}", static_cast<float>(value));
   else
     return fmt::format("{}", value);

@@ -35,15 +35,7 @@ constexpr std::uint64_t hash(std::uint64_t seed, std::uint64_t rank, std::uint64
 inline constexpr std::uint64_t shared = ~std::uint64_t{0} - 1;
 
 template <class T>
-inline constexpr bool is_floating =
-    std::is_floating_point_v<T> || std::is_same_v<T, Float16> || std::is_same_v<T, Bfloat16>;
-
-// Significant bits of a floating-point type: all integers up to 2^precision are exact.
-template <class T>
-inline constexpr int precision = std::is_same_v<T, double>    ? 53
-                                 : std::is_same_v<T, float>   ? 24
-                                 : std::is_same_v<T, Float16> ? 11
-                                                              : 8;
+inline constexpr bool is_floating = std::is_floating_point_v<T> || is_small_float<T>;
 
 // value * 2^exponent; exact for |value| <= 2^precision and the small exponents used here.
 template <class T>
@@ -56,7 +48,8 @@ constexpr T scaled(std::int64_t value, int exponent) {
     return T(static_cast<float>(exact));
 }
 
-// Exponent of an element, shared by all ranks: -2 to 2, within float16 for all values below 2^13.
+// Exponent of an element, shared by all ranks: -2 to 2, within float16 for all values below 2^13 and within float8_e4m3
+// for all up to 2^6.
 constexpr int shared_exponent(const Pattern& p, std::uint64_t index) {
   return static_cast<int>(hash(p.seed, shared, ~index) % 5) - 2;
 }
@@ -307,12 +300,24 @@ constexpr T reduced_element(const Pattern& p, std::uint64_t index) {
   return pattern::extreme_result<T>(p, index);
 }
 
+// Largest group whose average can be verified: beyond it 1/ranks, by which implementations multiply, is no normal
+// number of the type.
+constexpr int most_ranks_of_average(DataType type) {
+  return with_type(type, []<class T>() {
+    if constexpr (is_small_float<T>)
+      return T::bias > 30 ? 1 << 30 : 1 << (T::bias - 1);
+    else
+      return 1 << 30;
+  });
+}
+
 // Number of representable values between a and b: 0 for the same bits; +0 and -0 differ by 1.
 template <class T>
 constexpr std::uint64_t distance_in_units(T a, T b) {
   if constexpr (pattern::is_floating<T>) {
     using Word = std::conditional_t<sizeof(T) == 8, std::int64_t,
-                                    std::conditional_t<sizeof(T) == 4, std::int32_t, std::int16_t>>;
+                                    std::conditional_t<sizeof(T) == 4, std::int32_t,
+                                                       std::conditional_t<sizeof(T) == 2, std::int16_t, std::int8_t>>>;
     const auto ordered = [](T value) {  // monotone in the value
       const auto word = static_cast<std::int64_t>(std::bit_cast<Word>(value));
       return word < 0 ? static_cast<std::int64_t>(std::numeric_limits<Word>::min()) - word - 1 : word;

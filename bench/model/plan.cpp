@@ -15,6 +15,7 @@
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/pattern.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -270,6 +271,11 @@ struct PlanBuilder {
       }
       for (ReduceOp op : options.ops) {
         like.op = op;
+        if (op == ReduceOp::avg && ranks() > most_ranks_of_average(type)) {
+          plan.remarks.push_back(fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", collective.name,
+                                             name_of(type), ranks()));
+          continue;
+        }
         add_sizes(sizes, like, rounds);
       }
     }

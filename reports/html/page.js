@@ -351,6 +351,7 @@ function alone_table(report) {
     ["Hottest (C)", (row) => row.activity?.temperature_max_c ?? NOT_AVAILABLE, "number"],
     ["Held back by", (row) => row.activity?.throttle_reasons.join(", ") ?? ""],
     ["Memory errors", (row) => String(row.activity?.uncorrected ?? NOT_AVAILABLE), "number"],
+    ["Corrected ones", (row) => String(row.activity?.corrected ?? NOT_AVAILABLE), "number"],
     ["Xids", (row) => row.activity?.xids.join(", ") ?? ""],
   ] : [];
   return simple_table("Each GPU alone", [

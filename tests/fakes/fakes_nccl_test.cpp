@@ -30,6 +30,10 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclFloat16;
     case DataType::bfloat16:
       return ncclBfloat16;
+    case DataType::float8_e4m3:
+      return ncclDataType_t(10);
+    case DataType::float8_e5m2:
+      return ncclDataType_t(11);
     case DataType::float32:
       return ncclFloat32;
     case DataType::float64:

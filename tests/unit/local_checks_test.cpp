@@ -189,9 +189,11 @@ TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
                             .temperature_max_c = 71,
                             .power_max_w = 698,
                             .throttle_reasons = {"power cap"},
+                            .corrected = 17,
                             .uncorrected = 2,
                             .xids = {63, 94}}};
-  EXPECT_THAT(burn_table(report, 0), HasSubstr("1755 (1410) MHz      71 C     698 W             2  63, 94\n"));
+  EXPECT_THAT(burn_table(report, 0),
+              HasSubstr("1755 (1410) MHz      71 C     698 W             2         17  63, 94\n"));
   const Report back = report_from_json(to_json(report));
   ASSERT_THAT(back.local_activity, SizeIs(1));
   EXPECT_EQ(burn_table(back, 0), burn_table(report, 0));

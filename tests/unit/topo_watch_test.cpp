@@ -67,11 +67,12 @@ std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& wind
 
 TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   const Tick told = tick_from(
-      R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "uncorrected": 3, "replays": null}],
+      R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "corrected": 4, "uncorrected": 3, "replays": null}],
           "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79}]})",
       {2.5});
   EXPECT_EQ(told.at, Seconds{2.5});
   EXPECT_EQ(told.gpus.at(0).state.sm_clock_mhz, 345);
+  EXPECT_EQ(told.gpus[0].corrected, 4u);
   EXPECT_EQ(told.gpus[0].uncorrected, 3u);
   EXPECT_EQ(told.nics.at("r0").at("tx_bytes"), ~std::uint64_t{0});
   EXPECT_EQ(told.xids.at(0).code, 79);
@@ -144,6 +145,15 @@ TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
   EXPECT_EQ(found[0].severity, Severity::error);
   EXPECT_EQ(found[0].subject.gpu, 1);
   EXPECT_THAT(found[0].evidence, HasSubstr("2 new"));
+}
+
+TEST(TopoWatch, corrected_memory_errors_are_counted_and_no_finding) {
+  std::vector<Tick> seen = ticks(4);
+  for (Tick& each : seen) each.gpus[1].corrected = 7;
+  seen[2].gpus[1].corrected = 9;
+  seen[3].gpus[1].corrected = 12;
+  EXPECT_EQ(summarize(seen, {{{{0}, {9}}}}, host()).at(0).gpus.at(1).corrected, 5u);
+  EXPECT_THAT(findings(seen), IsEmpty());
 }
 
 TEST(TopoWatch, xids_of_workers_that_we_killed_are_no_news_but_others_are) {

@@ -22,7 +22,7 @@ PATIENCE_S = 60
 OPERATIONS_TO_JOIN = 1
 
 BYTES = {"int8": 1, "uint8": 1, "int32": 4, "uint32": 4, "int64": 8, "uint64": 8, "float16": 2, "bfloat16": 2,
-         "float32": 4, "float64": 8}
+         "float32": 4, "float64": 8, "float8_e4m3": 1, "float8_e5m2": 1}
 
 
 def skip_unless_built():

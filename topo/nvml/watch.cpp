@@ -89,12 +89,17 @@ json look_at(const Library& library, const Watched& watched) {
   const Gpu gpu(library, watched.device, asking);
   topo::Gpu told;
   told.state = state_of(gpu);
-  constexpr int uncorrected = 1, since_load = 0;
-  const auto errors = gpu.number<unsigned long long>("nvmlDeviceGetTotalEccErrors", uncorrected, since_load);
+  const auto errors = [&](int kind) {
+    constexpr int since_load = 0;
+    const auto count = gpu.number<unsigned long long>("nvmlDeviceGetTotalEccErrors", kind, since_load);
+    return count ? json(*count) : json();
+  };
+  constexpr int corrected = 0, uncorrected = 1;
   const auto replays = gpu.number("nvmlDeviceGetPcieReplayCounter");
   return {{"uuid", watched.uuid},
           {"state", to_json(told.state)},
-          {"uncorrected", errors ? json(*errors) : json()},
+          {"corrected", errors(corrected)},
+          {"uncorrected", errors(uncorrected)},
           {"replays", replays ? json(*replays) : json()}};
 }
 

@@ -1,6 +1,6 @@
 // CaseMonitor GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input
 // closes.
-//   {"gpus": [{"uuid", "state": GpuState, "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
+//   {"gpus": [{"uuid", "state": GpuState, "corrected", "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
 //    "xids": [{"uuid", "code"}]}, the last line may be shorter.
 #pragma once
 

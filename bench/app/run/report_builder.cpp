@@ -122,6 +122,7 @@ void ReportBuilder::add_local_activity(const std::vector<topo::HostActivity>& ho
                         .temperature_max_c = gpu.temperature_max_c,
                         .power_max_w = gpu.power_max_w,
                         .throttle_reasons = topo::throttle_reasons(gpu.throttle_mask),
+                        .corrected = gpu.corrected,
                         .uncorrected = gpu.uncorrected,
                         .xids = {}};
       for (const topo::XidEvent& xid : gpu.xids) of_ranks[rank].xids.push_back(xid.code);

@@ -35,9 +35,22 @@ const OptionalCalls& optional_calls() {
   return calls;
 }
 
-std::string library_version() {
+int library_number() {
   int code = 0;
   check(ncclGetVersion(&code), "ncclGetVersion");
+  return code;
+}
+
+int compute_capability() {
+  int device = 0, major = 0, minor = 0;
+  check(cudaGetDevice(&device), "cudaGetDevice");
+  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
+  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
+  return 10 * major + minor;
+}
+
+std::string library_version() {
+  const int code = library_number();
   return fmt::format("NCCL {}.{}.{}", code / 10000, code / 100 % 100, code % 100);
 }
 

@@ -28,7 +28,9 @@ struct OptionalCalls {
 };
 const OptionalCalls& optional_calls();
 
+int library_number();           // 22809
 std::string library_version();  // "NCCL 2.28.9"
+int compute_capability();       // of this process's GPU: 90 for 9.0
 std::string library_path();     // path of the loaded file
 
 // Throw CaseError with the call, the library's text and code, and NCCL's last error.

@@ -115,14 +115,6 @@ Bits operand_bits(ProductType type) {
                                    : Bits{0x8787878787878787u, 0x3838383838383838u};
 }
 
-int compute_capability() {
-  int device = 0, major = 0, minor = 0;
-  check(cudaGetDevice(&device), "cudaGetDevice");
-  check(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device), "cudaDeviceGetAttribute");
-  check(cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device), "cudaDeviceGetAttribute");
-  return 10 * major + minor;
-}
-
 template <class Handle>
 using Freed = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(Handle)>;
 

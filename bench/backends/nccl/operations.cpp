@@ -146,6 +146,10 @@ constexpr std::array table{
 
 }  // namespace
 
+// Headers before NCCL 2.24 do not name them.
+constexpr auto float8_e4m3_number = static_cast<ncclDataType_t>(10),
+               float8_e5m2_number = static_cast<ncclDataType_t>(11);
+
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
     case DataType::int8:
@@ -164,6 +168,10 @@ ncclDataType_t nccl_type(DataType type) {
       return ncclFloat16;
     case DataType::bfloat16:
       return ncclBfloat16;
+    case DataType::float8_e4m3:
+      return float8_e4m3_number;
+    case DataType::float8_e5m2:
+      return float8_e5m2_number;
     case DataType::float32:
       return ncclFloat32;
     case DataType::float64:

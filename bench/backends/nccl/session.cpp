@@ -107,6 +107,17 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
   buffers_.fill(*place_, round_, fills_, slots());
 }
 
+std::string NcclSession::unavailable() const {
+  constexpr int first_version = 22400, first_capability = 90;
+  if (!is_float8(case_.type)) return "";
+  if (library_number() < first_version)
+    return fmt::format("{} needs NCCL 2.24; this is {}", name_of(case_.type), library_version());
+  if (case_.collective->reduces && compute_capability() < first_capability)
+    return fmt::format("NCCL reduces {} on GPUs of compute capability 9.0 and later; this has {}.{}",
+                       name_of(case_.type), compute_capability() / 10, compute_capability() % 10);
+  return "";
+}
+
 void NcclSession::close() {
   graphs_.clear();
   registration_ = {};

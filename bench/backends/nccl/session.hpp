@@ -43,6 +43,7 @@ class NcclSession final : public Session {
   // Uses the engine's communicators. `usable_memory` is the same on all ranks.
   NcclSession(Case c, int round, std::optional<RankInGroup> place, Engine& engine, std::uint64_t usable_memory);
 
+  std::string unavailable() const override;
   int slots() const override { return buffers_.slots(); }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;

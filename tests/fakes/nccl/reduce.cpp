@@ -71,6 +71,10 @@ void with_nccl_type(ncclDataType_t type, Action action) {
       return action.template operator()<Float16>();
     case ncclBfloat16:
       return action.template operator()<Bfloat16>();
+    case ncclDataType_t(10):  // ncclFloat8e4m3, which headers before NCCL 2.24 do not name
+      return action.template operator()<Float8E4m3>();
+    case ncclDataType_t(11):  // ncclFloat8e5m2
+      return action.template operator()<Float8E5m2>();
     case ncclFloat32:
       return action.template operator()<float>();
     case ncclFloat64:
@@ -80,23 +84,16 @@ void with_nccl_type(ncclDataType_t type, Action action) {
   }
 }
 
-// ncclFloat8e4m3 and ncclFloat8e5m2, which headers before NCCL 2.24 do not name.
-bool is_float8(ncclDataType_t type) {
-  const int number = type;
-  return number == 10 || number == 11;
-}
-
 }  // namespace
 
 std::size_t size_of(ncclDataType_t type) {
-  if (is_float8(type)) return 1;
   std::size_t bytes = 0;
   with_nccl_type(type, [&]<class T>() { bytes = sizeof(T); });
   return bytes;
 }
 
 bool reducible(ncclDataType_t type, ncclRedOp_t operation) {
-  return size_of(type) > 0 && !is_float8(type) && operation >= ncclSum && operation < ncclNumOps;
+  return size_of(type) > 0 && operation >= ncclSum && operation < ncclNumOps;
 }
 
 void prepare(void* data, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks) {
