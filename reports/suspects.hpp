@@ -19,8 +19,8 @@ struct Diagnosis {
 
 // Suspects are of kind "node" (all its transfers, between nodes or within), "gpu", "nic" ("n3r4-7" if the NIC beside a
 // GPU is ambiguous), "link" (all transfers between two nodes that are fast with others), "rail" (the i-th GPUs of all
-// nodes) and "domain" (an NVLink domain of several nodes). `again` holds retests; a part that was sound in the retest is
-// not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
+// nodes) and "domain" (an NVLink domain of several nodes). `again` holds retests; a part that was sound in the retest
+// is not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
 
 // A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.

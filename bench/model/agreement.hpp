@@ -167,7 +167,8 @@ auto agree(ControlPlane& control, Phase phase, bool recovers, const Local& local
     throw JobLost("rank " + std::to_string(*mine.failure->rank) + " failed in " + std::string(name_of(phase)) + ": " +
                   mine.failure->what);
   const auto parts = agreement::gather_parts(control, mine);
-  auto answer = agreement::decide_for_all(control, agreement::failure_of_operation(parts.failures), decide, parts.values);
+  auto answer =
+      agreement::decide_for_all(control, agreement::failure_of_operation(parts.failures), decide, parts.values);
   if (answer.failure) agreement::fail_phase(phase, *answer.failure, parts.failures);
   return std::move(answer.value);
 }
