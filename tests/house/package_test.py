@@ -186,7 +186,7 @@ class Completion(Folder):
                                ["--out", ""], ["check", "--lim"], ["import", "nccl-tests", ""])
         self.assertEqual(answers, [
             sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), sorted(["auto", *lists["backends"]]), ["--backend=sim"],
-            lists["collectives"], ["p2p,all_gather"], ["p5.48xlarge"], lists["platforms"], lists["formats"],
+            sorted([*lists["collectives"], "communicator"]), ["p2p,all_gather"], ["p5.48xlarge"], lists["platforms"], lists["formats"],
             ["check"], ["quick"], ["knobs"], ["job", "nccl-tests"], [], [], ["--limit"], []])
 
     def test_where_nothing_is_offered_bash_names_files(self):

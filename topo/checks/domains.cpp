@@ -202,7 +202,7 @@ std::vector<Finding> other_imex(const Topology& topology) {
       const std::string imex = version_of(host, "imex"), driver = version_of(host, "nvidia driver");
       if (imex.empty() || driver.empty() || imex == driver) continue;
       findings.push_back(
-          about_host(host, "version.imex", Severity::error,
+          about_host(host, "version.imex", Severity::warning,
                      fmt::format("nvidia-imex {} beside NVIDIA driver {} on {}: it belongs to one driver", imex, driver,
                                  host.name),
                      "install nvidia-imex of exactly the driver's version on all nodes of the domain"));
