@@ -244,6 +244,12 @@ void make_idle(Machine& machine, std::string why, ExitCode code) {
   machine.code_of_idle = code;
 }
 
+// Domains of ranks, if one has several hosts; else empty.
+NodeOfRank wide_domains(const topo::Topology& topology) {
+  NodeOfRank domains = domains_of_ranks(topology);
+  return count_nodes(domains) == count_nodes(topology.host_of_rank) ? NodeOfRank() : domains;
+}
+
 bool allowed(std::string_view variable) {
   constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
   constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
@@ -271,10 +277,13 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.platform = &topo::find_platform(options.platform);
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
+    machine.domain_of_rank = wide_domains(machine.topology);
   } else {
     machine.topology = discover_cluster(control, probes_for(options));
     machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
+    // Only the leader knows the GPUs of other hosts.
+    machine.domain_of_rank = from_leader(control, [&] { return wide_domains(machine.topology); });
     if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
   }
   if (own && own->usable.empty()) {
@@ -293,8 +302,7 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
 JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   JobFacts facts;
   facts.node_of_rank = machine.topology.host_of_rank;
-  if (machine.backend_info().parts == BackendInfo::Parts::gpus)
-    facts.domain_of_rank = domains_of_ranks(machine.topology);
+  if (machine.backend_info().parts == BackendInfo::Parts::gpus) facts.domain_of_rank = machine.domain_of_rank;
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
   facts.within_nodes = machine.nics_loop_back;

@@ -80,6 +80,8 @@ struct Machine {
   const topo::Platform* platform = nullptr;  // null: unknown instance type
   std::string backend_name;
   std::unique_ptr<Backend> backend;
+  // NVLink domain of each rank, the same on all ranks; empty: each node is a domain of its own.
+  NodeOfRank domain_of_rank;
   std::optional<Bytes> memory_of_rank;  // device memory free for buffers, minimum over ranks
   std::string why_not_judged;           // reason, if ranks share a GPU; else ""
   std::string why_idle;                 // `check`: the reason that nothing can be measured; else ""
