@@ -637,8 +637,8 @@ TEST(NcclTests, without_ranks_need_to_be_told) {
 
 TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
   std::string text = program + all_reduce_2_13();
-  text.replace(text.find("float     sum"), 13, "f8e4m3    sum");
-  EXPECT_THAT(problem_of(text), HasSubstr("rows of the type 'f8e4m3' were left out"));
+  text.replace(text.find("float     sum"), 13, "mxfp4     sum");
+  EXPECT_THAT(problem_of(text), HasSubstr("rows of the type 'mxfp4' were left out"));
 }
 
 // Written by hand in the layout of JSON version 3 (nccl-tests 2.19.6), with -I.

@@ -80,7 +80,7 @@ namespace {
 class FirstProblem {
  public:
   void operator()(const std::function<void()>& action) try { action(); } catch (const std::exception& problem) {
-    if (first_.empty()) first_ = problem.what();
+    if (first_.empty()) first_ = describe(problem);
   }
   const std::string& problem() const { return first_; }
 
