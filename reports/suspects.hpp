@@ -29,7 +29,7 @@ struct RetestCase {
   std::vector<Group> pairs;
   bool silent = false;
 };
-// What is slow in a part that may be faulty, and what was silent without a part that alone explains it.
+// Cases that are slow in a part that may be faulty, and those that were silent without a part that alone explains it.
 std::vector<RetestCase> to_retest(const Report& report);
 
 // "nic n1r5 (host, instance, device): evidence. To do: action".

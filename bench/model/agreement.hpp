@@ -179,7 +179,7 @@ void agree(ControlPlane& control, Phase phase, bool recovers, const Local& local
   agree(control, phase, recovers, local, [](const auto&) {});
 }
 
-// What `decide` returns at the leader, at all participants. Throws the leader's UsageError or EnvironmentError on all.
+// Returns at all participants what `decide` returned at the leader. Throws its UsageError or EnvironmentError on all.
 template <class Decide>
 auto from_leader(ControlPlane& control, const Decide& decide) {
   auto answer = agreement::decide_for_all(control, std::nullopt, decide);

@@ -141,7 +141,7 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   return machine;
 }
 
-// What NVML would show of the faults.
+// Sets the fields by which NVML would show the faults.
 void show_faults(const SimMachine& sim, topo::Topology& topology) {
   for (const Fault& fault : sim.faults)
     for (std::size_t host = 0; host < topology.hosts.size(); ++host) {

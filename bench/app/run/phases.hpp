@@ -83,7 +83,7 @@ Seconds longest_wait(const Run& run);
 void handle_hang(Run& run, const Watchdog::Hang& hang);
 // Leaves a note for the leader and ends the process: other ranks wait for this one in calls that nothing else ends.
 [[noreturn]] void abort_job(Run& run, const JobLost& lost);
-// What a signal and the time limit of `check` do first: the leader ends the run with a report.
+// The first action after a signal or at the time limit of `check`: the leader ends the run with a report.
 Shutdown::Actions actions_before_end(Run& run);
 
 // ---- preparing.cpp, measuring.cpp: only for `check`

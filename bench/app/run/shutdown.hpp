@@ -17,7 +17,7 @@ namespace p5 {
 
 class Shutdown {
  public:
-  // What a command does before the process ends. Both run on threads of their own, which can write files.
+  // Actions of a command before the process ends. Both run on threads of their own, which can write files.
   struct Actions {
     // Receives the signal's name and returns the exit code; nullopt: the command is about to end by itself.
     std::function<std::optional<ExitCode>(const std::string& signal)> on_signal = {};
@@ -43,7 +43,7 @@ class Shutdown {
   // The command is done and nothing changes its exit code any more: a signal ends the process only if it does not exit
   // soon.
   void set_final_exit_code(ExitCode code) { code_ = code; }
-  // What is left, such as MPI_Finalize, may wait for ranks that are gone: the process ends after `limit`.
+  // Later steps, such as MPI_Finalize, may wait for ranks that are gone: the process ends after `limit`.
   void limit_teardown(const std::string& step, Seconds limit);
 
   // Ends the process without destructors and MPI_Finalize, which would wait for other ranks. Where the command has a
