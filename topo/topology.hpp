@@ -22,7 +22,7 @@ struct ProcessLimits {
   std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages
 };
 
-// What NVLink between hosts needs: NVIDIA's IMEX daemon, which passes memory handles on, and a channel to use it.
+// NVLink between hosts needs NVIDIA's IMEX daemon, which passes memory handles on, and a channel to use it.
 struct Imex {
   std::optional<bool> running{};                    // unknown where other processes cannot be seen
   std::optional<std::vector<std::string>> nodes{};  // addresses in nodes_config.cfg; null: there is no such file

@@ -78,7 +78,7 @@ class CheckJob {
 };
 
 // Only the leader prints and returns non-zero: a launcher kills the other ranks as soon as one does.
-// deadline: of a check.
+// start: of the process, from which the limit of a check counts.
 ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks,
                   Clock::time_point start, const OwnGpus* own_gpus) {
   try {

@@ -262,6 +262,7 @@ struct PlanBuilder {
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
+    const auto largest = static_cast<int>(std::ranges::max_element(groups, {}, &Group::size)->size());
     for (DataType type : options.types) {
       Case like = base_case(collective, type);
       like.group = group;
@@ -271,9 +272,9 @@ struct PlanBuilder {
       }
       for (ReduceOp op : options.ops) {
         like.op = op;
-        if (op == ReduceOp::avg && ranks() > most_ranks_of_average(type)) {
+        if (op == ReduceOp::avg && largest > most_ranks_of_average(type)) {
           plan.remarks.push_back(fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", collective.name,
-                                             name_of(type), ranks()));
+                                             name_of(type), largest));
           continue;
         }
         add_sizes(sizes, like, rounds);

@@ -123,7 +123,7 @@ TEST(Agreement, tells_ranks_that_stalled_from_those_that_waited_for_them) {
     EXPECT_TRUE(failed.stalled.empty() && failed.waiting.empty());
 }
 
-// What three ranks throw in a step outside of the operation under test.
+// Returns what each rank throws in a step outside of the operation under test.
 std::vector<std::string> errors_of(const std::vector<LocalPart>& parts, const std::function<void()>& decide) {
   std::vector<std::string> learned;
   std::mutex mutex;
