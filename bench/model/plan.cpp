@@ -262,7 +262,7 @@ struct PlanBuilder {
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
-    const auto largest = static_cast<int>(std::ranges::max_element(groups, {}, &Group::size)->size());
+    const auto most_members = static_cast<int>(std::ranges::max_element(groups, {}, &Group::size)->size());
     for (DataType type : options.types) {
       Case like = base_case(collective, type);
       like.group = group;
@@ -272,9 +272,9 @@ struct PlanBuilder {
       }
       for (ReduceOp op : options.ops) {
         like.op = op;
-        if (op == ReduceOp::avg && largest > most_ranks_of_average(type)) {
+        if (op == ReduceOp::avg && most_members > most_ranks_of_average(type)) {
           plan.remarks.push_back(fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", collective.name,
-                                             name_of(type), largest));
+                                             name_of(type), most_members));
           continue;
         }
         add_sizes(sizes, like, rounds);
