@@ -44,7 +44,7 @@ class Verified(Folder):
         names = names or collectives(ranks)
         report = self.measure(ranks, "--type", types, "--op", ops, "--sizes", sizes, "--root", ranks - 1,
                               "--collectives", ",".join(names), *arguments)
-        number_of_types = 10 if types == "all" else len(types.split(","))
+        number_of_types = 12 if types == "all" else len(types.split(","))
         number_of_ops = 5 if ops == "all" else len(ops.split(","))
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
         in_place = {m["case"]["in_place"] for m in report["measurements"]}
