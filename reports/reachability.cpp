@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <optional>
 #include <string_view>
 
@@ -41,7 +42,15 @@ constexpr FindingRow same_address{"fabric.address", topo::About::settings,
                                   "name the interface that leads to other hosts (NCCL_SOCKET_IFNAME)"};
 constexpr FindingRow untried{"fabric.untried", topo::About::software, "hosts that could not try to reach others",
                              "see what fi_info has there; without it a network that is cut shows only when ranks join"};
-constexpr std::array reach_rows{unreachable, silent, pair, same_address, untried};
+constexpr FindingRow silent_nic{
+    "fabric.nic", topo::About::fabric, "a NIC that exchanges messages with none of several others",
+    "look at the security groups of its interface (each interface has its own) and at the driver's messages (dmesg); "
+    "without a cause there replace the instance"};
+constexpr FindingRow silent_nics{"fabric.nics", topo::About::fabric,
+                                 "NICs of two or more hosts that exchange no messages with each other",
+                                 "look at the security groups of their interfaces (each interface has its own) and at "
+                                 "the driver's messages (dmesg)"};
+constexpr std::array reach_rows{unreachable, silent, pair, silent_nic, silent_nics, same_address, untried};
 
 class ReachabilityFindings {
  public:
@@ -62,6 +71,7 @@ class ReachabilityFindings {
     for (const JoinAttempt& trial : reached_.trials)
       if (!trial.failure.empty() && succeeded_later(trial))
         findings.push_back(about_pair(trial.hosts.at(0), trial.hosts.at(1), false));
+    for (std::size_t nic = 0; nic < reached_.trials_of_nics.size(); ++nic) add_about_nic(nic, findings);
     return findings;
   }
 
@@ -71,7 +81,9 @@ class ReachabilityFindings {
   // "h3 (net1, 10.0.0.3)"
   std::string name(int host) const {
     const ReachabilityHost& each = at(host);
-    return each.address.empty() ? each.name : fmt::format("{} ({}, {})", each.name, each.nic, each.address);
+    return each.address.empty()
+               ? each.name
+               : fmt::format("{} ({}, {})", each.name, each.nics.empty() ? "" : each.nics.front(), each.address);
   }
   std::string names(const std::vector<int>& hosts) const {
     constexpr std::size_t most = 8;
@@ -93,6 +105,61 @@ class ReachabilityFindings {
     return finding_of_row;
   }
 
+  // "rdmap79s0 of h3"
+  std::string name_of_nic(std::size_t nic, int host) const {
+    return fmt::format("{} of {}", nic < at(host).nics.size() ? at(host).nics[nic] : fmt::format("NIC {}", nic),
+                       at(host).name);
+  }
+  std::string names_of_nics(std::size_t nic, const std::vector<int>& hosts) const {
+    constexpr std::size_t most = 8;
+    std::vector<std::string> named;
+    for (const int host : hosts)
+      if (named.size() < most) named.push_back(name_of_nic(nic, host));
+    return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
+  }
+
+  void add_about_nic(std::size_t nic, std::vector<topo::Finding>& findings) const {
+    const std::vector<JoinAttempt>& trials = reached_.trials_of_nics[nic];
+    const JoinFault culprit = locate_fault(static_cast<int>(hosts_.size()), trials);
+    for (const int host : culprit.hosts) {
+      const auto [partners, because] = partners_of(host, trials);
+      findings.push_back(finding(silent_nic, Severity::error, host,
+                                 fmt::format("{} exchanged no message with {}, tried one after the other for {} each; "
+                                             "other NICs of {} did{}",
+                                             name_of_nic(nic, host), names_of_nics(nic, partners), to_text(limit_),
+                                             at(host).name, network_of({host}, because))));
+      if (nic < at(host).nics.size()) findings.back().subject.nic = at(host).nics[nic];
+    }
+    for (const auto& [a, b] : culprit.pairs)
+      findings.push_back(finding(
+          silent_nics, Severity::error, {},
+          fmt::format("{} and {} exchanged no message in {}; other NICs of both did; which of "
+                      "the two it is cannot be told{}",
+                      name_of_nic(nic, a), name_of_nic(nic, b), to_text(limit_), network_of({a, b}, culprit.because))));
+    if (culprit.kind != Kind::between) return;
+    std::vector<int> hosts;
+    for (const JoinAttempt& trial : trials) std::ranges::copy(trial.hosts, std::back_inserter(hosts));
+    std::ranges::sort(hosts);
+    hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+    findings.push_back(
+        finding(silent_nics, Severity::error, {},
+                fmt::format("{} exchanged no message with each other in {} each; other NICs of these "
+                            "hosts did{}",
+                            names_of_nics(nic, hosts), to_text(limit_), network_of(hosts, culprit.because))));
+  }
+
+  // The hosts that were tried with this one, and the most informative failure.
+  static std::pair<std::vector<int>, std::string> partners_of(int host, const std::vector<JoinAttempt>& trials) {
+    std::vector<int> partners;
+    std::string because;
+    for (const JoinAttempt& trial : trials) {
+      if (std::ranges::find(trial.hosts, host) == trial.hosts.end()) continue;
+      partners.push_back(trial.hosts.at(0) == host ? trial.hosts.at(1) : trial.hosts.at(0));
+      if (because.empty() || because == nothing_heard) because = trial.failure;
+    }
+    return {partners, because};
+  }
+
   // The network in use, and the library's error unless it is a plain timeout.
   std::string network_of(const std::vector<int>& hosts, const std::string& because) const {
     std::string text;
@@ -102,13 +169,7 @@ class ReachabilityFindings {
   }
 
   topo::Finding about_host(int host) const {
-    std::vector<int> partners;
-    std::string because;
-    for (const JoinAttempt& trial : reached_.trials) {
-      if (std::ranges::find(trial.hosts, host) == trial.hosts.end()) continue;
-      partners.push_back(trial.hosts.at(0) == host ? trial.hosts.at(1) : trial.hosts.at(0));
-      if (because.empty() || because == nothing_heard) because = trial.failure;
-    }
+    const auto [partners, because] = partners_of(host, reached_.trials);
     return finding(unreachable, Severity::error, host,
                    fmt::format("{} exchanged no message with {}, tried one after the other for {} each; other hosts "
                                "reach each other{}",

@@ -13,12 +13,15 @@
 
 namespace p5::reports {
 
-// A host of the reachability test, and the network that its side used; empty if it did not get that far.
+// A host of the reachability test, its NICs by number, the address of the first and the library; empty if its side did
+// not get that far.
 struct ReachabilityHost {
-  std::string name, instance, nic, address, library;
+  std::string name, instance;
+  std::vector<std::string> nics = {};
+  std::string address, library;
 };
 
-// Errors about the fabric: each silent host or pair of hosts, or one error if no host receives anything. Warnings: a
+// Errors about the fabric: each silent host, NIC or pair, or one error if no host receives anything. Warnings: a
 // pair that succeeded only at the second attempt, hosts that share an address, hosts that could not run the test.
 // `limit` is the timeout of a message.
 std::vector<topo::Finding> reachability_findings(const Reachability& reached,

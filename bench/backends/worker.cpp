@@ -125,6 +125,15 @@ class WorkerSession final : public Session {
     return protocol::selection_from_json(told<json>(ask({{"order", "selection"}}), "selection"));
   }
 
+  std::vector<std::string> probe_nics(Seconds limit) override {
+    // The worker does not count the time in which it does not run.
+    constexpr double busy_host = 3;
+    const json reply = backend_.ask({{"order", "probe_nics"}, {"limit_s", limit.count}}, {busy_host * limit.count});
+    auto nics = told<std::vector<std::string>>(reply, "nics");
+    if (nics.empty()) throw CaseError("its worker's reply is not understood: no NIC at all");
+    return nics;
+  }
+
   CommunicatorCosts communicator_costs() override {
     return told<CommunicatorCosts>(ask({{"order", "communicator_costs"}}), "costs");
   }

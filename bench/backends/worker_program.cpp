@@ -113,6 +113,7 @@ json WorkerProgram::act(const json& order) {
                              OrderHandler{"selection", &WorkerProgram::selection},
                              OrderHandler{"communicator_costs", &WorkerProgram::communicator_costs},
                              OrderHandler{"cost_table", &WorkerProgram::cost_table},
+                             OrderHandler{"probe_nics", &WorkerProgram::probe_nics},
                              OrderHandler{"close", &WorkerProgram::close_order},
                              OrderHandler{"check_locally", &WorkerProgram::check_locally_order}};
   const auto name = order.at("order").get<std::string>();
@@ -193,6 +194,12 @@ json WorkerProgram::communicator_costs(const json&) { return {{"costs", session(
 json WorkerProgram::cost_table(const json&) {
   Session& at = session();
   return {{"cost_table", protocol::to_json(risk([&] { return at.cost_table(); }))}};
+}
+
+json WorkerProgram::probe_nics(const json& order) {
+  Session& at = session();
+  const Seconds limit{order.at("limit_s")};
+  return {{"nics", risk([&] { return at.probe_nics(limit); })}};
 }
 
 json WorkerProgram::close_order(const json&) {

@@ -71,6 +71,7 @@ class WorkerProgram {
   Json selection(const Json& order);
   Json communicator_costs(const Json& order);
   Json cost_table(const Json& order);
+  Json probe_nics(const Json& order);
   Json close_order(const Json& order);
   Json check_locally_order(const Json& order);
 

@@ -23,7 +23,7 @@ constexpr int most_rounds = 4;
 constexpr int enough_partners = 2;
 constexpr std::size_t enough_silent_rounds = 3;
 // Timeout for starting a worker and opening its NIC, which is no deadline for the fabric.
-constexpr Seconds to_start{15};
+constexpr Seconds to_start{30};
 
 constexpr Bytes small{8};
 
@@ -76,27 +76,70 @@ Case message_between(const Group& pair) {
   return c;
 }
 
-// This rank's side of a trial: the failure it observed, "" if the message arrived. Rethrows errors of its own side.
-std::string exchange(Session& session) {
+// What one side observed, as Session::probe_nics().
+using NicResults = std::vector<std::string>;
+
+// This rank's side of a trial. Rethrows errors of its own side.
+NicResults exchange(Session& session, Seconds limit) {
   try {
-    session.warm_up(1, "");
-    return "";
+    return session.probe_nics(limit);
   } catch (const LostError&) {
     throw;
   } catch (const StalledError&) {
-    return std::string(nothing_heard);
+    return {std::string(nothing_heard)};
   } catch (const CaseError& problem) {
-    return problem.what();
+    return {problem.what()};
   }
 }
 
-// The more informative of a pair's two results.
+bool passed(const std::string& failure) { return failure.empty(); }
+
+// The more informative of two failures.
 std::string told_by(const std::string& a, const std::string& b) { return a.empty() || a == nothing_heard ? b : a; }
+
+// The same by NIC. A side that told of fewer NICs failed as a whole.
+NicResults told_by(const NicResults& a, const NicResults& b) {
+  if (a.size() != b.size()) return a.size() < b.size() ? a : b;
+  NicResults both;
+  for (std::size_t nic = 0; nic < a.size(); ++nic) both.push_back(told_by(a[nic], b[nic]));
+  return both;
+}
+
+void add_trial(int a, int b, const NicResults& nics, Reachability& found) {
+  if (std::ranges::none_of(nics, passed)) {
+    found.trials.push_back({{a, b}, nics.empty() ? std::string(nothing_heard) : nics.front()});
+    return;
+  }
+  found.trials.push_back({{a, b}, ""});
+  if (found.trials_of_nics.size() < nics.size()) found.trials_of_nics.resize(nics.size());
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) found.trials_of_nics[nic].push_back({{a, b}, nics[nic]});
+}
+
+// Pairs for the next round: of hosts as next_probe_pairs(), then of hosts with a silent NIC.
+std::vector<std::pair<int, int>> next_pairs(const std::vector<int>& hosts, const Reachability& found) {
+  std::vector<std::pair<int, int>> round = next_probe_pairs(hosts, found.trials);
+  std::set<int> busy;
+  for (const auto& [a, b] : round) busy.insert({a, b});
+  for (const std::vector<JoinAttempt>& trials : found.trials_of_nics) {
+    if (std::ranges::all_of(trials, passed, &JoinAttempt::failure)) continue;
+    std::vector<int> free;
+    for (const int host : hosts) {
+      const bool tried = std::ranges::any_of(
+          trials, [&](const JoinAttempt& each) { return std::ranges::find(each.hosts, host) != each.hosts.end(); });
+      if (tried && !busy.contains(host)) free.push_back(host);
+    }
+    for (const auto& [a, b] : next_probe_pairs(free, trials)) {
+      busy.insert({a, b});
+      round.emplace_back(a, b);
+    }
+  }
+  return round;
+}
 
 class ReachabilityProbe {
  public:
-  ReachabilityProbe(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host)
-      : control_(control), backend_(backend), rank_of_host_(rank_of_host) {}
+  ReachabilityProbe(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host, Seconds limit)
+      : control_(control), backend_(backend), rank_of_host_(rank_of_host), limit_(limit) {}
 
   // Tries disjoint pairs of hosts, known at the leader.
   void run(const std::vector<std::pair<int, int>>& pairs, Reachability& found) {
@@ -118,13 +161,13 @@ class ReachabilityProbe {
       if (told.failures[i])
         keep_out(met[i], *told.failures[i], found);
       else
-        found.trials.push_back({{a, b}, told_by(part_of(a, told), part_of(b, told))});
+        add_trial(a, b, told_by(part_of(a, told), part_of(b, told)), found);
     }
   }
 
  private:
   int rank_of(int host) const { return rank_of_host_.at(static_cast<std::size_t>(host)); }
-  const std::string& part_of(int host, const GroupParts<std::string>& told) const {
+  const NicResults& part_of(int host, const GroupParts<NicResults>& told) const {
     return told.parts.at(static_cast<std::size_t>(rank_of(host)));
   }
 
@@ -135,15 +178,15 @@ class ReachabilityProbe {
     return shared_by_leader(control_, groups);
   }
 
-  GroupParts<std::string> exchange_in(const Round& groups) {
+  GroupParts<NicResults> exchange_in(const Round& groups) {
     std::unique_ptr<Session> session;
     bool silent = false;
-    auto told = gather_by_group(control_, Phase::warm_up, groups, [&]() -> std::string {
+    auto told = gather_by_group(control_, Phase::warm_up, groups, [&]() -> NicResults {
       const std::optional<RankInGroup> place = rank_in_group(groups, control_.hosted().front(), 0);
-      if (!place) return "";
+      if (!place) return {};
       session = backend_.open(message_between(place->group), 0);
-      const std::string heard = exchange(*session);
-      silent = !heard.empty();
+      NicResults heard = exchange(*session, limit_);
+      silent = !std::ranges::all_of(heard, passed);
       return heard;
     });
     // Its worker may be blocked, so it is abandoned; closing the session could hang.
@@ -160,6 +203,7 @@ class ReachabilityProbe {
   ControlPlane& control_;
   Backend& backend_;
   const std::vector<int>& rank_of_host_;
+  Seconds limit_;
 };
 
 }  // namespace
@@ -203,15 +247,16 @@ std::vector<std::pair<int, int>> next_probe_pairs(const std::vector<int>& hosts,
   return round;
 }
 
-Reachability check_reachability(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host) {
+Reachability check_reachability(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host,
+                                Seconds limit) {
   Reachability found;
-  ReachabilityProbe meetings(control, backend, rank_of_host);
+  ReachabilityProbe meetings(control, backend, rank_of_host, limit);
   std::vector<int> hosts(rank_of_host.size());
   std::iota(hosts.begin(), hosts.end(), 0);
   for (int round = 0; round < most_rounds; ++round) {
     std::erase_if(hosts, [&](int host) { return found.not_tried.contains(host); });
     std::vector<std::pair<int, int>> pairs;
-    if (control.is_leader()) pairs = next_probe_pairs(hosts, found.trials);
+    if (control.is_leader()) pairs = next_pairs(hosts, found);
     if (shared_by_leader(control, pairs.empty())) break;
     if (round > 0) {
       backend.abandon();

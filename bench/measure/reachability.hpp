@@ -1,5 +1,6 @@
-// Reachability of hosts, checked before all of them join: messages between disjoint pairs of hosts, all pairs at once,
-// each with a short deadline. A silent host is paired with others until it is certain which host is at fault.
+// Reachability of hosts and their NICs, checked before all of them join: messages between disjoint pairs of hosts
+// through each NIC, all pairs at once, each with a short deadline. A silent host or NIC is paired with others until it
+// is certain which one is at fault.
 #pragma once
 
 #include <map>
@@ -14,7 +15,7 @@
 
 namespace p5 {
 
-// Deadline of a message each way, counted from when both sides are ready.
+// Deadline of a message each way, counted from when both sides are ready, without the time in which a side did not run.
 inline constexpr Seconds message_limit{5};
 
 // Disjoint pairs of these hosts for the next round; empty if all is known or cannot be. First each host is paired with
@@ -25,17 +26,19 @@ inline constexpr Seconds message_limit{5};
 std::vector<std::pair<int, int>> next_probe_pairs(const std::vector<int>& hosts,
                                                   const std::vector<JoinAttempt>& so_far);
 
-// Text of a trial in which no message arrived and the library reported no error.
-inline constexpr std::string_view nothing_heard = "nothing";
-
 // Result of the check, at the leader.
 struct Reachability {
-  std::vector<JoinAttempt> trials = {};       // pairs of hosts, the lower one first; failures are the receiver's
+  // Pairs of hosts, the lower one first. Failures are the receiver's: no message passed through any NIC.
+  std::vector<JoinAttempt> trials = {};
+  // The same by number of the NIC, of pairs that exchanged a message through some NIC.
+  std::vector<std::vector<JoinAttempt>> trials_of_nics = {};
   std::map<int, std::string> not_tried = {};  // hosts whose own side failed before any message, and why
 };
 
-// Checks with one rank per host, in fresh workers each round, at most four rounds: 20 s if no message arrives. The
-// backend's timeout is the deadline of a message. Its workers are unusable afterwards. All ranks call it together.
-Reachability check_reachability(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host);
+// Checks with one rank per host, which uses all NICs of the host, in fresh workers each round, at most four rounds: 20
+// s if no message arrives. `limit`: deadline of a message. The workers are unusable afterwards. All ranks call it
+// together.
+Reachability check_reachability(ControlPlane& control, Backend& backend, const std::vector<int>& rank_of_host,
+                                Seconds limit);
 
 }  // namespace p5

@@ -218,10 +218,16 @@ class Faults(OnEfa):
         report = self.report_with(4, ["--sizes", "1MiB"], (11,), P5BENCH_STANDIN_SCALE="0.01", P5BENCH_STANDIN_FAULT="lies:h3:rdmap80s0")
         self.assertEqual(self.suspects(report), [("nic", "h3", "rdmap80s0")], [each["evidence"] for each in report["suspects"]])
 
+    def test_a_silent_nic_is_named_before_anything_is_measured(self):
+        run = self.start_with(3, [*self.ARGUMENTS, "--sizes", "1MiB"], P5BENCH_REACH_LIMIT="5s", P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
+        self.assertEqual(self.wait_for_end(run), 10, self.printed())
+        (finding,) = [each for each in self.report()["findings"] if each["severity"] == "error"]
+        self.assertEqual((finding["id"], finding["subject"]), ("fabric.nic", {"host": "h2", "nic": "rdmap82s0"}), finding)
+
     @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
-    def test_a_silent_nic_is_named(self):
+    def test_a_nic_that_falls_silent_later_is_named(self):
         # A silent round takes 5 s.
-        run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--sizes", "1MiB"], P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
+        run = self.start_with(3, [*self.ARGUMENTS[:-1], "5s", "--sizes", "1MiB"], P5BENCH_REACH_LIMIT="off", P5BENCH_STANDIN_FAULT="silent:h2:rdmap82s0")
         self.assertIn(self.wait_for_end(run), (10, 12), self.printed())
         report = self.report()
         self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap82s0")], report["decision"])

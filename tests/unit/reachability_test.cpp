@@ -135,6 +135,7 @@ TEST(NextMeetings, of_two_halves_that_do_not_hear_each_other_name_pairs_across) 
 struct Faults {
   Cut cut = [](int, int) { return false; };
   std::set<int> not_starting = {}, crashing = {};  // hosts
+  std::function<bool(int nic, int a, int b)> cut_nics = [](int, int, int) { return false; };
 };
 
 // Outcomes are predetermined; no test waits in real time.
@@ -143,12 +144,13 @@ class Meeting final : public Backend {
   Meeting(const Faults& faults, int rank) : faults_(faults), rank_(rank) {}
 
   struct Talk final : Session {
-    explicit Talk(std::function<void()> act) : speak(std::move(act)) {}
+    explicit Talk(std::function<std::vector<std::string>()> act) : speak(std::move(act)) {}
     int slots() const override { return 1; }
-    void warm_up(int, const std::string&) override { speak(); }
+    void warm_up(int, const std::string&) override {}
+    std::vector<std::string> probe_nics(Seconds) override { return speak(); }
     Times sample(const SampleRequest&) override { return {}; }
     Verification verify() override { return {}; }
-    std::function<void()> speak;
+    std::function<std::vector<std::string>()> speak;
   };
 
   std::unique_ptr<Session> open(const Case& c, int round) override {
@@ -158,6 +160,9 @@ class Meeting final : public Backend {
     return std::make_unique<Talk>([this, a, b] {
       if (faults_.crashing.contains(rank_ / 2)) throw LostError("it crashed");
       if (faults_.cut(a, b)) throw StalledError("for 5 s no answer");
+      std::vector<std::string> nics;
+      for (int nic = 0; nic < 4; ++nic) nics.emplace_back(faults_.cut_nics(nic, a, b) ? "nothing" : "");
+      return nics;
     });
   }
   Bytes memory_per_rank(const Case&) const override { return {1}; }
@@ -191,7 +196,7 @@ Reachability reach(int hosts, const Faults& faults) {
   for (int host = 0; host < hosts; ++host) first.push_back(2 * host);
   run_threads(2 * hosts, [&](ControlPlane& control) {
     Meeting backend(faults, control.participant());
-    const Reachability told = check_reachability(control, backend, first);
+    const Reachability told = check_reachability(control, backend, first, {5});
     if (control.is_leader()) found = told;
     EXPECT_TRUE(control.participant() % 2 == 0 || backend.opened == 0) << "one rank a host";
   });
@@ -230,6 +235,24 @@ TEST(ReachHosts, takes_a_worker_that_dies_for_no_silence) {
   EXPECT_EQ(locate_fault(4, found.trials).kind, Culprit::together);
 }
 
+// Two NICs of two hosts, in each place: each is named at its host, and no host is.
+TEST(ReachHosts, finds_the_nics_that_are_not_heard) {
+  for (const int hosts : {3, 4, 5, 8})
+    for (int bad = 0; bad < hosts; ++bad) {
+      const int other = (bad + 1) % hosts;
+      const Reachability found =
+          reach(hosts, {.cut_nics = [&](int nic, int a, int b) {
+                  return (nic == 1 && (a == bad || b == bad)) || (nic == 3 && (a == other || b == other));
+                }});
+      EXPECT_EQ(locate_fault(hosts, found.trials).kind, Culprit::together);
+      ASSERT_EQ(found.trials_of_nics.size(), 4u);
+      for (const int nic : {0, 2})
+        for (const JoinAttempt& each : found.trials_of_nics[static_cast<std::size_t>(nic)]) EXPECT_EQ(each.failure, "");
+      EXPECT_THAT(locate_fault(hosts, found.trials_of_nics[1]).hosts, ElementsAre(bad)) << hosts;
+      EXPECT_THAT(locate_fault(hosts, found.trials_of_nics[3]).hosts, ElementsAre(other)) << hosts;
+    }
+}
+
 TEST(ReachHosts, ends_where_nobody_can_try) {
   const Reachability found = reach(3, {.not_starting = {0, 1, 2}});
   EXPECT_THAT(found.trials, IsEmpty());
@@ -243,7 +266,7 @@ std::vector<reports::ReachabilityHost> so_many(int count) {
   for (int i = 1; i <= count; ++i)
     made.push_back({.name = "n" + std::to_string(i),
                     .instance = "i-" + std::to_string(i),
-                    .nic = "eth0",
+                    .nics = {"eth0", "eth1"},
                     .address = "10.0.0." + std::to_string(i),
                     .library = "libfabric 1.17, tcp"});
   return made;
@@ -267,6 +290,39 @@ TEST(ReachFindings, condemn_the_host_with_partners_addresses_and_time) {
   EXPECT_EQ(std::ranges::count(found[0].evidence, '('), 3) << "itself and two partners: " << found[0].evidence;
   EXPECT_THAT(found[0].action, AllOf(HasSubstr("security group"), HasSubstr("from itself"), HasSubstr("to itself"),
                                      HasSubstr("network ACL"), HasSubstr("replace")));
+}
+
+// `cut` with the NIC's number.
+std::vector<topo::Finding> findings_of_nics(int hosts, const std::function<bool(int nic, int a, int b)>& cut) {
+  return reports::reachability_findings(reach(hosts, {.cut_nics = cut}), so_many(hosts), {5});
+}
+
+TEST(ReachFindings, condemn_the_nic_and_not_its_host) {
+  const std::vector<topo::Finding> found =
+      findings_of_nics(4, [](int nic, int a, int b) { return nic == 1 && (a == 2 || b == 2); });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "fabric.nic");
+  EXPECT_TRUE(topo::condemns(found[0]));
+  EXPECT_EQ(found[0].subject.host, "n3");
+  EXPECT_EQ(found[0].subject.nic, "eth1");
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("eth1 of n3 exchanged no message with eth1 of n"),
+                                       HasSubstr("for 5 s each"), HasSubstr("other NICs of n3 did")));
+}
+
+TEST(ReachFindings, of_the_nics_of_two_hosts_name_neither) {
+  const std::vector<topo::Finding> found = findings_of_nics(2, [](int nic, int, int) { return nic == 1; });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "fabric.nics");
+  EXPECT_TRUE(topo::condemns(found[0]));
+  EXPECT_EQ(found[0].subject.host + found[0].subject.nic, "");
+  EXPECT_THAT(found[0].evidence, HasSubstr("eth1 of n1 and eth1 of n2"));
+}
+
+TEST(ReachFindings, are_one_where_a_nic_is_silent_on_all_hosts) {
+  const std::vector<topo::Finding> found = findings_of_nics(6, [](int nic, int, int) { return nic == 1; });
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "fabric.nics");
+  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("eth1 of n1, eth1 of n2"), HasSubstr("with each other")));
 }
 
 TEST(ReachFindings, are_one_where_it_is_all_of_them) {

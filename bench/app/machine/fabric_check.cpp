@@ -67,7 +67,7 @@ std::vector<reports::ReachabilityHost> describe(ControlPlane& control, const Mac
     const protocol::Identity said = protocol::identity_from_json(all.at(rank));
     hosts.push_back({.name = host.name,
                      .instance = host.instance,
-                     .nic = said.devices.empty() ? said.device_name : said.devices.front(),
+                     .nics = said.devices.empty() ? std::vector{said.device_name} : said.devices,
                      .address = said.address,
                      .library = said.library});
   }
@@ -100,9 +100,12 @@ FabricCheck check_fabric(ControlPlane& control, const Options& options, const Ma
   std::optional<WorkerOptions> worker = agree_on_path(control, options, machine);
   if (!worker) return {};
   worker->timeout = limit;
+  // One rank of each host uses all its NICs.
+  worker->local.local_rank = 0;
+  worker->local.local_ranks = 1;
   worker->abort_epochs_from = own_abort_epochs;
   WorkerBackend backend(control, *std::move(worker));
-  const Reachability reached = check_reachability(control, backend, ranks);
+  const Reachability reached = check_reachability(control, backend, ranks, limit);
   const std::vector<reports::ReachabilityHost> hosts = describe(control, machine, ranks, backend.identity());
   FabricCheck check;
   if (control.is_leader()) check.findings = reports::reachability_findings(reached, hosts, limit);

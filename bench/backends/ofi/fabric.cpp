@@ -264,36 +264,53 @@ fi_context2* Endpoint::begin(int& under_way) {
   return &context.librarys;
 }
 
-// Posts an operation; while the library's queue is full (-FI_EAGAIN), drives progress first.
+// Posts an operation; false while the library's queue is full or the peer is being connected (-FI_EAGAIN).
 template <class Post>
-void Endpoint::post(const Post& post_now, std::string_view call, int& under_way) {
-  fi_context2* const context = begin(under_way);
-  for (;;) {
-    const ssize_t result = post_now(context);
-    if (result != -FI_EAGAIN) return check(result, call);
-    progress();
-    look_up(*page_);
-    sched_yield();
+bool Endpoint::try_post(const Post& post_now, std::string_view call, int& under_way) {
+  const ssize_t result = post_now(begin(under_way));
+  if (result != -FI_EAGAIN) {
+    check(result, call);
+    return true;
   }
+  --begun_;
+  --under_way;
+  return false;
 }
 
-void Endpoint::send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
-                    std::uint64_t tag, int& under_way) {
+// Drives progress until the library may take another operation.
+void Endpoint::make_room() {
+  progress();
+  look_up(*page_);
+  sched_yield();
+}
+
+bool Endpoint::try_send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
+                        std::uint64_t tag, int& under_way) {
   const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
-  post(
+  return try_post(
       [&](void* context) {
         return fi_tsend(endpoint_.get(), memory, bytes, registration.descriptor(), there, tag, context);
       },
       "fi_tsend", under_way);
 }
 
-void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
-                       int& under_way) {
-  post(
+bool Endpoint::try_receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
+                           int& under_way) {
+  return try_post(
       [&](void* context) {
         return fi_trecv(endpoint_.get(), memory, bytes, registration.descriptor(), FI_ADDR_UNSPEC, tag, 0, context);
       },
       "fi_trecv", under_way);
+}
+
+void Endpoint::send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
+                    std::uint64_t tag, int& under_way) {
+  while (!try_send(memory, bytes, registration, to, tag, under_way)) make_room();
+}
+
+void Endpoint::receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
+                       int& under_way) {
+  while (!try_receive(memory, bytes, registration, tag, under_way)) make_room();
 }
 
 // Over TCP a write is carried as a message, so it would test nothing else.
@@ -306,12 +323,11 @@ void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registrat
                      const Target& target, int& under_way) {
   const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
   constexpr std::uint64_t said = 0;  // the receiver only counts completions
-  post(
-      [&](void* context) {
-        return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
-                            target.key, context);
-      },
-      "fi_writedata", under_way);
+  const auto write_now = [&](void* context) {
+    return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
+                        target.key, context);
+  };
+  while (!try_post(write_now, "fi_writedata", under_way)) make_room();
 }
 
 void Endpoint::progress() {
@@ -367,6 +383,7 @@ void Nics::connect(const std::vector<std::string>& addresses) {
   for (const std::string& text : addresses) {
     of_ranks.push_back(split(text));
     together_ = std::min(together_, of_ranks.back().size());
+    alike_ = alike_ && of_ranks.back().size() == of_ranks.front().size();
   }
   for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
     std::vector<std::string> others;
@@ -421,6 +438,42 @@ void Nics::progress() {
 void Nics::finish() {
   while (!std::ranges::all_of(endpoints_, &Endpoint::is_done)) progress();
   for (Endpoint& each : endpoints_) each.forget_done();
+}
+
+std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit) {
+  const auto memory = [](std::uint64_t& message) { return reinterpret_cast<std::byte*>(&message); };
+  constexpr std::size_t bytes = sizeof(std::uint64_t);
+  for (std::size_t i = 0; i < (alike_ ? together_ : 1); ++i) {
+    Probe& probe = *probes_.emplace_back(std::make_unique<Probe>());
+    probe.out_registration = endpoints_[i].enlist(memory(probe.out), bytes);
+    probe.in_registration = endpoints_[i].enlist(memory(probe.in), bytes);
+  }
+  const auto advance = [&](Endpoint& nic, Probe& probe) {
+    if (probe.passed() || !probe.failure.empty()) return;
+    try {
+      if (!probe.receives)
+        probe.receives = nic.try_receive(memory(probe.in), bytes, probe.in_registration, tag_in, probe.under_way);
+      if (!probe.sends)
+        probe.sends = nic.try_send(memory(probe.out), bytes, probe.out_registration, peer, tag_out, probe.under_way);
+      nic.progress();
+    } catch (const CaseError& problem) {
+      probe.failure = problem.what();
+    }
+  };
+  // A longer time between two polls was time in which this process did not run.
+  constexpr Seconds longest_poll{0.01};
+  Seconds waited{0};
+  auto polled = Clock::now();
+  const auto open = [](const auto& probe) { return !probe->passed() && probe->failure.empty(); };
+  while (waited.count < limit.count && std::ranges::any_of(probes_, open)) {
+    for (std::size_t i = 0; i < probes_.size(); ++i) advance(endpoints_[i], *probes_[i]);
+    look_up(page_);
+    sched_yield();
+    waited.count += std::min(since(std::exchange(polled, Clock::now())).count, longest_poll.count);
+  }
+  std::vector<std::string> told;
+  for (const auto& probe : probes_) told.push_back(open(probe) ? std::string(nothing_heard) : probe->failure);
+  return told;
 }
 
 void Nics::count_step() {

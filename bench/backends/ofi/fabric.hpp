@@ -90,6 +90,11 @@ class Endpoint {
             int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
                int& under_way);
+  // The same, or false if the library cannot take the message yet: call progress() and try again.
+  bool try_send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, std::uint64_t tag,
+                int& under_way);
+  bool try_receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
+                   int& under_way);
   // Writes to that rank's memory; its endpoint then counts one arrival. `under_way` as above.
   void write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, const Target& target,
              int& under_way);
@@ -114,8 +119,9 @@ class Endpoint {
   std::vector<unsigned char> own_name() const;
   std::string text_of_address(const std::vector<unsigned char>& name) const;
   fi_context2* begin(int& under_way);
+  void make_room();
   template <class Post>
-  void post(const Post& post_now, std::string_view call, int& under_way);
+  bool try_post(const Post& post_now, std::string_view call, int& under_way);
 
   Info info_;
   protocol::SharedPage* page_;
@@ -167,6 +173,8 @@ class Nics {
             std::optional<int> nic, int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
                std::optional<int> nic, int& under_way);
+  // As Session::probe_nics(). `tag_out`: of this rank's messages, `tag_in`: of the peer's. Called once.
+  std::vector<std::string> probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit);
   // Throws CaseError on an error of the library, AbortRequested if the supervisor requested an abort.
   void progress();
   // Waits until all operations have completed; throws as progress() does.
@@ -182,9 +190,21 @@ class Nics {
   template <class Post>
   void divide(std::size_t bytes, std::optional<int> nic, const Post& post);
 
+  // A message each way through one NIC.
+  struct Probe {
+    std::uint64_t out = 0, in = 0;
+    Registration out_registration = {}, in_registration = {};
+    bool receives = false, sends = false;  // the library took the operation
+    int under_way = 0;
+    std::string failure = {};
+    bool passed() const { return receives && sends && under_way == 0; }
+  };
+
   protocol::SharedPage& page_;
+  std::vector<std::unique_ptr<Probe>> probes_;  // memory of operations in flight, which must outlive the endpoints
   std::vector<Endpoint> endpoints_;
   std::size_t together_ = 1;
+  bool alike_ = true;  // all ranks have as many NICs
   std::uint64_t looks_ = 0;
 };
 

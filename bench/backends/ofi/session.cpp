@@ -104,6 +104,11 @@ Verification OfiSession::verify() {
   return buffers_.check(*place_, last_slot_, last_count_);
 }
 
+std::vector<std::string> OfiSession::probe_nics(Seconds limit) {
+  ++bursts_;
+  return nics_.probe(peer(), tag(false, bursts_, 0, rank_), tag(false, bursts_, 0, peer()), limit);
+}
+
 void OfiSession::enlist() {
   if (mirror_ && !data_.copied) {
     GpuMemory& memory = mirror_->memory();

@@ -31,6 +31,7 @@ class OfiSession final : public Session {
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
   Verification verify() override;
+  std::vector<std::string> probe_nics(Seconds limit) override;
   std::optional<Selection> selection() override;
 
  private:
