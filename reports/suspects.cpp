@@ -276,8 +276,8 @@ bool are_two_nodes(const topo::Topology& topology) {
   return topology.hosts.size() == 2 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
 }
 
-// Two nodes cannot be compared with others: if transfers between them are slow and those within are not, either node or
-// their link may be faulty.
+// Two nodes cannot be compared with others: if transfers between them are slow and those within are not, either node
+// or, unless NVSwitches join them, their link may be faulty.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   if (!are_two_nodes(report.topology)) return std::nullopt;
   const auto slow_on = [&](int nodes) {
@@ -286,7 +286,9 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
     });
   };
   if (!slow_on(2) || slow_on(1)) return std::nullopt;
-  const std::vector<Part> candidates{{PartKind::node, 0}, {PartKind::node, 1}, {PartKind::link, 0, 1}};
+  std::vector<Part> candidates{{PartKind::node, 0}, {PartKind::node, 1}};
+  const std::vector<int> domains = domains_of_hosts(report.topology);
+  if (domains[0] != domains[1]) candidates.push_back({PartKind::link, 0, 1});
   OpenQuestion question;
   for (const Part& part : candidates) question.candidates.push_back(full_name(part));
   question.probabilities.assign(candidates.size(), 1.0 / static_cast<double>(candidates.size()));

@@ -1,7 +1,9 @@
-// NVLink domains: hosts whose GPUs share NVSwitches, as NCCL finds them (src/mnnvl.cc): same cluster UUID and clique.
+// NVLink domains: hosts whose GPUs share NVSwitches, as NCCL finds them (src/mnnvl.cc): same cluster UUID and clique,
+// unless NCCL_MNNVL_UUID or NCCL_MNNVL_CLIQUE_ID gives them (of its values -2, the chassis, is not known here).
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -16,12 +18,27 @@ namespace {
 
 using Clique = std::pair<std::string, int>;
 
+// The value of a variable of all ranks by which NCCL replaces what the driver tells; null: unset, or -1, NCCL's
+// default.
+std::optional<int> forced(const Topology& topology, const char* variable) {
+  if (!topology.settings) return std::nullopt;
+  const auto found = topology.settings->variables.find(variable);
+  if (found == topology.settings->variables.end()) return std::nullopt;
+  int value = -1;
+  const std::string& text = found->second;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
+  return problem == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
+}
+
 // The clique that all GPUs of the host are in; null: none that spans hosts.
-std::optional<Clique> clique_of(const Host& host) {
+std::optional<Clique> clique_of(const Topology& topology, const Host& host) {
+  const std::optional<int> cluster = forced(topology, "NCCL_MNNVL_UUID"),
+                           clique = forced(topology, "NCCL_MNNVL_CLIQUE_ID");
   std::optional<Clique> all;
   for (const Gpu& gpu : host.gpu_devices) {
     if (gpu.fabric_cluster.empty()) return std::nullopt;
-    const Clique its{gpu.fabric_cluster, gpu.fabric_clique.value_or(0)};
+    const Clique its{cluster ? std::to_string(*cluster) : gpu.fabric_cluster,
+                     clique.value_or(gpu.fabric_clique.value_or(0))};
     if (all && *all != its) return std::nullopt;
     all = its;
   }
@@ -35,7 +52,7 @@ std::vector<int> cliques_of_hosts(const Topology& topology) {
   std::vector<int> domains;
   int count = 0;
   for (const Host& host : topology.hosts) {
-    const std::optional<Clique> clique = clique_of(host);
+    const std::optional<Clique> clique = clique_of(topology, host);
     const int domain = clique ? known.try_emplace(*clique, count).first->second : count;
     count = std::max(count, domain + 1);
     domains.push_back(domain);

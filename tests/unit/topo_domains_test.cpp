@@ -40,6 +40,21 @@ TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {
   EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1));
 }
 
+TEST(Domains, are_those_that_nccl_is_told_of) {
+  Topology topology = ultraservers(3);
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_clique = 7;
+  const auto told = [&](const char* name, const char* value) {
+    topology.settings = JobSettings{.variables = {{name, value}}, .dangling = {}};
+    return domains_of_hosts(topology);
+  };
+  EXPECT_THAT(told("NCCL_MNNVL_CLIQUE_ID", "3"), Each(0));
+  EXPECT_THAT(told("NCCL_MNNVL_CLIQUE_ID", "-1"), ElementsAre(0, 1, 0));
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_clique = topology.hosts[0].gpu_devices[0].fabric_clique;
+  for (Gpu& gpu : topology.hosts[2].gpu_devices) gpu.fabric_cluster = "another";
+  EXPECT_THAT(told("NCCL_MNNVL_UUID", "-1"), ElementsAre(0, 0, 1));
+  EXPECT_THAT(told("NCCL_MNNVL_UUID", "5"), Each(0));
+}
+
 TEST(Domains, of_plain_hosts_are_the_hosts) {
   EXPECT_THAT(domains_of_hosts(synthetic(find_platform("p5.48xlarge"), 3)), ElementsAre(0, 1, 2));
 }
