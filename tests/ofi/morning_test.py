@@ -1,7 +1,7 @@
 """Whole mornings on four SIMULATED p5.48xlarge, healthy ones and such that went wrong: hosts that are namespaces, the files of
 a recorded machine (morning.py), a stand-in for libfabric's EFA provider (standin/), fakes of CUDA, NVML and NCCL, which
 logs what aws-ofi-nccl would. Two ranks a host and one size: what is asked is what p5bench names, with which remedy and
-exit code. Slow and silent NICs are in efa_test.py, which measures through four of them. P5BENCH_MORNINGS names a file
+exit code. Slow NICs are in efa_test.py, which measures through four of them. P5BENCH_MORNINGS names a file
 for the rows of the table in topo/FAILURES.md."""
 
 import json
@@ -145,6 +145,11 @@ class Fabric(OnMachines):
         named = self.morning("security group without a rule to itself", "fabric.silent", 10,
                              variables={"P5BENCH_STANDIN_FAULT": "silent:*:*", "P5BENCH_STANDIN_SILENCE": "1"})
         self.assertEqual(named, [("fabric.silent", "")])
+
+    def test_one_silent_nic_of_32(self):
+        named = self.morning("one NIC of 32 that is silent", "fabric.nic", 10, variables={"P5BENCH_STANDIN_FAULT": "silent:h3:rdmap116s0"})
+        self.assertEqual(named, [("fabric.nic", "h3")])
+        self.assertIn("rdmap116s0 of h3", self.verdict)
 
     @unittest.skipUnless(NIGHTLY, "nightly")
     def test_a_host_in_another_zone(self):
