@@ -53,11 +53,12 @@ class Repeats(OnEfa):
             nic = self.nics_of(machine)[2]
             variables["P5BENCH_STANDIN_FAULT"] = f"{fault}:h2:{nic}" + (":0.5" if fault == "slow" else "")
         if fault == "silent":
-            arguments[arguments.index("--timeout") + 1] = "5s"
+            variables["P5BENCH_REACH_LIMIT"] = "5s"
         try:
             self.wait_for_end(self.start_with(3, arguments, **variables))
             report = self.report()
-            named = sorted((each["kind"], each["host"], each["device"]) for each in report["suspects"])
+            named = [(each["kind"], each["host"], each["device"]) for each in report["suspects"]]
+            named += [("nic", each["subject"]["host"], each["subject"]["nic"]) for each in report["findings"] if each["id"] == "fabric.nic"]
             measured = [m for m in report["measurements"] if m["outcome"] == "measured" and m["case"]["pattern"] == "one_way"]
             rates = {together: [m["throughput"]["algbw_gb_per_s"] * 1000 / NIC_MB_PER_S / (len(self.domains) if together else 1)
                                 for m in measured if (m["case"].get("nic") is None) == together] for together in (False, True)}

@@ -146,6 +146,7 @@ class Fabric(OnMachines):
                              variables={"P5BENCH_STANDIN_FAULT": "silent:*:*", "P5BENCH_STANDIN_SILENCE": "1"})
         self.assertEqual(named, [("fabric.silent", "")])
 
+    @unittest.skipUnless(NIGHTLY, "nightly")
     def test_one_silent_nic_of_32(self):
         named = self.morning("one NIC of 32 that is silent", "fabric.nic", 10, variables={"P5BENCH_STANDIN_FAULT": "silent:h3:rdmap116s0"})
         self.assertEqual(named, [("fabric.nic", "h3")])

@@ -314,7 +314,8 @@ TEST(ReachFindings, of_the_nics_of_two_hosts_name_neither) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.nics");
   EXPECT_TRUE(topo::condemns(found[0]));
-  EXPECT_EQ(found[0].subject.host + found[0].subject.nic, "");
+  EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_FALSE(found[0].subject.nic);
   EXPECT_THAT(found[0].evidence, HasSubstr("eth1 of n1 and eth1 of n2"));
 }
 
