@@ -139,8 +139,7 @@ std::string table_of(const std::vector<const Result*>& results) {
 std::string results_table(const Report& report) {
   const auto same_table = [](const Result* a, const Result* b) {
     const Case &one = case_of(*a), &other = case_of(*b);
-    return std::tie(one.collective, one.pattern, one.pair, one.nic, one.group, one.arm) ==
-           std::tie(other.collective, other.pattern, other.pair, other.nic, other.group, other.arm);
+    return operation_of(one) == operation_of(other) && one.group == other.group && one.arm == other.arm;
   };
   std::string text;
   std::vector<const Result*> results;
@@ -451,14 +450,16 @@ std::string render_console(const Report& report) {
   // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
-         wrapped(communicator_lines(report)) + wrapped(local_line(report)) + burn_tables(report) +
-         wrapped(gdr_line(report)) + wrapped(traffic_line(report.traffic)) + tuning_lines(report) +
-         warnings_lines(report) + wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
+         wrapped(communicator_lines(report)) + concurrency_table(report) + wrapped(local_line(report)) +
+         burn_tables(report) + wrapped(gdr_line(report)) + wrapped(traffic_line(report.traffic)) +
+         tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
+         steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
   const std::string summary = format_printable("{}\n", report.decision.sentence) + reasons(report, false);
-  std::string text = summary + heading(report) + findings_lines(report) + results_table(report) + "\n";
+  std::string text =
+      summary + heading(report) + findings_lines(report) + results_table(report) + concurrency_table(report) + "\n";
   for (const topo::Limit& limit : report.limits)
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);

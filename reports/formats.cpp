@@ -46,6 +46,17 @@ std::string bandwidth(const Result& result, GBps (*rate)(const Case&, Seconds)) 
   return found ? number(rate(measured(result), {found->summary.median}).count) : "";
 }
 
+std::optional<double> slowdown_of(const Result& result) {
+  const std::optional<Concurrency>& found = result.measurement.concurrency;
+  return found ? std::optional(slowdown(found->operations.front().alone, found->operations.front().beside))
+               : std::nullopt;
+}
+
+std::optional<double> overlap_of(const Result& result) {
+  const std::optional<Concurrency>& found = result.measurement.concurrency;
+  return found ? std::optional(overlap(*found)) : std::nullopt;
+}
+
 constexpr std::array csv_columns{
     CsvColumn{"cluster", [](const Report& report, const Result&) { return for_csv(report.run.cluster); }},
     CsvColumn{"started", [](const Report& report, const Result&) { return for_csv(report.run.started); }},
@@ -57,6 +68,9 @@ constexpr std::array csv_columns{
     CsvColumn{"pair", [](const Report&, const Result& r) { return for_csv(measured(r).pair); }},
     CsvColumn{"nic", [](const Report&, const Result& r) { return whole(measured(r).nic); }},
     CsvColumn{"group", [](const Report&, const Result& r) { return for_csv(measured(r).group); }},
+    CsvColumn{"beside", [](const Report&, const Result& r) { return for_csv(describe_beside(measured(r).beside)); }},
+    CsvColumn{"slowdown", [](const Report&, const Result& r) { return number(slowdown_of(r)); }},
+    CsvColumn{"overlap", [](const Report&, const Result& r) { return number(overlap_of(r)); }},
     CsvColumn{"for_parts", [](const Report&, const Result& r) { return yes(measured(r).for_parts); }},
     CsvColumn{"ranks", [](const Report&, const Result& r) { return whole(measured(r).ranks); }},
     CsvColumn{"nodes", [](const Report&, const Result& r) { return whole(measured(r).nodes); }},
@@ -128,6 +142,7 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   if (c.cuda_graph) add("graph");
   if (c.registration != "none") add("register:" + c.registration);
   if (c.group != "world") add("group:" + c.group);
+  for (const Work& work : c.beside) add("beside:" + name_of(work));
   if (c.arm != "default") add("arm:" + c.arm);
   add(fmt::format("ranks:{}", c.ranks));
   add(fmt::format("{}", c.bytes.count));
@@ -355,6 +370,7 @@ Labels labels_of(const Case& c) {
           {"pair", c.pair},
           {"nic", c.nic ? std::to_string(*c.nic) : ""},
           {"group", c.group},
+          {"beside", describe_beside(c.beside)},
           {"for_parts", c.for_parts ? "1" : ""},
           {"ranks", std::to_string(c.ranks)},
           {"nodes", std::to_string(c.nodes)},

@@ -240,9 +240,9 @@ Verdict without_limit(Grade grade, std::string because) {
 std::string wrong_text(const Measurement& m) {
   if (!m.first_wrong) return fmt::format("{} wrong elements", m.wrong_elements);
   const WrongElement& first = *m.first_wrong;
-  return fmt::format("{}; the first at rank {}, {} {}: wanted {}, got {}", counted(m.wrong_elements, "wrong element"),
-                     first.rank, first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted,
-                     first.got);
+  return fmt::format("{}; the first at rank {}{}, {} {}: wanted {}, got {}", counted(m.wrong_elements, "wrong element"),
+                     first.rank, first.work.empty() ? "" : " in " + first.work,
+                     first.guard ? "byte beside the buffer" : "element", first.offset, first.wanted, first.got);
 }
 
 // Names the slowest of several groups, whose figures the measurement has.
@@ -388,6 +388,8 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (m.outcome == Outcome::skipped || !m.throughput)
     return without_limit(Grade::unknown, "not measured: " + m.because);
   if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
+  if (!m.measured_case.beside.empty())
+    return without_limit(Grade::unknown, "not judged: " + describe_beside(m.measured_case.beside));
   if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "a single rank does not communicate");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = find_conflict(m.measured_case, topology);

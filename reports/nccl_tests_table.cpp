@@ -139,7 +139,8 @@ std::string render_nccl_tests(const Report& report) {
       skipped.insert(operation_of(c) + " without a matrix in a file (NCCL_TESTS_ALLTOALLV_MATRIX_FILE)");
       continue;
     }
-    if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default") {
+    if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default" ||
+        !c.beside.empty()) {
       skipped.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
       continue;
     }

@@ -237,6 +237,7 @@ bool has_alike_groups(const Measurement& m) {
 
 std::optional<Transfers> transfers_of(const Case& c) {
   if (!c.collective->moves_data) return std::nullopt;
+  if (!c.beside.empty()) return std::nullopt;  // the others may be what slows it
   if (c.collective->pairwise) {
     if (c.nic) return Transfers::single_nic;
     if (c.group == all_rails_group) return Transfers::all_rails;

@@ -184,6 +184,10 @@ namespace p5 {
 
 // ---- cases
 
+// A work is a text, as on the command line.
+static nlohmann::json written(const Work& work) { return name_of(work); }
+static void read(const nlohmann::json& j, Work& work) { work = parse_work(json_fields::text_in(j)); }
+
 void fields(auto& archive, Is<Case> auto& c) {
   archive.must("backend", c.backend);
   archive.must("collective",
@@ -206,6 +210,7 @@ void fields(auto& archive, Is<Case> auto& c) {
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, pair_kinds));
   archive.some("nic", c.nic);
+  archive.some("beside", c.beside);
   archive.must("ranks", json_fields::at_least(1, c.ranks));
   archive.must("nodes", json_fields::at_least(1, c.nodes));
   archive.some("domains", c.domains);
@@ -232,6 +237,25 @@ void fields(auto& archive, Is<Series> auto& series) {
   archive.must("max_us", reports::rounded_us(s.max));
   archive.must("stopped_because", series.stopped_because);
   archive.some("rounding_us", series.rounding_us);
+}
+
+void fields(auto& archive, Is<ConcurrentOperation::BesideOne> auto& beside) {
+  archive.must("name", beside.name);
+  archive.must("times", beside.times);
+}
+
+void fields(auto& archive, Is<ConcurrentOperation> auto& operation) {
+  archive.must("name", operation.name);
+  archive.must("operations", json_fields::at_least(1, operation.operations));
+  archive.must("alone", operation.alone);
+  archive.must("beside", operation.beside);
+  archive.some("beside_each", operation.beside_each);
+  archive.must("covered", operation.covered);
+}
+
+void fields(auto& archive, Is<Concurrency> auto& concurrency) {
+  archive.must("operations", concurrency.operations);
+  archive.must("together", concurrency.together);
 }
 
 }  // namespace p5
@@ -282,6 +306,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.some("library_status", m.failure_context.library_status);
   archive.must("latency", m.latency);
   archive.must("throughput", m.throughput);
+  archive.some("concurrency", m.concurrency);
   archive.must("launches_us", rounded_us(m.launches_s));
   archive.may("latency_launches_us", rounded_us(m.latency_launches_s));
   archive.must("slowest_rank", m.slowest_rank);
@@ -450,6 +475,19 @@ std::string_view name_of(Grade grade) {
 
 json to_json(const Case& c) { return written(c); }
 
+// What follows from the times, for readers.
+static void add_ratios(const Concurrency& concurrency, json& j) {
+  for (std::size_t i = 0; i < concurrency.operations.size(); ++i) {
+    const ConcurrentOperation& each = concurrency.operations[i];
+    j["operations"][i]["slowdown"] = slowdown(each.alone, each.beside);
+    for (std::size_t one = 0; one < each.beside_each.size(); ++one)
+      j["operations"][i]["beside_each"][one]["slowdown"] = slowdown(each.alone, each.beside_each[one].times);
+  }
+  j["sum_us"] = microseconds(sum_of(concurrency));
+  j["longest_us"] = microseconds(longest_of(concurrency));
+  j["overlap"] = overlap(concurrency);
+}
+
 json to_json(const Result& result, bool with_samples) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
@@ -460,6 +498,7 @@ json to_json(const Result& result, bool with_samples) {
     j["throughput"]["algbw_gb_per_s"] = written(algorithm_bandwidth(c, shown));
     j["throughput"]["busbw_gb_per_s"] = written(bus_bandwidth(c, shown));
   }
+  if (m.concurrency) add_ratios(*m.concurrency, j["concurrency"]);
   if (with_samples) {
     if (m.latency) j["latency"]["samples_us"] = written(rounded_us(m.latency->samples));
     if (m.throughput) j["throughput"]["samples_us"] = written(rounded_us(m.throughput->samples));

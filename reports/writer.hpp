@@ -58,6 +58,9 @@ std::string with_colours(std::string_view text);
 // Adds colours if stdout is a terminal that supports them.
 std::string coloured_for_terminal(std::string_view text);
 
+// Cases with work beside them, an operation a row; "" without any.
+std::string concurrency_table(const Report& report);
+
 struct SummaryRow {
   std::string operation;
   int ranks = 0;

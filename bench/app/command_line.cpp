@@ -21,8 +21,8 @@ namespace p5 {
 
 namespace {
 
-const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs",   "backends",
-                                          "formats",     "findings",  "traffic", "communicator"};
+const std::vector<std::string> list_kinds{"collectives", "platforms", "knobs",        "backends", "formats",
+                                          "findings",    "traffic",   "communicator", "beside"};
 const std::vector<std::string> import_kinds{"nccl-tests", "job"};
 const std::vector<std::string> description_kinds{"man", "bash"};
 

@@ -171,6 +171,29 @@ std::string traffic_help() {
   return text + " @N behind it draws another one";
 }
 
+void check_beside(const Options& o) {
+  if (o.beside.empty()) return;
+  constexpr std::size_t most_works = 4;  // the number of combinations grows with its square
+  if (o.beside.size() > most_works)
+    throw UsageError(
+        fmt::format("--beside {} times: at most {} works run beside a collective", o.beside.size(), most_works));
+  const std::string name = name_of(o.beside.front());
+  if (o.command == "tune" || (!o.tune.empty() && o.tune != "off"))
+    throw UsageError(
+        fmt::format("--beside {}: settings are searched for operations alone; use run with --tuning off, or "
+                    "ab, which compares settings beside other work",
+                    name));
+  if (o.cuda_graph)
+    throw UsageError(fmt::format("--beside {} launches its operations one by one; leave --cuda-graph out", name));
+  const BackendInfo* const asked = requested_backend(o.backend);
+  if (asked && !asked->runs_beside) throw UsageError(beside_error(*asked, name));
+  if (o.given.contains("--collectives") && std::ranges::none_of(o.collectives, [](const std::string& each) {
+        return runs_with_work(find_collective(each));
+      }))
+    throw UsageError(fmt::format("--beside {}: nothing runs beside {}; name other --collectives, such as send_recv",
+                                 name, join(o.collectives)));
+}
+
 void add_what(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "What to measure");
   declare({.name = "--backend",
@@ -253,6 +276,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "N); default world",
            .take = [&](const std::string& t) { o.group = t; },
            .values = {"world", "node", "domain", "rail"}});
+  declare({.name = "--beside",
+           .shown = "WORK",
+           .help = "what runs at the same time as each collective, as in a job: gemm[:N,K,type], d2h or "
+                   "COLLECTIVE[@GROUP]:SIZE (see `list beside`); repeatable",
+           .take = [&](const std::string& t) { o.beside.push_back(parse_work(t)); },
+           .check = check_beside,
+           .values = {"gemm", "d2h"}});
 }
 
 // ---- how long and how

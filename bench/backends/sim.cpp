@@ -3,6 +3,7 @@
 // measures nothing.
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <cmath>
 #include <iterator>
@@ -469,13 +470,37 @@ class SimSession final : public Session {
     return {{"gpu_memory_bytes", 486e6}, {"host_memory_bytes", 40e6}, {"file_descriptors", 24}, {"connections", 8}};
   }
 
+  ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
+    const auto ranks = static_cast<std::size_t>(machine_.nodes * machine_.gpus);
+    ConcurrentTimes times(ranks, std::vector<std::vector<double>>(static_cast<std::size_t>(request.samples)));
+    for (std::size_t s = 0; s < static_cast<std::size_t>(request.samples); ++s) {
+      const SampleState state(machine_, true, true, noise_);
+      refuse_silence(state, true);
+      const std::vector<std::vector<Demand>> demands = demands_of_ranks(state);
+      const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
+      const double noise = launch_factor_ * blip * std::max(0.5, 1 + machine_.noise * noise_.normal());
+      for (std::size_t rank = 0; rank < ranks; ++rank) {
+        times[rank][s] = ends_of(demands[rank], request.operations);
+        for (double& end : times[rank][s]) end *= noise * (1 - 0.001 * noise_.uniform());
+      }
+    }
+    return times;
+  }
+
   // Plants one wrong element into the expected output of each group with a lying part, and checks it like any other
   // backend.
   Verification verify() override {
     Verification v;
-    for (const Group& group : round_)
-      for (const Fault& fault : machine_.faults)
-        if (fault.mode == Fault::Mode::lies) plant(fault, group, v);
+    const auto plant_all = [&](const Case& c, const Round& round, const std::string& work) {
+      const bool first = !v.first;
+      for (const Group& group : round)
+        for (const Fault& fault : machine_.faults)
+          if (fault.mode == Fault::Mode::lies) plant(c, fault, group, v);
+      if (first && v.first) v.first->work = work;
+    };
+    plant_all(case_, round_, "");
+    for (const Work& work : case_.beside)
+      if (work.planned) plant_all(*work.planned, work.planned->rounds->front(), name_of(work));
     return v;
   }
 
@@ -509,26 +534,102 @@ class SimSession final : public Session {
     return model_of(step, static_cast<int>(group.size())).count / left;
   }
 
+  // What one operation takes of a rank while it runs alone: its time, and shares of what ranks have once. A rank's
+  // operations that want more than all of something get it in proportion.
+  struct Demand {
+    double seconds = 0;
+    double link = 0, nic = 0, host_link = 0, processors = 0;
+  };
+
   double time_of(const SampleState& state, const Group& group, bool full_load) const {
     if (const CommunicatorStep* const step = step_of(case_)) return time_of_step(*step, group);
+    return demand_of(case_, state, group, full_load).seconds;
+  }
+
+  Demand demand_of(const Case& c, const SampleState& state, const Group& group, bool full_load) const {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const double rate =
-        case_.nic                    ? state.through_nic(members[0], members[1], *case_.nic)
-        : case_.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
-        : case_.shape.traffic
-            ? state.of_traffic(members, case_.shape.traffic->matrix)
-            : state.of_group(members, case_.collective->route, static_cast<std::size_t>(case_.root.value_or(0)));
-    if (!(rate > 0)) return std::numeric_limits<double>::infinity();
+        c.nic                    ? state.through_nic(members[0], members[1], *c.nic)
+        : c.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
+        : c.shape.traffic        ? state.of_traffic(members, c.shape.traffic->matrix)
+                          : state.of_group(members, c.collective->route, static_cast<std::size_t>(c.root.value_or(0)));
+    if (!(rate > 0)) return {.seconds = std::numeric_limits<double>::infinity()};
     const int ranks = static_cast<int>(group.size());
     // The latency is at most that of a binary tree, up and down.
     const int tree = 2 * static_cast<int>(std::ceil(std::log2(std::max(ranks, 2))));
-    const double hops = std::min(case_.collective->steps(ranks), tree);
-    const bool over_nics = case_.nic || leaves_domain(group);
+    const double hops = std::min(c.collective->steps(ranks), tree);
+    const bool over_nics = c.nic || leaves_domain(group);
     const double latency = (over_nics ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
     const double bytes =
-        static_cast<double>(case_.bytes.count) * case_.collective->bus_factor(case_.collective->pairwise ? 2 : ranks);
-    return latency + bytes / (rate * 1e9);
+        static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.collective->pairwise ? 2 : ranks);
+    const double moving = bytes / (rate * 1e9), seconds = latency + moving;
+    return {.seconds = seconds,
+            .link = moving / seconds * std::min(1.0, rate / machine_.link.count),
+            .nic = over_nics ? moving / seconds : 0,
+            .processors = collective_processors};
+  }
+
+  // Processors that a collective's kernel holds: 24 of the 132 of an H100.
+  static constexpr double collective_processors = 24.0 / 132;
+
+  // Figures of no model in particular: 700 TFLOP/s in bf16, twice that in fp8, 55 GB/s to the host.
+  static Demand demand_of(const Work& work) {
+    if (work.kind == Work::Kind::d2h) return {.seconds = static_cast<double>(d2h_bytes.count) / 55e9, .host_link = 1};
+    const double operations = 2.0 * work.n * work.n * work.k;
+    return {.seconds = operations / (work.type == "fp8" ? 1400e12 : 700e12), .processors = 1};
+  }
+
+  // When each of a rank's works is done, if all start together: what is left of each shrinks at a rate that the most
+  // wanted of what it needs allows.
+  static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations) {
+    constexpr std::array parts{&Demand::link, &Demand::nic, &Demand::host_link, &Demand::processors};
+    std::vector<double> left, ends(demands.size(), std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t i = 0; i < demands.size(); ++i) left.push_back(demands[i].seconds * operations[i]);
+    for (double now = 0;;) {
+      std::vector<double> slowed(demands.size(), 1);
+      double step = std::numeric_limits<double>::infinity();
+      for (const auto part : parts) {
+        double wanted = 0;
+        for (std::size_t i = 0; i < demands.size(); ++i)
+          if (left[i] > 0) wanted += demands[i].*part;
+        for (std::size_t i = 0; i < demands.size(); ++i)
+          if (demands[i].*part > 0) slowed[i] = std::max(slowed[i], wanted);
+      }
+      for (std::size_t i = 0; i < demands.size(); ++i)
+        if (left[i] > 0) step = std::min(step, left[i] * slowed[i]);
+      if (std::isinf(step)) return ends;
+      now += step;
+      for (std::size_t i = 0; i < demands.size(); ++i) {
+        if (left[i] <= 0) continue;
+        const double rest = left[i] - step / slowed[i];
+        // The one that ends now, whatever rounding leaves of it.
+        left[i] = rest > 1e-12 * demands[i].seconds * operations[i] ? rest : 0;
+        if (left[i] == 0) ends[i] = now;
+      }
+    }
+  }
+
+  // [rank][work], the case's own first; nothing where a rank takes no part.
+  std::vector<std::vector<Demand>> demands_of_ranks(const SampleState& state) const {
+    std::vector<std::vector<Demand>> all(static_cast<std::size_t>(machine_.nodes * machine_.gpus),
+                                         std::vector<Demand>(case_.beside.size() + 1));
+    const auto add = [&](std::size_t at, const Case& c, const Round& round) {
+      for (const Group& group : round) {
+        const Demand demand = demand_of(c, state, group, true);
+        for (const int rank : group) all[static_cast<std::size_t>(rank)][at] = demand;
+      }
+    };
+    add(0, case_, round_);
+    for (std::size_t i = 0; i < case_.beside.size(); ++i) {
+      const Work& work = case_.beside[i];
+      if (work.planned) {
+        add(i + 1, *work.planned, work.planned->rounds->front());
+      } else {
+        for (std::vector<Demand>& of_rank : all) of_rank[i + 1] = demand_of(work);
+      }
+    }
+    return all;
   }
 
   // Throws for groups with a silent part on their path, which never end.
@@ -545,39 +646,39 @@ class SimSession final : public Session {
   }
 
   // True if this GPU's messages go through the NIC; in a case of one NIC alone, if it is that one.
-  bool is_nic_of(int number, Port p) const {
+  bool is_nic_of(const Case& c, int number, Port p) const {
     const int first = p.gpu * machine_.nics / machine_.gpus;
-    if (case_.nic) return number == first + *case_.nic;
+    if (c.nic) return number == first + *c.nic;
     return first <= number && number < std::max(first + 1, (p.gpu + 1) * machine_.nics / machine_.gpus);
   }
 
   // The member of a group whose output a fault corrupts, if any.
-  std::optional<std::size_t> victim(const Fault& fault, const Group& group) const {
+  std::optional<std::size_t> victim(const Case& c, const Fault& fault, const Group& group) const {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
       // Single-NIC messages are host memory, so a GPU's fault does not affect them.
-      const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !case_.nic
+      const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !c.nic
                            : fault.kind == Fault::Kind::nic
-                               ? p.node == fault.node && (case_.nic || leaves_domain(group)) && is_nic_of(fault.part, p)
+                               ? p.node == fault.node && (c.nic || leaves_domain(group)) && is_nic_of(c, fault.part, p)
                            : fault.kind == Fault::Kind::domain ? machine_.domain_of(p.node) == fault.node
                            : fault.kind == Fault::Kind::node   ? p.node == fault.node
                                                                : p.node == fault.node && reaches(group, fault.part);
       if (!touched) continue;
-      return has_output(group, i) ? i : receiver(group);
+      return has_output(c, group, i) ? i : receiver(c, group);
     }
     return std::nullopt;
   }
   // The member that receives what a rank without output corrupted.
-  std::size_t receiver(const Group& group) const {
+  std::size_t receiver(const Case& c, const Group& group) const {
     std::size_t i = 0;
-    while (!has_output(group, i)) ++i;
+    while (!has_output(c, group, i)) ++i;
     return i;
   }
-  bool has_output(const Group& group, std::size_t i) const {
-    return !case_.collective->result(case_.shape, member(group, i), case_.pattern).empty();
+  bool has_output(const Case& c, const Group& group, std::size_t i) const {
+    return !c.collective->result(c.shape, member(c, group, i), c.pattern).empty();
   }
-  Member member(const Group& group, std::size_t i) const {
-    return {static_cast<int>(i), static_cast<int>(group.size()), case_.root.value_or(0)};
+  Member member(const Case& c, const Group& group, std::size_t i) const {
+    return {static_cast<int>(i), static_cast<int>(group.size()), c.root.value_or(0)};
   }
   bool leaves_domain(const Group& group) const {
     const auto domain = [&](int rank) { return machine_.domain_of(port(rank).node); };
@@ -587,21 +688,21 @@ class SimSession final : public Session {
     return std::ranges::any_of(group, [&](int rank) { return port(rank).node == node; });
   }
 
-  void plant(const Fault& fault, const Group& group, Verification& v) {
-    const std::optional<std::size_t> hit = victim(fault, group);
+  void plant(const Case& c, const Fault& fault, const Group& group, Verification& v) {
+    const std::optional<std::size_t> hit = victim(c, fault, group);
     if (!hit) return;
     v.wrong_ranks.push_back(group[*hit]);
-    const RankInGroup place{group, member(group, *hit)};
-    const Pattern pattern = pattern_for(case_, place, number_, 0, 1);
-    const std::uint64_t window = std::min<std::uint64_t>(case_.shape.output_elements, 256);
+    const RankInGroup place{group, member(c, group, *hit)};
+    const Pattern pattern = pattern_for(c, place, number_, 0, 1);
+    const std::uint64_t window = std::min<std::uint64_t>(c.shape.output_elements, 256);
     const std::uint64_t first =
-        static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(case_.shape.output_elements - window + 1));
-    std::vector<std::byte> data(window * size_of(case_.type));
-    write_expected(case_, place, pattern, data.data(), first, window);
+        static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(c.shape.output_elements - window + 1));
+    std::vector<std::byte> data(window * size_of(c.type));
+    write_expected(c, place, pattern, data.data(), first, window);
     // A high bit, beyond the tolerance of an average too.
     const auto element = static_cast<std::uint64_t>(noise_.uniform() * static_cast<double>(window));
-    data[element * size_of(case_.type) + size_of(case_.type) - 1] ^= std::byte{0x20};
-    check_output(case_, place, pattern, data.data(), first, window, v);
+    data[element * size_of(c.type) + size_of(c.type) - 1] ^= std::byte{0x20};
+    check_output(c, place, pattern, data.data(), first, window, v);
   }
 
   const SimMachine& machine_;

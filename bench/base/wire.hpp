@@ -25,6 +25,7 @@ constexpr bool plain = std::is_arithmetic_v<Value> || std::is_enum_v<Value>;
 class Writer {
  public:
   void must(const char* /*name*/, const auto& value) { put(value); }
+  void some(const char* /*name*/, const auto& value) { put(value); }
 
   template <class Value>
   void put(const Value& value) {
@@ -67,6 +68,7 @@ class Reader {
   explicit Reader(std::string_view blob) : rest_(blob) {}
 
   void must(const char* /*name*/, auto& value) { get(value); }
+  void some(const char* /*name*/, auto& value) { get(value); }
 
   template <class Value>
   void get(Value& value) {

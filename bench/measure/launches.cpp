@@ -110,6 +110,28 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
   }
 }
 
+// Each launch has the same operations.
+void CombinedLaunches::add_concurrency(const Concurrency& concurrency) {
+  if (!first_concurrency_) {
+    first_concurrency_ = concurrency;
+  } else {
+    for (std::size_t i = 0; i < concurrency.operations.size(); ++i)
+      first_concurrency_->operations[i].covered &= concurrency.operations[i].covered;
+  }
+  std::size_t next = 0;
+  for_each_series(concurrency, [&](const Series& series) {
+    if (next == concurrent_series_.size()) concurrent_series_.emplace_back();
+    concurrent_series_[next++].add(series);
+  });
+}
+
+std::optional<Concurrency> CombinedLaunches::combined_concurrency() {
+  std::optional<Concurrency> all = first_concurrency_;
+  std::size_t next = 0;
+  if (all) for_each_series(*all, [&](Series& series) { series = *concurrent_series_[next++].combined(); });
+  return all;
+}
+
 void CombinedLaunches::add(const Measurement& m) {
   if (count_++ == 0) {
     first_ = m;
@@ -140,6 +162,7 @@ void CombinedLaunches::add(const Measurement& m) {
     throughput_.add(*m.throughput);
     medians.throughput = m.throughput->summary.median;
   }
+  if (m.concurrency) add_concurrency(*m.concurrency);
   add_groups(m.groups);
   for (const auto& [name, value] : m.communicator_costs) communicator_costs_[name].push_back(value);
   slowest_group_.add(m.slowest_group);
@@ -158,6 +181,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.launches_s = throughput_.medians.in_order;
   whole.latency = latency_.combined();
   whole.throughput = throughput_.combined();
+  whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
     whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);

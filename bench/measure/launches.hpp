@@ -115,10 +115,14 @@ class CombinedLaunches {
     }
   };
   void add_groups(const std::vector<GroupResult>& groups);
+  void add_concurrency(const Concurrency& concurrency);
+  std::optional<Concurrency> combined_concurrency();
 
   Measurement first_, all_;
   int count_ = 0, measured_ = 0;
   Quantity latency_, throughput_;
+  std::optional<Concurrency> first_concurrency_;
+  std::vector<Quantity> concurrent_series_;  // in the order of for_each_series()
   std::vector<LaunchMedians> medians_;
   std::vector<Group> groups_;
   std::vector<Distribution> medians_of_groups_;

@@ -12,6 +12,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
+#include "bench/measure/concurrent.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/result_fields.hpp"
@@ -134,6 +135,7 @@ class RoundRun {
     }
     if (!case_.collective->moves_data) return run_step();
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
+    if (!case_.beside.empty()) return run_concurrently();
     const int operations = choose_operations();
     const bool both = options_.latency && case_.bytes <= latency_up_to;
     if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
@@ -162,6 +164,57 @@ class RoundRun {
         });
     step(Phase::verify, [&] { result_.selection = session_->selection(); });
     return std::move(result_);
+  }
+
+  // Measures the case beside its works, and each of them alone.
+  Measurement run_concurrently() {
+    ConcurrentSampling sampling(case_, backend_.cost().burst, stopping_rule(), share_);
+    RoundSamples headline(groups_, control_.ranks());
+    const auto start = Clock::now();
+    ConcurrentRequest request = sampling.first();
+    while (!request.operations.empty()) {
+      const ConcurrentRequest running = request;
+      request = step(
+          Phase::sample, [&] { return session_->sample_concurrently(running); },
+          [&](const std::vector<ConcurrentTimes>& parts) {
+            const ConcurrentRequest next = sampling.next(parts, since(start));
+            if (sampling.took_headline()) headline.add(times_of_case(parts, running), running.samples);
+            return next;
+          });
+    }
+    verify_outputs();
+    if (control_.is_leader()) {
+      keep(headline, sampling.operations_of_headline(), sampling.stopped_because(), result_.throughput, true);
+      result_.concurrency = sampling.result();
+    }
+    step(Phase::verify, [&] { result_.selection = session_->selection(); });
+    return std::move(result_);
+  }
+
+  // Seconds per operation of the case.
+  static std::vector<Times> times_of_case(const std::vector<ConcurrentTimes>& parts, const ConcurrentRequest& request) {
+    std::vector<Times> all;
+    for (const ConcurrentTimes& part : parts) {
+      Times& times = all.emplace_back();
+      for (const std::vector<std::vector<double>>& samples : part) {
+        std::vector<double>& of_rank = times.emplace_back();
+        for (const std::vector<double>& sample : samples)
+          of_rank.push_back(sample.front() / request.operations.front());
+      }
+    }
+    return all;
+  }
+
+  StoppingRule stopping_rule() const {
+    StoppingRule rule{.relative = options_.precision};
+    if (case_.bytes < options_.tight_from) rule.relative *= 2;
+    rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
+    if (is_repeated(case_)) rule.most = rule.least;  // the interval is that of the repetitions
+    if (const CommunicatorStep* const timed = step_of(case_)) {
+      rule.most = timed->while_joining ? 1 : std::min(rule.most, 2 * rule.least);
+      rule.least = std::min(rule.least, rule.most);
+    }
+    return rule;
   }
 
   // Operations per burst, from the fastest of three single ones.
@@ -194,14 +247,7 @@ class RoundRun {
   // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns the reason, at the
   // leader.
   std::string take_samples(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
-    StoppingRule rule{.relative = options_.precision};
-    if (case_.bytes < options_.tight_from) rule.relative *= 2;
-    rule.most = std::clamp(options_.most_samples, rule.least, rule.most);
-    if (is_repeated(case_)) rule.most = rule.least;  // the interval is that of the repetitions
-    if (const CommunicatorStep* const timed = step_of(case_)) {
-      rule.most = timed->while_joining ? 1 : std::min(rule.most, 2 * rule.least);
-      rule.least = std::min(rule.least, rule.most);
-    }
+    const StoppingRule rule = stopping_rule();
     const auto start = Clock::now();
     std::string stopped;
     int count = next_batch(rule, 0);
@@ -244,6 +290,10 @@ class RoundRun {
     step(
         Phase::sample, [&] { return session_->sample(last); },
         [&](const std::vector<Times>& parts) { samples.add(parts, 1); });
+    verify_outputs();
+  }
+
+  void verify_outputs() {
     step(
         Phase::verify, [&] { return session_->verify(); },
         [&](const std::vector<Verification>& parts) {
@@ -324,6 +374,7 @@ void merge(Measurement& whole, Measurement part) {
   }
   if (part.throughput && (!whole.throughput || part.throughput->summary.median > whole.throughput->summary.median)) {
     whole.throughput = std::move(part.throughput);
+    whole.concurrency = std::move(part.concurrency);
     whole.slowest_group = std::move(part.slowest_group);
     whole.slowest_rank = part.slowest_rank;
   }

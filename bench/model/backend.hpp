@@ -38,12 +38,25 @@ struct SampleRequest {
 // Seconds per operation, [hosted rank][sample]; NaN for a hosted rank in no group of the round.
 using Times = std::vector<std::vector<double>>;
 
+// Operations that run at the same time: of the case, then of each of Case::beside; 0: this one does not run. All start
+// together, once all ranks are ready. Buffers are reused where there are more operations than slots.
+struct ConcurrentRequest {
+  std::vector<int> operations;
+  int samples = 1;
+  bool poison_last = false;  // as in SampleRequest, of all works
+};
+
+// [hosted rank][sample][work], as in the request: seconds from the start until all operations of this work are done on
+// this rank; NaN for a work that does not run, or in which the rank takes no part.
+using ConcurrentTimes = std::vector<std::vector<std::vector<double>>>;
+
 // The first wrong element of a rank. Values are text because their type is the case's.
 struct WrongElement {
   int rank = 0;
   std::uint64_t offset = 0;  // element in the rank's output
   std::string wanted, got;
-  bool guard = false;  // memory beside the buffer was overwritten; offset is in bytes
+  bool guard = false;     // memory beside the buffer was overwritten; offset is in bytes
+  std::string work = {};  // of the work beside the case, by name; "": of the case itself
 };
 
 struct Verification {
@@ -93,8 +106,10 @@ class Session {
   // does not support it.
   virtual void warm_up(int operations, const std::string& setting) = 0;
   virtual Times sample(const SampleRequest& request) = 0;
+  // Only for a case with works beside it.
+  virtual ConcurrentTimes sample_concurrently(const ConcurrentRequest& /*request*/);
   // Checks all elements of the outputs of the hosted ranks: out of place those of the last sample's operations; in
-  // place those of one more operation on refilled buffers.
+  // place those of one more operation on refilled buffers. Also those of the works that ran in the last sample.
   virtual Verification verify() = 0;
   virtual std::optional<Selection> selection() { return std::nullopt; }
   // Of this participant's ranks together the largest, in the last sample; empty unless the case is of a communicator.

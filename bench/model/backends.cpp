@@ -6,6 +6,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/backend.hpp"
 
 namespace p5 {
 
@@ -36,6 +37,7 @@ const std::vector<BackendInfo> backends{
      .summary = "a model of an instance type: no hardware, no mpirun, marked simulated",
      .ranks = BackendInfo::Ranks::simulated,
      .parts = BackendInfo::Parts::gpus,
+     .runs_beside = true,
      .fixed_time = fixed_time_on_gpus},
 };
 
@@ -43,6 +45,18 @@ const std::vector<BackendInfo> backends{
 
 void refuse_setting(std::string_view backend, std::string_view setting) {
   if (!setting.empty()) throw CaseError(fmt::format("the {} backend has no settings ({})", backend, setting));
+}
+
+ConcurrentTimes Session::sample_concurrently(const ConcurrentRequest&) {
+  throw CaseError("this backend runs no work beside a case");
+}
+
+std::string beside_error(const BackendInfo& backend, const std::string& work) {
+  return fmt::format(
+      "--beside {}: the {} backend runs nothing at the same time yet; --backend sim does, as a model, or leave "
+      "--beside "
+      "out",
+      work, backend.name);
 }
 
 std::string launches_error(std::string_view backend, int launches) {

@@ -25,6 +25,7 @@ struct BackendInfo {
   // tuner/ supports its library: checks variables and log, and searches for faster settings.
   bool tunable = false;
   bool graphs_and_registration = false;  // --cuda-graph and --register
+  bool runs_beside = false;              // --beside
   Bytes default_max = GiB(4);            // largest size without an explicit --max, unless options set a lower one
   Seconds fixed_time{0};                 // from mpirun to the first sample, and from the last sample to the end
 
@@ -43,6 +44,9 @@ const BackendInfo* requested_backend(std::string_view name);
 
 // Throws CaseError on any setting: for backends whose library has none.
 void refuse_setting(std::string_view backend, std::string_view setting);
+
+// Error message for --beside with a backend that runs nothing at the same time, with the remedy.
+std::string beside_error(const BackendInfo& backend, const std::string& work);
 
 // Error message for several launches (0: as many as fit) of a backend that cannot relaunch, with the remedy.
 std::string launches_error(std::string_view backend, int launches);

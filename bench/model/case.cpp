@@ -22,7 +22,9 @@ bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "
 
 std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
 
-std::string operation_of(const Case& c) {
+namespace {
+
+std::string own_operation_of(const Case& c) {
   std::string text{c.collective->name};
   for (const std::string* part : {&c.pattern, &c.pair})
     if (!part->empty()) text += " " + *part;
@@ -32,8 +34,14 @@ std::string operation_of(const Case& c) {
   return text;
 }
 
-std::string describe(const Case& c) {
-  std::string text = operation_of(c);
+}  // namespace
+
+std::string operation_of(const Case& c) {
+  return own_operation_of(c) + (c.beside.empty() ? "" : " " + describe_beside(c.beside));
+}
+
+std::string describe_alone(const Case& c) {
+  std::string text = own_operation_of(c);
   text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
   if (c.op) text += fmt::format(" {}", name_of(*c.op));
   if (c.root) text += fmt::format(" root {}", *c.root);
@@ -42,12 +50,36 @@ std::string describe(const Case& c) {
   return text;
 }
 
+std::string describe(const Case& c) {
+  return describe_alone(c) + (c.beside.empty() ? "" : " " + describe_beside(c.beside));
+}
+
 std::string_view name_of(Outcome outcome) {
   return std::array<std::string_view, 3>{"measured", "skipped", "failed"}.at(static_cast<std::size_t>(outcome));
 }
 
 std::string_view name_of(Phase phase) {
   return std::array<std::string_view, 4>{"open", "warm_up", "sample", "verify"}.at(static_cast<std::size_t>(phase));
+}
+
+double slowdown(const Series& alone, const Series& beside) { return beside.summary.median / alone.summary.median; }
+
+Seconds sum_of(const Concurrency& c) {
+  Seconds sum{0};
+  for (const ConcurrentOperation& each : c.operations) sum.count += each.operations * each.alone.summary.median;
+  return sum;
+}
+
+Seconds longest_of(const Concurrency& c) {
+  Seconds longest{0};
+  for (const ConcurrentOperation& each : c.operations)
+    longest.count = std::max(longest.count, each.operations * each.alone.summary.median);
+  return longest;
+}
+
+double overlap(const Concurrency& c) {
+  const double sum = sum_of(c).count, longest = longest_of(c).count;
+  return (sum - c.together.summary.median) / (sum - longest);
 }
 
 GBps algorithm_bandwidth(const Case& c, Seconds time) { return c.bytes / time; }
@@ -74,12 +106,31 @@ double predicted_operation(const Case& c, const CostModel& cost) {
          static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks) / (cost.bandwidth.count * 1e9);
 }
 
+// A guess at one operation of work on a rank's own device, for predictions.
+constexpr double usual_local_operation = 2e-3;
+
+double predicted_work(const Work& work, const CostModel& cost) {
+  return work.planned ? predicted_operation(*work.planned, cost) : usual_local_operation;
+}
+
+// Of n operations that run at the same time each is measured alone, beside each other one and beside all, and the
+// others run on for twice as long as it takes. See measure/concurrent.hpp.
+double predict_concurrent_round(const Case& c, const CostModel& cost) {
+  double longest = predicted_operation(c, cost);
+  for (const Work& work : c.beside) longest = std::max(longest, predicted_work(work, cost));
+  const double burst = std::max(cost.burst.count, least_operations_beside * longest);
+  const auto works = static_cast<double>(c.beside.size() + 1);
+  const double bursts_per_sample = works * (1 + 2 * works) + works;
+  return cost.repetition.count * bursts_per_sample + (usual_samples + usual_untimed) * burst * bursts_per_sample;
+}
+
 }  // namespace
 
 Seconds predict_round(const Case& c, const CostModel& cost) {
   if (const CommunicatorStep* const step = step_of(c))
     return {cost.repetition.count +
             (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
+  if (!c.beside.empty()) return {predict_concurrent_round(c, cost)};
   constexpr double usual_slots = 20;
   const double one = predicted_operation(c, cost);
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);

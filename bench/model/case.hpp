@@ -14,6 +14,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/data_type.hpp"
+#include "bench/model/work.hpp"
 
 namespace p5 {
 
@@ -49,6 +50,7 @@ struct Case {
   int nodes_per_domain = 1;    // its nodes in the smallest of them
   std::string arm = "default";
   std::map<std::string, std::string> settings;
+  std::vector<Work> beside;  // what runs at the same time; never compared with cases that run beside something else
 
   Shape shape;
   // Shared between the sizes of a plan. A collective has one round, or the same round once per repetition.
@@ -74,14 +76,23 @@ bool is_repeated(const Case& c);
 // The `count` column of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
 std::uint64_t elements(const Case& c);
 
-// "all_reduce", "p2p both_ways other_node nic 2", "all_to_allv zipf:1.1": the operation without size, type and group.
+// "all_reduce", "p2p both_ways other_node nic 2", "all_to_allv zipf:1.1", "all_reduce beside d2h": the operation
+// without size, type and group.
 std::string operation_of(const Case& c);
 
-// "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32": for messages.
+// describe() without what runs beside it.
+std::string describe_alone(const Case& c);
+
+// "all_reduce 64 KiB float32 sum", "p2p one_way same_node 8 B float32", "all_reduce 64 KiB float32 sum beside d2h": for
+// messages.
 std::string describe(const Case& c);
 
 // Latency is measured up to this message size.
 inline constexpr Bytes latency_up_to = MiB(1);
+
+// Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
+// short, so many that its end, where some have finished, counts little.
+inline constexpr int least_operations_beside = 4;
 
 // A backend's cost, for predicting wall times before anything is measured: for the budget, deadlines and `plan`.
 struct CostModel {

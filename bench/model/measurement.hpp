@@ -35,6 +35,46 @@ struct GroupResult {
   std::vector<float> samples = {};
 };
 
+// An operation that ran at the same time as others: that of the case, or of one of the works beside it.
+struct ConcurrentOperation {
+  std::string name;      // operation without size, or name_of(Work)
+  Series alone, beside;  // seconds per operation, while nothing else runs, and while all others run throughout
+  // With more than two operations: beside each other one alone, in their order; else empty.
+  struct BesideOne {
+    std::string name;
+    Series times;
+  };
+  std::vector<BesideOne> beside_each;
+  // False where the others had ended before it, although they had eight times its own time alone: then it waits for
+  // them, and is slowed by more than `beside` says.
+  bool covered = true;
+  int operations = 1;  // in Concurrency::together, where each takes about the same time alone
+};
+
+struct Concurrency {
+  std::vector<ConcurrentOperation> operations;  // the case's own first
+  Series together;                              // seconds until all operations of all works are done
+};
+
+// Time per operation beside the others, relative to that alone: 1 if they do not slow it.
+double slowdown(const Series& alone, const Series& beside);
+// Times of all operations of Concurrency::together one after the other, and of the longest alone.
+Seconds sum_of(const Concurrency& c);
+Seconds longest_of(const Concurrency& c);
+// 1 if all are done when the longest would be alone, 0 if they take as long as one after the other, below 0 if longer.
+double overlap(const Concurrency& c);
+
+// Calls action(series) for each series, in an order that depends on the number of operations alone.
+template <class Action>
+void for_each_series(auto& concurrency, const Action& action) {
+  for (auto& each : concurrency.operations) {
+    action(each.alone);
+    action(each.beside);
+    for (auto& one : each.beside_each) action(one.times);
+  }
+  action(concurrency.together);
+}
+
 struct Measurement {
   Case measured_case;
   // Index of the launch (fresh processes and communicators) of a journal line. Null: all launches combined, as in the
@@ -47,7 +87,8 @@ struct Measurement {
   FailureContext failure_context;  // context of the first failure
   std::optional<Series> latency;   // with several groups, that of the slowest
   std::optional<Series> throughput;
-  std::vector<GroupResult> groups;  // all groups of all rounds
+  std::optional<Concurrency> concurrency;  // of a case with works beside it, whose `throughput` is beside them
+  std::vector<GroupResult> groups;         // all groups of all rounds
   // Groups without progress in rounds that ended by a stall, and those that finished.
   std::vector<Group> silent_groups, finished_groups;
   std::vector<Group> wrong_groups;  // groups in which a rank received wrong elements

@@ -10,6 +10,7 @@
 
 #include "bench/base/units.hpp"
 #include "bench/model/data_type.hpp"
+#include "bench/model/work.hpp"
 
 namespace p5 {
 
@@ -35,6 +36,7 @@ struct Options {
   std::string group = "world";
   // all_to_allv: "", the text of a generator or the name of a file, whose content rank 0 shares with all.
   std::string traffic, traffic_file_content;
+  std::vector<Work> beside;   // what runs at the same time as each collective
   bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, for each arm

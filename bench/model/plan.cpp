@@ -51,23 +51,39 @@ std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   return sizes;
 }
 
-// The root counts within each group. Groups are checked even if no collective uses them.
-void check_root(const Options& options, const Round& groups) {
+// The root counts within each group. `where` names the group for messages: "--group node".
+void check_root(int root, const Collective& collective, const Round& groups, const std::string& where) {
   const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
-  for (const std::string& name : options.collectives)
-    if (find_collective(name).rooted && static_cast<std::size_t>(options.root) >= smallest)
-      throw UsageError(fmt::format("--root {}: the smallest group of --group {} has ranks 0 to {}", options.root,
-                                   options.group, smallest - 1));
+  if (collective.rooted && static_cast<std::size_t>(root) >= smallest)
+    throw UsageError(fmt::format("--root {}: the smallest group of {} has ranks 0 to {}", root, where, smallest - 1));
 }
 
-void check_group_sizes(const Options& options, const Round& groups) {
-  for (const std::string& name : options.collectives)
-    for (const Group& group : groups)
-      if (find_collective(name).powers_of_two && !std::has_single_bit(group.size()))
-        throw UsageError(
-            fmt::format("--collectives: {} takes groups of 1, 2, 4, 8, ... ranks, and one of --group {} has {}; start "
-                        "another number of ranks or leave it out",
-                        name, options.group, group.size()));
+void check_group_sizes(const Collective& collective, const Round& groups, const std::string& option,
+                       const std::string& where) {
+  for (const Group& group : groups)
+    if (collective.powers_of_two && !std::has_single_bit(group.size()))
+      throw UsageError(
+          fmt::format("{}: {} takes groups of 1, 2, 4, 8, ... ranks, and one of {} has {}; start another number of "
+                      "ranks or leave it out",
+                      option, collective.name, where, group.size()));
+}
+
+// Throws UsageError for work that the backend or this job cannot do.
+void check_work(const Work& work, const Options& options, const JobFacts& job, const BackendInfo& info) {
+  const std::string name = name_of(work);
+  if (!info.runs_beside) throw UsageError(beside_error(info, name));
+  if (!work.collective) return;
+  Round groups;
+  try {
+    groups = make_groups(work.group, job.placement());
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--beside {}: {}", name, problem.what()));
+  }
+  check_root(options.root, *work.collective, groups, "--beside " + name);
+  check_group_sizes(*work.collective, groups, "--beside " + name, "its groups");
+  if (std::ranges::max_element(groups, {}, &Group::size)->size() < 2)
+    throw UsageError(
+        fmt::format("--beside {}: each group has a single rank, which does not communicate; name another group", name));
 }
 
 // The matrix of --traffic for the groups, which must be of one size; null without one.
@@ -131,20 +147,44 @@ struct PlanBuilder {
     return c;
   }
 
-  Case make(Case c, Bytes size, std::shared_ptr<const std::vector<Round>> rounds) const {
+  Case with_rounds(Case c, std::shared_ptr<const std::vector<Round>> rounds) const {
     const Group* widest = nullptr;
     for (const Round& round : *rounds)
       for (const Group& group : round)
         if (!widest || group.size() > widest->size()) widest = &group;
     c.ranks = static_cast<int>(widest->size());
     set_span(c, *widest, placement);
-    c.shape = traffic && c.collective->takes_traffic
-                  ? shape_of(traffic, size, size_of(c.type))
-                  : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
-    c.bytes = c.shape.bytes;
-    c.bytes_per_rank = c.shape.bytes_per_rank;
     c.rounds = std::move(rounds);
     return c;
+  }
+
+  static Case with_shape(Case c, Shape shape) {
+    c.shape = std::move(shape);
+    c.bytes = c.shape.bytes;
+    c.bytes_per_rank = c.shape.bytes_per_rank;
+    return c;
+  }
+
+  Case make(const Case& like, Bytes size, std::shared_ptr<const std::vector<Round>> rounds) const {
+    Case c = with_rounds(like, std::move(rounds));
+    Shape shape = traffic && c.collective->takes_traffic
+                      ? shape_of(traffic, size, size_of(c.type))
+                      : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
+    return with_shape(std::move(c), std::move(shape));
+  }
+
+  // The work with the collective's case, which has the type and the operation of `of`.
+  Work planned(Work work, const Case& of) const {
+    if (!work.collective) return work;
+    Case c = base_case(*work.collective, of.type);
+    c.in_place = c.cuda_graph = false;
+    c.registration = "none";
+    c.group = work.group;
+    if (work.collective->reduces) c.op = of.op.value_or(options.ops.front());
+    c = with_rounds(std::move(c), std::make_shared<const std::vector<Round>>(1, make_groups(work.group, placement)));
+    Shape shape = c.collective->shape(work.bytes, false, size_of(c.type), c.ranks);
+    work.planned = std::make_shared<const Case>(with_shape(std::move(c), std::move(shape)));
+    return work;
   }
 
   using Rounds = std::shared_ptr<const std::vector<Round>>;
@@ -246,7 +286,9 @@ struct PlanBuilder {
   // may change between repetitions; several types or operations are requested for correctness more than speed.
   std::size_t repetitions_per_launch(const Round& groups) const {
     constexpr int wanted = 6;
-    if (groups.size() > 1 || options.soak.count > 0 || options.types.size() * options.ops.size() > 1) return 1;
+    if (groups.size() > 1 || options.soak.count > 0 || !options.beside.empty() ||
+        options.types.size() * options.ops.size() > 1)
+      return 1;
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
   }
 
@@ -254,6 +296,12 @@ struct PlanBuilder {
   bool has_size_of_its_own(const Collective& collective) const {
     return traffic && collective.takes_traffic && traffic->counts_bytes && options.sizes.empty() &&
            !options.given.contains("--min") && !options.given.contains("--max");
+  }
+
+  std::vector<Work> planned_works(const Case& beside) const {
+    std::vector<Work> works;
+    for (const Work& work : options.beside) works.push_back(planned(work, beside));
+    return works;
   }
 
   void add_groups(const std::vector<Bytes>& wanted, const Collective& collective, const std::string& group,
@@ -266,18 +314,22 @@ struct PlanBuilder {
     for (DataType type : options.types) {
       Case like = base_case(collective, type);
       like.group = group;
+      const auto add = [&](Case c) {
+        c.beside = planned_works(c);
+        int averaged = c.op == ReduceOp::avg ? most_members : 0;
+        for (const Work& work : c.beside)
+          if (work.planned && work.planned->op == ReduceOp::avg) averaged = std::max(averaged, work.planned->ranks);
+        if (averaged <= most_ranks_of_average(type)) return add_sizes(sizes, c, rounds);
+        plan.remarks.push_back(
+            fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", operation_of(c), name_of(type), averaged));
+      };
       if (!collective.reduces) {
-        add_sizes(sizes, like, rounds);
+        add(like);
         continue;
       }
       for (ReduceOp op : options.ops) {
         like.op = op;
-        if (op == ReduceOp::avg && most_members > most_ranks_of_average(type)) {
-          plan.remarks.push_back(fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", collective.name,
-                                             name_of(type), most_members));
-          continue;
-        }
-        add_sizes(sizes, like, rounds);
+        add(like);
       }
     }
   }
@@ -287,7 +339,7 @@ struct PlanBuilder {
   void add_each_alone(const std::vector<Bytes>& sizes, const std::string& group) {
     constexpr std::size_t most_sizes = 2;  // the largest ones
     if (options.group != "world" || info.parts != BackendInfo::Parts::gpus) return;
-    if (options.collectives != Options{}.collectives) return;
+    if (options.collectives != Options{}.collectives || !options.beside.empty()) return;
     Round alone = make_groups(group, placement);
     if (alone.size() < 2) return;
     std::erase_if(alone, [](const Group& each) { return each.size() < 2; });
@@ -329,11 +381,20 @@ struct PlanBuilder {
     }
   }
 
+  Bytes memory_of(const Case& c) const {
+    Bytes memory = backend.memory_per_rank(c);
+    for (const Work& work : c.beside)
+      memory.count += (work.planned ? backend.memory_per_rank(*work.planned) : device_memory(work)).count;
+    return memory;
+  }
+
   void add_all(const std::vector<Bytes>& sizes) {
     plan = {};
     for (const std::string& name : options.collectives) {
       const Collective& collective = find_collective(name);
-      if (collective.pairwise && ranks() < 2) {
+      if (!options.beside.empty() && !runs_with_work(collective)) {
+        plan.remarks.push_back(name + ": left out, nothing runs beside it");
+      } else if (collective.pairwise && ranks() < 2) {
         plan.remarks.push_back(name + ": left out, it needs two ranks");
       } else if (!backend.performs(collective)) {
         plan.remarks.push_back(
@@ -352,14 +413,14 @@ struct PlanBuilder {
     if (placement.has_wide_domains()) add_each_alone(sizes, "domain");
     for (const Case& c : plan.cases) {
       plan.max = std::max(plan.max, c.bytes);
-      plan.memory_per_rank = std::max(plan.memory_per_rank, backend.memory_per_rank(c));
+      plan.memory_per_rank = std::max(plan.memory_per_rank, memory_of(c));
     }
   }
 
   // Message about the first case that needs more memory than a host has for all its ranks together; "" when all fit.
   std::string describe_misfit() const {
     for (const Case& c : plan.cases) {
-      const Bytes needed = backend.memory_per_rank(c);
+      const Bytes needed = memory_of(c);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
         return fmt::format("{} needs {:.1f} GiB of buffers a rank; {:.1f} GiB are free for them on the fullest device",
                            describe(c), gibibytes(needed), gibibytes(*job.memory_of_rank));
@@ -515,8 +576,12 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   std::vector<Bytes> sizes = requested_sizes(options, wanted);
   check_largest_size(sizes, options.per_rank, builder.ranks());
   const Round groups = make_groups(options.group, job.placement());
-  check_root(options, groups);
-  check_group_sizes(options, groups);
+  for (const std::string& name : options.collectives) {
+    const std::string where = "--group " + options.group;
+    check_root(options.root, find_collective(name), groups, where);
+    check_group_sizes(find_collective(name), groups, "--collectives", where);
+  }
+  for (const Work& work : options.beside) check_work(work, options, job, info);
   builder.traffic = make_traffic_of(options, groups);
   builder.add_all(sizes);
   std::string misfit = builder.describe_misfit();

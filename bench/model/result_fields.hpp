@@ -12,6 +12,13 @@ void fields(auto& archive, Is<WrongElement> auto& first) {
   archive.must("wanted", first.wanted);
   archive.must("got", first.got);
   archive.must("guard", first.guard);
+  archive.some("work", first.work);
+}
+
+void fields(auto& archive, Is<ConcurrentRequest> auto& request) {
+  archive.must("operations", request.operations);
+  archive.must("samples", request.samples);
+  archive.must("poison_last", request.poison_last);
 }
 
 void fields(auto& archive, Is<FailureContext> auto& words) {

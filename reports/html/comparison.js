@@ -76,7 +76,7 @@ function trouble_cards(c) {
 }
 
 function case_text(c) {
-  return [c.collective, c.pattern, c.pair, size(c.bytes), c.type, c.op].filter(Boolean).join(" ");
+  return [c.collective, c.pattern, c.pair, size(c.bytes), c.type, c.op, beside_text(c)].filter(Boolean).join(" ");
 }
 
 // ---- What got slower
@@ -85,7 +85,7 @@ const SHOWN_BANDS = 6;  // with their sizes; a band more is one line
 
 // As the bands call operations.
 function label_of(c) {
-  return [c.collective, c.pattern, c.pair, c.nic === undefined ? "" : `nic ${c.nic}`, c.group === "world" ? "" : c.group, c.in_place ? "in place" : "",
+  return [c.collective, c.pattern, c.pair, c.nic === undefined ? "" : `nic ${c.nic}`, beside_text(c), c.group === "world" ? "" : c.group, c.in_place ? "in place" : "",
     c.cuda_graph ? "graph" : "", c.register === "none" ? "" : `registered ${c.register}`].filter(Boolean).join(" ");
 }
 
@@ -223,7 +223,7 @@ function look_of(ratio) {
 
 function row_name(row) {
   const c = row.case;
-  return [[c.collective, c.pattern, c.pair].filter(Boolean).join(" "), row.quantity, c.type, c.op,
+  return [[c.collective, c.pattern, c.pair, beside_text(c)].filter(Boolean).join(" "), row.quantity, c.type, c.op,
     c.in_place ? "in place" : null, c.group === "world" ? null : c.group, c.cuda_graph ? "graph" : null,
     c.register === "none" ? null : `registered ${c.register}`].filter(Boolean).join(", ");
 }

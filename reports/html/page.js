@@ -17,7 +17,7 @@ const PAIRS = {same_node: "same node", same_domain: "different nodes of the same
 function case_name(c) {
   const operation = [c.collective, c.pattern, c.traffic].filter(Boolean).join(" ");
   const nic = c.nic === undefined ? "" : `, NIC ${c.nic} alone`;
-  return c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation;
+  return [c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation, beside_text(c)].filter(Boolean).join(" ");
 }
 
 function case_sentence(c) {
@@ -198,7 +198,7 @@ function finding_card(finding) {
 function first_wrong_sentence(first) {
   if (!first) return "";
   const unit = first.guard ? "guard byte" : "element";
-  return `First: rank ${first.rank}, ${unit} ${first.offset}: wanted ${first.wanted}, got ${first.got}.`;
+  return `First: rank ${first.rank}${first.work ? ` in ${first.work}` : ""}, ${unit} ${first.offset}: wanted ${first.wanted}, got ${first.got}.`;
 }
 
 function lines_box(title, lines) {
@@ -458,7 +458,8 @@ function start() {
     report.measurements[index].samples = series;
   }
   const drawers = {top: draw_top, verdict: draw_verdict, problems: draw_problems, pairs: draw_pairs, curve: draw_curve,
-    findings: draw_findings, charts: draw_charts, traffic: draw_traffic, tuning: draw_tuning, measurements: draw_measurements, limits: draw_limits,
+    findings: draw_findings, charts: draw_charts, traffic: draw_traffic, beside: draw_beside, tuning: draw_tuning,
+    measurements: draw_measurements, limits: draw_limits,
     topology: draw_topology, machine: draw_machine};
   for (const [id, draw] of Object.entries(drawers)) {
     try {

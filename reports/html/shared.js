@@ -3,6 +3,9 @@
 
 const NOT_AVAILABLE = "N/A";
 
+// "beside gemm:8192,8192,bf16 and d2h", "" for a case alone.
+function beside_text(c) { return c.beside ? `beside ${c.beside.join(" and ")}` : ""; }
+
 // ---- Elements
 
 function element(tag, attributes = {}, ...children) {

@@ -16,6 +16,7 @@
 #include "bench/model/collective.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/traffic.hpp"
+#include "bench/model/work.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/reachability.hpp"
@@ -95,6 +96,8 @@ std::string list_of(const std::string& what) {
     for (const auto& kinds : {topo::log_findings(), topo::watch_kinds(), topo::setting_findings(),
                               interface_finding_kinds(), start_finding_kinds(), reports::finding_kinds()})
       for (const topo::FindingKind& kind : kinds) text += finding_line(kind);
+  } else if (what == "beside") {
+    for (const WorkKind& kind : work_kinds()) text += fmt::format("{:<24} {}\n", kind.form, kind.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
       text += fmt::format("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),

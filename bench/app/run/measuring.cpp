@@ -110,7 +110,8 @@ std::string reason_not_to_tune(Run& run) {
 
 std::string tuning_mode(const Options& options) {
   if (!options.tune.empty()) return options.tune;
-  return options.command == "tune" ? "full" : "quick";
+  if (options.command == "tune") return "full";
+  return options.beside.empty() ? "quick" : "off";
 }
 
 bool may_tune(const Run& run) {

@@ -20,6 +20,8 @@ namespace {
 void drop_samples(Measurement& m) {
   for (std::optional<Series>* series : {&m.latency, &m.throughput})
     if (*series) std::vector<double>().swap((*series)->samples);
+  if (m.concurrency)
+    for_each_series(*m.concurrency, [](Series& series) { std::vector<double>().swap(series.samples); });
   // A group of the whole job adds no information and may be large.
   if (!m.measured_case.collective->pairwise) m.slowest_group.clear();
   if (m.groups.size() == 1 && !m.measured_case.collective->pairwise) m.groups.clear();

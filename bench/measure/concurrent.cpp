@@ -1,0 +1,211 @@
+#include "bench/measure/concurrent.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include <fmt/format.h>
+
+namespace p5 {
+
+namespace {
+
+constexpr int samples_of_trial = 3;
+// Limits the launches that wait on a device, and the time of a trial where one operation is very short.
+constexpr int most_operations = 1000;
+// Operations of the others beside a timed one, in its own time alone: at first, and at most.
+constexpr int first_cover = 2, most_cover = 8;
+
+std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::size_t> which) {
+  std::vector<bool> runs(works, false);
+  for (const std::size_t each : which) runs[each] = true;
+  return runs;
+}
+
+}  // namespace
+
+bool ConcurrentSampling::Combination::is_beside() const { return timed != all && std::ranges::count(runs, true) > 1; }
+
+ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share)
+    : burst_(burst), rule_(rule), share_(share) {
+  Case own = c;
+  own.beside.clear();
+  names_.push_back(operation_of(own));
+  for (const Work& work : c.beside) names_.push_back(name_of(work));
+  const std::size_t works = names_.size();
+  const std::vector<bool> every(works, true);
+  for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i})});
+  for (std::size_t i = 0; i < works; ++i)
+    for (std::size_t other = 0; other < works && works > 2; ++other)
+      if (other != i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i, other})});
+  headline_ = combinations_.size();
+  for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = every});
+  combinations_.push_back({.runs = every});
+}
+
+ConcurrentRequest ConcurrentSampling::first() const { return request(); }
+
+ConcurrentRequest ConcurrentSampling::request_of(const std::vector<int>& operations, int samples, bool poison) const {
+  return {.operations = operations, .samples = samples, .poison_last = poison};
+}
+
+ConcurrentRequest ConcurrentSampling::request() const {
+  switch (stage_) {
+    case Stage::trial: {
+      std::vector<int> one(names_.size(), 0);
+      one[at_] = 1;
+      return request_of(one, samples_of_trial);
+    }
+    case Stage::cover:
+      return request_of(combinations_[at_].operations, 1);
+    case Stage::sampling:
+      return request_of(combinations_[at_].operations, batch_);
+    case Stage::last:
+      return request_of(combinations_.back().operations, 1, true);
+    case Stage::done:
+      break;
+  }
+  return {};
+}
+
+std::vector<std::vector<double>> ConcurrentSampling::ends_of(const std::vector<ConcurrentTimes>& parts,
+                                                             std::size_t works) {
+  std::vector<std::vector<double>> ends;
+  for (const ConcurrentTimes& part : parts) {
+    for (const std::vector<std::vector<double>>& samples : part) {
+      ends.resize(samples.size(), std::vector<double>(works, 0));
+      for (std::size_t s = 0; s < samples.size(); ++s)
+        for (std::size_t w = 0; w < works; ++w)
+          if (!std::isnan(samples[s].at(w))) ends[s][w] = std::max(ends[s][w], samples[s][w]);
+    }
+  }
+  return ends;
+}
+
+void ConcurrentSampling::take(Combination& to, const std::vector<std::vector<double>>& ends) const {
+  for (const std::vector<double>& end : ends) {
+    if (to.timed == all) {
+      to.samples.push_back(*std::ranges::max_element(end));
+      continue;
+    }
+    to.samples.push_back(end[to.timed] / to.operations[to.timed]);
+    for (std::size_t w = 0; w < end.size(); ++w)
+      if (to.runs[w] && end[w] < end[to.timed]) {
+        ++to.uncovered;
+        break;
+      }
+  }
+}
+
+// Operations that take about the time of the burst, or of a few of the longest operation.
+void ConcurrentSampling::fit_operations() {
+  const double wanted = std::max(burst_.count, least_operations_beside * *std::ranges::max_element(one_));
+  for (const double one : one_)
+    fitted_.push_back(static_cast<int>(
+        std::clamp(std::round(wanted / std::max(one, 1e-9)), 1.0, static_cast<double>(most_operations))));
+  for (Combination& each : combinations_) {
+    each.operations.assign(names_.size(), 0);
+    for (std::size_t w = 0; w < names_.size(); ++w)
+      if (each.runs[w]) each.operations[w] = fitted_[w] * (each.is_beside() && w != each.timed ? first_cover : 1);
+  }
+}
+
+// Doubles the operations of others that ended before the timed one. False if none may have more.
+bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<double>& ends) const {
+  bool any = false;
+  for (std::size_t w = 0; w < names_.size(); ++w) {
+    if (w == of.timed || !of.runs[w] || ends[w] >= ends[of.timed] || of.operations[w] >= most_cover * fitted_[w])
+      continue;
+    of.operations[w] *= 2;
+    any = true;
+  }
+  return any;
+}
+
+// The next samples of all combinations. False if there are enough, or no time is left.
+bool ConcurrentSampling::begin_turn(Seconds spent) {
+  const int taken = static_cast<int>(combinations_.front().samples.size());
+  batch_ = next_batch(rule_, taken);
+  if (taken == 0) {
+    sampling_began_ = spent.count;
+    return true;
+  }
+  if (std::ranges::all_of(combinations_,
+                          [&](const Combination& each) { return interval_converged(rule_, each.samples); })) {
+    stopped_ = fmt::format("interval within {:g} %", rule_.relative * 100);
+    return false;
+  }
+  if (batch_ == 0) {
+    stopped_ = fmt::format("{} samples", rule_.most);
+    return false;
+  }
+  const double each = (spent.count - sampling_began_) / taken;
+  const double fitting = std::floor((share_.count - spent.count) / std::max(each, 1e-9));
+  if (fitting < 1) stopped_ = "share of the budget spent";
+  batch_ = static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(batch_)));
+  return batch_ > 0;
+}
+
+ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& parts, Seconds spent) {
+  const std::vector<std::vector<double>> ends = ends_of(parts, names_.size());
+  took_headline_ = stage_ == Stage::sampling && at_ == headline_;
+  if (stage_ == Stage::trial) {
+    double one = std::numeric_limits<double>::infinity();
+    for (const std::vector<double>& end : ends) one = std::min(one, end[at_]);
+    one_.push_back(one);
+    if (++at_ < names_.size()) return request();
+    fit_operations();
+    stage_ = Stage::cover;
+    at_ = 0;
+  } else if (stage_ == Stage::cover) {
+    if (!lengthen_others(combinations_[at_], ends.front())) ++at_;
+  } else if (stage_ == Stage::sampling) {
+    take(combinations_[at_++], ends);
+  } else {
+    take(combinations_.back(), ends);
+    stage_ = Stage::done;
+  }
+  if (stage_ == Stage::cover) {
+    while (at_ < combinations_.size() && !combinations_[at_].is_beside()) ++at_;
+    if (at_ == combinations_.size()) stage_ = Stage::sampling;
+  }
+  if (stage_ == Stage::sampling && at_ == combinations_.size()) {
+    at_ = 0;
+    if (!begin_turn(spent)) stage_ = Stage::last;
+  }
+  return request();
+}
+
+Series ConcurrentSampling::series_of(const Combination& of) const {
+  return {.operations_per_sample = of.timed == all ? 1 : of.operations[of.timed],
+          .samples = of.samples,
+          .summary = summarize(of.samples),
+          .stopped_because = stopped_};
+}
+
+const ConcurrentSampling::Combination& ConcurrentSampling::find(std::size_t timed,
+                                                                const std::vector<bool>& runs) const {
+  return *std::ranges::find_if(combinations_,
+                               [&](const Combination& each) { return each.timed == timed && each.runs == runs; });
+}
+
+Concurrency ConcurrentSampling::result() const {
+  const std::size_t works = names_.size();
+  Concurrency result{.operations = {}, .together = series_of(combinations_.back())};
+  for (std::size_t i = 0; i < works; ++i) {
+    const Combination& beside = find(i, std::vector<bool>(works, true));
+    ConcurrentOperation& its = result.operations.emplace_back();
+    its.name = names_[i];
+    its.alone = series_of(find(i, operations_only(works, {i})));
+    its.beside = series_of(beside);
+    its.covered = 2 * beside.uncovered <= static_cast<int>(beside.samples.size());
+    its.operations = fitted_[i];
+    for (std::size_t other = 0; other < works && works > 2; ++other)
+      if (other != i)
+        its.beside_each.push_back({names_[other], series_of(find(i, operations_only(works, {i, other})))});
+  }
+  return result;
+}
+
+}  // namespace p5

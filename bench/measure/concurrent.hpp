@@ -1,0 +1,74 @@
+// Sampling of a case with works beside it. Each of the operations is timed alone, beside each other one and beside all
+// others, which then run for longer than it; and all together from a common start until all are done, with as many of
+// each as take the same time alone. Combinations take turns, so that a drift affects all alike. Plain values: the
+// leader decides what runs next from the times of all ranks.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "bench/base/statistics.hpp"
+#include "bench/base/units.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/measurement.hpp"
+
+namespace p5 {
+
+class ConcurrentSampling {
+ public:
+  // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
+  ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share);
+
+  // The request to run first.
+  ConcurrentRequest first() const;
+  // Takes the times of all participants for the last request, `spent` after the start, and returns the next request;
+  // without operations after the last one, whose outputs were poisoned and are to be verified.
+  ConcurrentRequest next(const std::vector<ConcurrentTimes>& parts, Seconds spent);
+
+  // True if next() took times of the case beside all works, which are its headline.
+  bool took_headline() const { return took_headline_; }
+  int operations_of_headline() const { return combinations_.at(headline_).operations.front(); }
+  const std::string& stopped_because() const { return stopped_; }
+  Concurrency result() const;
+
+ private:
+  static constexpr std::size_t all = static_cast<std::size_t>(-1);
+  struct Combination {
+    std::size_t timed = all;  // the operation whose time counts; all: that of the last one to end
+    std::vector<bool> runs;   // which operations run
+    std::vector<int> operations = {};
+    std::vector<double> samples = {};  // seconds per operation of `timed`, or in all
+    int uncovered = 0;                 // samples in which another one ended before `timed`
+    bool is_beside() const;
+  };
+  enum class Stage { trial, cover, sampling, last, done };
+
+  void fit_operations();
+  // Ends of each operation in a sample, over all ranks.
+  static std::vector<std::vector<double>> ends_of(const std::vector<ConcurrentTimes>& parts, std::size_t works);
+  void take(Combination& to, const std::vector<std::vector<double>>& ends) const;
+  bool lengthen_others(Combination& of, const std::vector<double>& ends) const;
+  ConcurrentRequest request() const;
+  ConcurrentRequest request_of(const std::vector<int>& operations, int samples, bool poison = false) const;
+  bool begin_turn(Seconds spent);
+  Series series_of(const Combination& of) const;
+  const Combination& find(std::size_t timed, const std::vector<bool>& runs) const;
+
+  std::vector<std::string> names_;
+  Seconds burst_;
+  StoppingRule rule_;
+  Seconds share_;
+  Stage stage_ = Stage::trial;
+  std::size_t at_ = 0;       // operation of a trial, else combination
+  std::vector<double> one_;  // seconds of a single operation alone
+  std::vector<int> fitted_;  // operations that take the same time alone
+  std::vector<Combination> combinations_;
+  std::size_t headline_ = 0;
+  int batch_ = 0;  // samples of each combination in this turn
+  double sampling_began_ = 0;
+  bool took_headline_ = false;
+  std::string stopped_;
+};
+
+}  // namespace p5

@@ -1,0 +1,190 @@
+// Work beside a case: its text, its place in a plan, and the figures of operations that run at the same time, from
+// times of a machine with known rates.
+#include "bench/measure/concurrent.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "bench/base/error.hpp"
+#include "bench/model/plan.hpp"
+#include "tests/fakes/thread_backend.hpp"
+
+namespace p5 {
+namespace {
+
+TEST(Work, has_one_text_whatever_was_left_out) {
+  EXPECT_EQ(name_of(parse_work("gemm")), "gemm:8192,8192,bf16");
+  EXPECT_EQ(name_of(parse_work("gemm:4096")), "gemm:4096,4096,bf16");
+  EXPECT_EQ(name_of(parse_work("gemm:4096,1024,fp8")), "gemm:4096,1024,fp8");
+  EXPECT_EQ(name_of(parse_work("d2h")), "d2h");
+  EXPECT_EQ(name_of(parse_work("all_gather@node:64M")), "all_gather@node:64MiB");
+  EXPECT_EQ(name_of(parse_work("all_gather@world:8")), "all_gather:8");
+  for (const char* text : {"gemm:4096,1024,fp8", "d2h", "all_gather@node:64MiB", "all_reduce:1000"})
+    EXPECT_EQ(name_of(parse_work(name_of(parse_work(text)))), name_of(parse_work(text)));
+}
+
+TEST(Work, is_refused_where_it_means_nothing) {
+  for (const char* text : {"", "gem", "gemm:", "gemm:0", "gemm:17", "gemm:8192,8192,int8", "gemm:16,16,bf16,1", "d2h:1",
+                           "all_gather", "all_gather:", "all_gather@:8", "all_gather:-1", "p2p:8", "COLLECTIVE:8"})
+    EXPECT_THROW(parse_work(text), UsageError) << text;
+}
+
+// Times of operations on a machine whose works take `alone` and slow each other by what `ends` says.
+using Ends = std::vector<double> (*)(const std::vector<double>& alone, const std::vector<int>& operations);
+
+// Each has a part of its own.
+std::vector<double> independent(const std::vector<double>& alone, const std::vector<int>& operations) {
+  std::vector<double> ends;
+  for (std::size_t i = 0; i < alone.size(); ++i) ends.push_back(alone[i] * operations[i]);
+  return ends;
+}
+
+// All share one part in equal halves while they run.
+std::vector<double> shared(const std::vector<double>& alone, const std::vector<int>& operations) {
+  std::vector<double> left = independent(alone, operations), ends(alone.size(), 0);
+  double now = 0;
+  for (;;) {
+    const auto running = std::ranges::count_if(left, [](double each) { return each > 0; });
+    if (running == 0) return ends;
+    double least = std::numeric_limits<double>::infinity();
+    for (const double each : left)
+      if (each > 0) least = std::min(least, each);
+    now += least * static_cast<double>(running);
+    for (std::size_t i = 0; i < left.size(); ++i) {
+      if (left[i] <= 0) continue;
+      left[i] = left[i] - least < 1e-12 ? 0 : left[i] - least;
+      if (left[i] == 0) ends[i] = now;
+    }
+  }
+}
+
+// The first one gets nothing until the others have ended.
+std::vector<double> waiting(const std::vector<double>& alone, const std::vector<int>& operations) {
+  std::vector<double> ends = independent(alone, operations);
+  double others = 0;
+  for (std::size_t i = 1; i < ends.size(); ++i) others = std::max(others, ends[i]);
+  ends[0] += others;
+  return ends;
+}
+
+struct Sampled {
+  Concurrency figures;
+  ConcurrentRequest last;
+  int requests = 0;
+};
+
+Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}) {
+  Case c;
+  c.collective = &find_collective("all_reduce");
+  for (std::size_t i = 1; i < alone.size(); ++i) c.beside.push_back(parse_work(i == 1 ? "gemm" : "d2h"));
+  ConcurrentSampling sampling(c, {1e-3}, {}, share);
+  Sampled all;
+  double spent = 0;
+  for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
+    all.last = request;
+    ++all.requests;
+    std::vector<double> times = ends(alone, request.operations);
+    spent += request.samples * *std::ranges::max_element(times);
+    for (std::size_t i = 0; i < times.size(); ++i)
+      if (request.operations[i] == 0) times[i] = std::numeric_limits<double>::quiet_NaN();
+    // Two ranks, of which the slower one counts.
+    std::vector<double> faster = times;
+    for (double& each : faster) each *= 0.5;
+    std::vector<ConcurrentTimes> parts;
+    for (const std::vector<double>& each : {faster, times})
+      parts.push_back({std::vector<std::vector<double>>(static_cast<std::size_t>(request.samples), each)});
+    request = sampling.next(parts, {spent});
+  }
+  all.figures = sampling.result();
+  return all;
+}
+
+TEST(Concurrent, operations_that_share_nothing_overlap_wholly) {
+  const Sampled all = sampled(independent, {1e-3, 3e-3});
+  ASSERT_EQ(all.figures.operations.size(), 2u);
+  for (const ConcurrentOperation& each : all.figures.operations) {
+    EXPECT_NEAR(slowdown(each.alone, each.beside), 1, 1e-9);
+    EXPECT_TRUE(each.covered);
+    EXPECT_TRUE(each.beside_each.empty());
+  }
+  EXPECT_NEAR(overlap(all.figures), 1, 1e-9);
+  // As many as take the same time alone.
+  EXPECT_EQ(all.figures.operations[0].operations, 3 * all.figures.operations[1].operations);
+  EXPECT_TRUE(all.last.poison_last) << "what was timed together is verified";
+  EXPECT_EQ(all.last.samples, 1);
+}
+
+TEST(Concurrent, operations_that_share_one_part_slow_each_other_by_their_number) {
+  const Sampled two = sampled(shared, {1e-3, 3e-3});
+  for (const ConcurrentOperation& each : two.figures.operations)
+    EXPECT_NEAR(slowdown(each.alone, each.beside), 2, 1e-9);
+  EXPECT_NEAR(overlap(two.figures), 0, 1e-9);
+  const Sampled three = sampled(shared, {1e-3, 2e-3, 4e-3});
+  ASSERT_EQ(three.figures.operations.size(), 3u);
+  for (const ConcurrentOperation& each : three.figures.operations) {
+    EXPECT_NEAR(slowdown(each.alone, each.beside), 3, 1e-9);
+    ASSERT_EQ(each.beside_each.size(), 2u);
+    for (const auto& one : each.beside_each) EXPECT_NEAR(slowdown(each.alone, one.times), 2, 1e-9);
+  }
+  EXPECT_EQ(three.figures.operations[0].beside_each[1].name, "d2h");
+}
+
+TEST(Concurrent, an_operation_that_waits_for_the_others_is_told) {
+  const Sampled all = sampled(waiting, {1e-3, 1e-3});
+  EXPECT_FALSE(all.figures.operations[0].covered);
+  EXPECT_TRUE(all.figures.operations[1].covered);
+  EXPECT_GT(slowdown(all.figures.operations[0].alone, all.figures.operations[0].beside), 8);
+  EXPECT_NEAR(overlap(all.figures), 0, 1e-9);
+}
+
+TEST(Concurrent, the_fewest_samples_are_taken_when_no_time_is_left) {
+  const Sampled all = sampled(shared, {1e-3, 1e-3}, {0});
+  EXPECT_EQ(all.figures.operations[0].alone.summary.samples, StoppingRule{}.least);
+  EXPECT_EQ(all.figures.operations[0].alone.stopped_because, "share of the budget spent");
+}
+
+Options beside(const std::string& work) {
+  Options options;
+  options.collectives = {"all_reduce"};
+  options.sizes = {MiB(1)};
+  options.beside = {parse_work(work)};
+  return options;
+}
+
+Plan plan_of(const Options& options, const std::string& backend = "sim") {
+  fakes::Threads threads(1);
+  return make_plan(options, {.node_of_rank = {0, 0, 1, 1}, .memory_of_node = {}}, fakes::ThreadBackend(threads, 0),
+                   backend);
+}
+
+TEST(Plan, has_the_case_of_a_collective_beside_another) {
+  const Plan plan = plan_of(beside("all_gather@node:64MiB"));
+  ASSERT_EQ(plan.cases.size(), 1u);
+  const Case& c = plan.cases.front();
+  ASSERT_EQ(c.beside.size(), 1u);
+  ASSERT_TRUE(c.beside[0].planned);
+  EXPECT_EQ(c.beside[0].planned->rounds->front(), (Round{{0, 1}, {2, 3}}));
+  EXPECT_EQ(c.beside[0].planned->ranks, 2);
+  EXPECT_EQ(c.rounds->size(), 1u) << "small messages too: their turns are its repetitions";
+  EXPECT_EQ(describe(c), "all_reduce 1 MiB float32 sum beside all_gather@node:64MiB");
+  EXPECT_GT(plan.memory_per_rank, plan_of([] {
+                                    Options alone = beside("d2h");
+                                    alone.beside.clear();
+                                    return alone;
+                                  }())
+                                      .memory_per_rank);
+}
+
+TEST(Plan, refuses_work_that_this_job_cannot_do) {
+  EXPECT_THROW(plan_of(beside("all_gather@stride:1:8")), UsageError);
+  EXPECT_THROW(plan_of(beside("all_gather@stride:9:8")), UsageError);
+  EXPECT_THROW(plan_of(beside("all_gather@nodes:8")), UsageError);
+  EXPECT_THROW(plan_of(beside("gemm"), "ofi"), UsageError);
+  EXPECT_THROW(plan_of(beside("gemm"), "mpi"), UsageError);
+}
+
+}  // namespace
+}  // namespace p5
