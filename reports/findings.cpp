@@ -17,6 +17,7 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/nccl_tests.hpp"
 #include "reports/reachability.hpp"
 #include "topo/limits.hpp"
 
@@ -218,6 +219,7 @@ std::vector<topo::FindingKind> finding_kinds() {
   std::ranges::move(local_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(gdr_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(reachability_finding_kinds(), std::back_inserter(kinds));
+  std::ranges::move(nccl_tests::import_finding_kinds(), std::back_inserter(kinds));
   kinds.push_back({std::string(below_published_id), software,
                    "the largest bandwidth of a collective lies below what is published of such machines"});
   return kinds;

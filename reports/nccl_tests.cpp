@@ -28,6 +28,8 @@ namespace p5::reports::nccl_tests {
 
 namespace {
 
+constexpr std::string_view out_of_bounds_id = "import.out_of_bounds";
+
 const std::map<std::string, std::string> type_names{
     {"char", "int8"},           {"int", "int32"},          {"half", "float16"},       {"float", "float32"},
     {"double", "float64"},      {"f8e4m3", "float8_e4m3"}, {"f8e5m2", "float8_e5m2"}, {"fp8_e4m3", "float8_e4m3"},
@@ -299,7 +301,7 @@ class Importer {
   // Old versions print the largest deviation per row instead of a count, so the affected rows are unknown.
   void note_out_of_bounds(const Table& table) {
     report_.findings.push_back(
-        {.id = "import.out_of_bounds",
+        {.id = std::string(out_of_bounds_id),
          .severity = topo::Severity::error,
          .subject = {},
          .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", in_quotes(table.program)),
@@ -612,6 +614,11 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.exit_code = worse(report.exit_code, exit_code(report));
   report.decision = decide(report);
   return imported;
+}
+
+std::vector<topo::FindingKind> import_finding_kinds() {
+  return {{std::string(out_of_bounds_id), topo::About::hardware,
+           "nccl-tests found wrong data, in an imported table that does not say where"}};
 }
 
 Log read_json(std::string_view text) {

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "reports/report.hpp"
+#include "topo/finding.hpp"
 
 namespace p5::reports::nccl_tests {
 
@@ -78,5 +79,8 @@ struct JobSize {
 // Throws UsageError naming the line or the missing option.
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster,
                 const JobSize& job = {});
+
+// Kinds of the findings of import().
+std::vector<topo::FindingKind> import_finding_kinds();
 
 }  // namespace p5::reports::nccl_tests

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <csignal>
+#include <cstddef>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +18,7 @@
 #include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
@@ -77,11 +80,44 @@ class CheckJob {
   std::optional<ProcessJob> job_;
 };
 
+using Arguments = std::vector<std::string>;
+
+// The words in which a rank's arguments differ from rank 0's, with the option whose value differs.
+std::string describe_difference(const Arguments& of_rank, const Arguments& of_leader) {
+  auto [begin, leaders_begin] = std::ranges::mismatch(of_rank, of_leader);
+  const auto [end, leaders_end] =
+      std::mismatch(of_rank.rbegin(), std::make_reverse_iterator(begin), of_leader.rbegin(),
+                    std::make_reverse_iterator(leaders_begin));
+  const auto is_value = [](auto word, auto last) { return word != last && !word->starts_with('-'); };
+  if (begin != of_rank.begin() && is_value(begin, end.base()) && is_value(leaders_begin, leaders_end.base())) {
+    --begin;
+    --leaders_begin;
+  }
+  const auto words = [](auto first, auto last) {
+    return first == last ? "nothing" : in_quotes(fmt::format("{}", fmt::join(first, last, " ")));
+  };
+  return fmt::format("{} where rank 0 has {}", words(begin, end.base()), words(leaders_begin, leaders_end.base()));
+}
+
+// A launcher may start parts of a job with different arguments (mpirun -np 1 p5bench A : -np 1 p5bench B), and each
+// rank has started MPI as its own ask for. Throws UsageError on all ranks.
+void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
+  agree(
+      control, [&] { return arguments; },
+      [](const std::vector<Arguments>& all) {
+        for (std::size_t rank = 1; rank < all.size(); ++rank)
+          if (all[rank] != all.front())
+            throw UsageError(fmt::format("all ranks of a job need the same arguments: rank {} has {}", rank,
+                                         describe_difference(all[rank], all.front())));
+      });
+}
+
 // Only the leader prints and returns non-zero: a launcher kills the other ranks as soon as one does.
 // start: of the process, from which the limit of a check counts.
 ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks,
                   Clock::time_point start, const OwnGpus* own_gpus) {
   try {
+    require_same_arguments(control, line.arguments);
     if (line.refused) throw *line.refused;
     if (line.parsed.early)
       return control.is_leader() ? print_result_for(ExitCode::ok, line.parsed.early->text) : ExitCode::ok;
@@ -104,7 +140,7 @@ ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shut
   }
 }
 
-ExitCode run_in_job(CommandLine line, Shutdown& shutdown, const FaultHooks& fault_hooks) {
+ExitCode run_in_job(const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks) {
   const Clock::time_point start = Clock::now();
   // Processes are forked before threads start.
   const Options* const measuring = line.measuring();
@@ -116,9 +152,6 @@ ExitCode run_in_job(CommandLine line, Shutdown& shutdown, const FaultHooks& faul
   if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
   if (!needs_mpi(measuring)) return dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr);
   const MpiJob job(!measures_over_mpi(measuring));
-  // Rank 0's arguments are used on all ranks; they may be any bytes.
-  std::vector<std::string> arguments = shared_by_leader(job.control(), line.arguments);
-  if (arguments != line.arguments) line = CommandLine(std::move(arguments));
   const ExitCode code = dispatch(job.control(), line, shutdown, fault_hooks, start, nullptr);
   shutdown.set_final_exit_code(code);
   shutdown.limit_teardown("leaving MPI", teardown_limit);

@@ -192,7 +192,7 @@ std::string raise_limit_for_connections(int ranks) {
 }
 
 // With data over MPI each rank may communicate with each other one; otherwise only rank 0 does, which was checked
-// before.
+// before, and `mine` is empty.
 void check_connection_limits(ControlPlane& control, const std::string& mine) {
   const std::vector<std::string> all = control.gather(mine);
   for (std::size_t rank = 0; rank < all.size(); ++rank)
@@ -254,7 +254,7 @@ MpiJob::MpiJob(bool control_plane_only) {
   auto transport = std::make_unique<MpiTransport>();
   TreePosition place = transport->place();
   control_ = make_world_by_host(std::move(transport), std::move(place));
-  if (!control_plane_only) check_connection_limits(*control_, limit_error);
+  check_connection_limits(*control_, control_plane_only ? "" : limit_error);
 }
 
 MpiJob::~MpiJob() {

@@ -193,6 +193,24 @@ class Refused(Folder):
                 self.assertEqual(done.stderr.count("p5bench: "), 1, done.stderr)
                 self.assertEqual(self.listing(), [])
 
+    def test_ranks_with_different_arguments_are_refused(self):
+        common = ["--collectives", "all_reduce", "--sizes", "8", "--out", "out"]
+        simulated = ["--backend", "sim", "--platform", "p5.48xlarge"]
+        for first, second, told in (
+                (["--backend", "mpi"], simulated, "rank 1 has '--backend sim --platform p5.48xlarge' where rank 0 has '--backend mpi'"),
+                (simulated, ["--backend", "mpi"], "rank 1 has '--backend mpi' where rank 0 has '--backend sim"),
+                (["--backend", "mpi"], ["--backend", "mpi", "--quiet"], "rank 1 has '--quiet' where rank 0 has nothing"),
+                (["--backend", "mpi"], ["--bakend", "mpi"], "rank 1 has '--bakend' where rank 0 has '--backend'"),
+                (["plan"], ["check"], "rank 1 has 'check' where rank 0 has 'plan'")):
+            with self.subTest(first=first, second=second):
+                done = self.run_it(*first, *common, ":", "-np", "1", PROGRAM, *second, *common, ranks=1)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                self.assertEqual(done.stderr.count("p5bench: "), 1, done.stderr)
+                self.assertIn(told, done.stderr)
+                self.assertEqual(self.listing(), [])
+        done = self.run_it("--backend", "mpi", *common, ":", "-np", "1", PROGRAM, "--backend", "mpi", *common, ranks=1)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_help_and_lists_are_printed_once(self):
         for arguments in (["--help"], ["--version"], ["list", "collectives"]):
             alone, together = self.run_it(*arguments), self.run_it(*arguments, ranks=3)

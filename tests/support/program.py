@@ -1,6 +1,7 @@
 """Runs p5bench as a user does, alone or under mpirun, and reads its files and output. Nothing here waits without a
 bound."""
 
+import functools
 import json
 import os
 import pathlib
@@ -67,6 +68,12 @@ def collectives(ranks=3):
     return [name for name in names if name != "hypercube" or ranks.bit_count() == 1]
 
 
+@functools.cache
+def finding_ids():
+    listed = subprocess.run([PROGRAM, "list", "findings"], capture_output=True, text=True, check=True, env=environment()).stdout
+    return {line.split()[0] for line in listed.splitlines()}
+
+
 def refuse_constant(name):
     raise ValueError(f"{name} is no JSON")
 
@@ -80,6 +87,9 @@ def read_report(path):
     unsaid = [finding["id"] for finding in report["findings"] if finding["about"] is None]
     if unsaid:
         raise AssertionError(f"{path} does not say what these findings are about: {unsaid}")
+    unlisted = {finding["id"] for finding in report["findings"]} - finding_ids()
+    if unlisted:
+        raise AssertionError(f"{path} has findings that `p5bench list findings` does not: {unlisted}")
     return report
 
 

@@ -15,6 +15,7 @@
 
 #include "bench/base/error.hpp"
 #include "reports/compare/comparison.hpp"
+#include "reports/findings.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -163,6 +164,7 @@ TEST(NcclTests, out_of_bounds_without_a_count_is_a_finding) {
   const Report report = import(text, "", "lab").report;
   ASSERT_EQ(report.findings.size(), 1u);
   EXPECT_EQ(report.findings[0].id, "import.out_of_bounds");
+  EXPECT_EQ(std::ranges::count(finding_kinds(), report.findings[0].id, &topo::FindingKind::id), 1);
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
 }
 
