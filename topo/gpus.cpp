@@ -38,7 +38,7 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
   host.gpu_driver = told.driver;
   // A missing driver is no problem on a host that shows no sign of a GPU.
-  const bool expected = !told.answered || !on_pci.empty() || !told.gpus.empty() || present("/dev/nvidiactl");
+  const bool expected = !told.answered || !on_pci.empty() || !told.gpus.empty() || has_driver("/dev/nvidiactl");
   host.gpu_problem = expected ? told.problem : "";
   if (!told.driver.empty()) host.versions["nvidia driver"] = told.driver;
   if (!told.cuda.empty()) host.versions["cuda driver"] = told.cuda;

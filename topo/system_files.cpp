@@ -2,7 +2,11 @@
 // absent.
 #include "topo/system_files.hpp"
 
+#include <fcntl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <system_error>
 
@@ -82,6 +86,13 @@ std::string target_name(const fs::path& link) { return target_of(link).filename(
 bool present(const fs::path& path) {
   std::error_code problem;
   return fs::exists(path, problem);
+}
+
+bool has_driver(const fs::path& device) {
+  const int file = ::open(device.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return errno != ENOENT && errno != ENOTDIR && errno != ENXIO && errno != ENODEV;
+  ::close(file);
+  return true;
 }
 
 }  // namespace p5::topo

@@ -29,6 +29,9 @@ std::filesystem::path target_of(const std::filesystem::path& link);
 std::string target_name(const std::filesystem::path& link);
 
 bool present(const std::filesystem::path& path);
+// False also for the file of a device that the kernel has no driver for. (As root, NVML makes /dev/nvidiactl on any
+// machine.)
+bool has_driver(const std::filesystem::path& device);
 
 std::string_view trimmed(std::string_view text);
 std::optional<double> leading_number(std::string_view text);

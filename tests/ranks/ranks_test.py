@@ -194,6 +194,8 @@ class Refused(Folder):
                 self.assertEqual(self.listing(), [])
 
     def test_ranks_with_different_arguments_are_refused(self):
+        if self.run_it(":", "-np", "1", "true", program=("true",), ranks=1).returncode:
+            self.skipTest("this mpirun starts no two programs in one job")  # that of Debian 13, Open MPI 5.0.7, crashes
         common = ["--collectives", "all_reduce", "--sizes", "8", "--out", "out"]
         simulated = ["--backend", "sim", "--platform", "p5.48xlarge"]
         for first, second, told in (

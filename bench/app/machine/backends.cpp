@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
-#include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -17,12 +16,13 @@
 #include "bench/backends/ras.hpp"
 #include "bench/base/error.hpp"
 #include "bench/model/agreement.hpp"
+#include "topo/discover.hpp"
+#include "topo/system_files.hpp"
 
 namespace p5 {
 
 namespace {
 
-namespace fs = std::filesystem;
 using nlohmann::json;
 
 constexpr const char* program = "p5bench-worker-nccl";
@@ -56,8 +56,10 @@ std::string choose_ras_address(Environment& changes) {
 }  // namespace
 
 bool may_use_gpus() {
-  std::error_code problem;
-  return fs::exists("/dev/nvidiactl", problem) && fs::exists(file_of_ours(program), problem);
+  // Without a driver the file counts on a machine that has a GPU, whose driver is then to be mended.
+  const char* const device = "/dev/nvidiactl";
+  return topo::present(file_of_ours(program)) &&
+         (topo::has_driver(device) || (topo::present(device) && !topo::discover_pci("/").gpus.empty()));
 }
 
 GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {

@@ -18,7 +18,7 @@
 
 namespace p5 {
 
-// True if this host has a GPU driver and the worker program.
+// True if this host has the worker program and a GPU driver, or a GPU whose driver left its device's file behind.
 bool may_use_gpus();
 
 struct GpuBackend {
