@@ -85,9 +85,8 @@ using Arguments = std::vector<std::string>;
 // The words in which a rank's arguments differ from rank 0's, with the option whose value differs.
 std::string describe_difference(const Arguments& of_rank, const Arguments& of_leader) {
   auto [begin, leaders_begin] = std::ranges::mismatch(of_rank, of_leader);
-  const auto [end, leaders_end] =
-      std::mismatch(of_rank.rbegin(), std::make_reverse_iterator(begin), of_leader.rbegin(),
-                    std::make_reverse_iterator(leaders_begin));
+  const auto [end, leaders_end] = std::mismatch(of_rank.rbegin(), std::make_reverse_iterator(begin), of_leader.rbegin(),
+                                                std::make_reverse_iterator(leaders_begin));
   const auto is_value = [](auto word, auto last) { return word != last && !word->starts_with('-'); };
   if (begin != of_rank.begin() && is_value(begin, end.base()) && is_value(leaders_begin, leaders_end.base())) {
     --begin;
