@@ -192,6 +192,26 @@ SampleRequest request_from_json(const json& j) {
           .setting = j.value("setting", "")};
 }
 
+json to_json(const Work& work, const std::optional<Group>& group) {
+  json j{{"work", name_of(work)}};
+  if (!work.planned) return j;
+  j["case"] = to_json(*work.planned);
+  j["group"] = group ? json(*group) : json(nullptr);
+  return j;
+}
+
+Work work_from_json(const json& j) {
+  Work work = parse_work(j.at("work").get<std::string>());
+  if (!work.collective) return work;
+  Case c = case_from_json(j.at("case"));
+  if (c.collective != work.collective) throw CaseError("the other process sent a work and a case that differ");
+  Round round;
+  if (!j.at("group").is_null()) round.push_back(j.at("group").get<Group>());
+  c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(round));
+  work.planned = std::make_shared<const Case>(std::move(c));
+  return work;
+}
+
 // A member of a message. An invalid one is an error of the other process, not of the user's input.
 template <class Value>
 static Value said(const json& j) try {
@@ -199,6 +219,10 @@ static Value said(const json& j) try {
 } catch (const json_fields::BadValue& problem) {
   throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
 }
+
+json to_json(const ConcurrentRequest& request) { return json_fields::written(request); }
+
+ConcurrentRequest concurrent_request_from_json(const json& j) { return said<ConcurrentRequest>(j); }
 
 json to_json(const Verification& verification) { return json_fields::written(verification); }
 

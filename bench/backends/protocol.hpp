@@ -86,8 +86,11 @@ struct Identity {
 // library's initialization. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round
 // of a case and the group of this rank in it; form "groups": first the groups of the round get communicators of their
 // own, on all ranks ("alone": it is one group, "pauses": some rank of the job pauses), "job": groups of earlier rounds
-// are destroyed, "": communicators stay as they are. Reply {"slots": int, "unavailable": TEXT}. "warm_up"
-// {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses.
+// are destroyed, "": communicators stay as they are. "beside": [{"work": name_of(Work)}], of collectives also their
+// "case" and this rank's "group" (or null): works that run at the same time as the case's operation; communicators of a
+// work's group are formed once, on all ranks. Reply {"slots": int, "unavailable": TEXT}. "warm_up" {"operations",
+// "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses;
+// "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of each sample the time of each work, or null.
 // "verify" {}: {Verification}; "selection" {}: {Selection or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}};
 // "cost_table" {}: {"cost_table": [Offer]}; "probe_nics" {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {};
 // "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. An
@@ -98,6 +101,12 @@ nlohmann::json to_json(const Case& c);
 Case case_from_json(const nlohmann::json& j);  // collective by name; rounds left empty
 nlohmann::json to_json(const SampleRequest& request);
 SampleRequest request_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const ConcurrentRequest& request);
+ConcurrentRequest concurrent_request_from_json(const nlohmann::json& j);
+// `group`: this rank's in the planned case, numbered as the worker's ranks.
+nlohmann::json to_json(const Work& work, const std::optional<Group>& group);
+// The planned case, of a collective, has one round with this rank's group, or an empty one if it takes no part.
+Work work_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Verification& v);
 Verification verification_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const std::optional<Selection>& selection);

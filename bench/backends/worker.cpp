@@ -85,7 +85,14 @@ class WorkerSession final : public Session {
     order["alone"] = groups.size() == 1;
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
-    takes_part_ = place.has_value();
+    takes_part_.push_back(place.has_value());
+    for (const Work& work : c.beside) {
+      const std::optional<RankInGroup> its =
+          work.planned ? rank_in_group(work.planned->rounds->front(), backend.rank(), 0) : std::nullopt;
+      order["beside"].push_back(
+          protocol::to_json(work, its ? std::optional(backend.numbers_of(its->group)) : std::nullopt));
+      takes_part_.push_back(!work.planned || its);
+    }
     const json reply = backend_.ask(order, form.empty() ? limit : backend.rendezvous_limit());
     slots_ = told<int>(reply, "slots");
     if (reply.contains("unavailable")) unavailable_ = told<std::string>(reply, "unavailable");
@@ -116,7 +123,34 @@ class WorkerSession final : public Session {
     order["order"] = "sample";
     const auto start = Clock::now();
     const auto samples = told<std::vector<std::optional<double>>>(ask(order), "seconds");
-    return {times_in(samples, request, taken_before_ ? backend_.time_of_joining() : since(start))};
+    if (std::cmp_not_equal(samples.size(), request.samples))
+      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
+    std::vector<double> times;
+    for (const std::optional<double>& each : samples) times.push_back(checked(each, takes_part_.front()));
+    const Seconds waited = taken_before_ ? backend_.time_of_joining() : since(start);
+    require_within(waited, request.operations * sum_of(times));
+    return {times};
+  }
+
+  ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
+    json order = protocol::to_json(request);
+    order["order"] = "sample_concurrently";
+    const auto start = Clock::now();
+    const auto samples = told<std::vector<std::vector<std::optional<double>>>>(ask(order), "seconds");
+    if (std::cmp_not_equal(samples.size(), request.samples))
+      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
+    std::vector<std::vector<double>> times;
+    double together = 0;
+    for (const std::vector<std::optional<double>>& sample : samples) {
+      if (sample.size() != takes_part_.size())
+        throw CaseError(fmt::format("its worker told {} times of {} works", sample.size(), takes_part_.size()));
+      std::vector<double>& ends = times.emplace_back();
+      for (std::size_t work = 0; work < sample.size(); ++work)
+        ends.push_back(checked(sample[work], takes_part_[work] && request.operations.at(work) > 0));
+      together += latest_of(ends);
+    }
+    require_within(since(start), together);
+    return {times};
   }
 
   Verification verify() override { return protocol::verification_from_json(ask({{"order", "verify"}})); }
@@ -145,34 +179,39 @@ class WorkerSession final : public Session {
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }
 
-  // Times of all requested samples. Their sum must not exceed the wall time of the order; a device clock may be
-  // slightly fast.
-  std::vector<double> times_in(const std::vector<std::optional<double>>& samples, const SampleRequest& request,
-                               Seconds waited) const {
+  // A time that the worker told; NaN where it has none to tell.
+  static double checked(const std::optional<double>& time, bool expected) {
+    if (time.has_value() != expected || (time && !(*time > 0)))
+      throw CaseError(
+          fmt::format("its worker told a time that is none: {}", time ? fmt::format("{} s", *time) : "null"));
+    return time.value_or(std::numeric_limits<double>::quiet_NaN());
+  }
+
+  static double sum_of(const std::vector<double>& times) {
+    double sum = 0;
+    for (const double each : times) sum += std::isnan(each) ? 0 : each;
+    return sum;
+  }
+  static double latest_of(const std::vector<double>& ends) {
+    double latest = 0;
+    for (const double each : ends) latest = std::isnan(each) ? latest : std::max(latest, each);
+    return latest;
+  }
+
+  // The sum of times must not exceed the wall time of the order; a device clock may be slightly fast.
+  static void require_within(Seconds waited, double sum) {
     constexpr double fast_clock = 1.01;
-    if (std::cmp_not_equal(samples.size(), request.samples))
-      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
-    std::vector<double> seconds;
-    double left = waited.count * fast_clock;
-    for (const std::optional<double>& each : samples) {
-      if (each.has_value() != takes_part_ || (each && !(*each > 0)))
-        throw CaseError(
-            fmt::format("its worker told a time that is none: {}", each ? fmt::format("{} s", *each) : "null"));
-      seconds.push_back(each.value_or(std::numeric_limits<double>::quiet_NaN()));
-      left -= each.value_or(0) * request.operations;
-    }
-    if (left < 0)
+    if (sum > waited.count * fast_clock)
       throw CaseError(
           fmt::format("its worker told times that are longer together than the {} that it took", to_text(waited)));
-    return seconds;
   }
 
   WorkerBackend& backend_;
   Seconds limit_;
   int slots_ = 1;
   std::string unavailable_;
-  bool taken_before_ = false;  // the sample is of the time in which the rank joined
-  bool takes_part_ = false;
+  bool taken_before_ = false;     // the sample is of the time in which the rank joined
+  std::vector<bool> takes_part_;  // in the case's operation and in each work beside it
 };
 
 WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options)

@@ -75,6 +75,13 @@ void obey(WorkerProgram& worker, protocol::SharedPage& page) {
 
 }  // namespace
 
+// NaN becomes null.
+static json written_times(const std::vector<double>& times) {
+  json all = json::array();
+  for (const double each : times) all.push_back(std::isnan(each) ? json(nullptr) : json(each));
+  return all;
+}
+
 json WorkerProgram::answer(const json& order) noexcept {
   try {
     return act(order);
@@ -109,6 +116,7 @@ json WorkerProgram::act(const json& order) {
                              OrderHandler{"open", &WorkerProgram::open_order},
                              OrderHandler{"warm_up", &WorkerProgram::warm_up},
                              OrderHandler{"sample", &WorkerProgram::sample},
+                             OrderHandler{"sample_concurrently", &WorkerProgram::sample_concurrently},
                              OrderHandler{"verify", &WorkerProgram::verify},
                              OrderHandler{"selection", &WorkerProgram::selection},
                              OrderHandler{"communicator_costs", &WorkerProgram::communicator_costs},
@@ -152,6 +160,7 @@ json WorkerProgram::join_order(const json& order) {
 json WorkerProgram::open_order(const json& order) {
   if (session_) throw CaseError("\"open\" before the last case was closed");
   Case c = protocol::case_from_json(order.at("case"));
+  for (const json& work : order.value("beside", json::array())) c.beside.push_back(protocol::work_from_json(work));
   std::optional<Group> group;
   if (!order.at("group").is_null()) group = order.at("group").get<Group>();
   if (c.shape.traffic && group && std::cmp_not_equal(group->size(), c.ranks))
@@ -177,8 +186,15 @@ json WorkerProgram::sample(const json& order) {
   Session& at = session();
   const SampleRequest request = protocol::request_from_json(order);
   const Times times = risk([&] { return at.sample(request); });
+  return {{"seconds", written_times(times.front())}};
+}
+
+json WorkerProgram::sample_concurrently(const json& order) {
+  Session& at = session();
+  const ConcurrentRequest request = protocol::concurrent_request_from_json(order);
+  const ConcurrentTimes times = risk([&] { return at.sample_concurrently(request); });
   json seconds = json::array();
-  for (const double each : times.front()) seconds.push_back(std::isnan(each) ? json(nullptr) : json(each));
+  for (const std::vector<double>& sample : times.front()) seconds.push_back(written_times(sample));
   return {{"seconds", seconds}};
 }
 

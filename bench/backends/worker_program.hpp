@@ -67,6 +67,7 @@ class WorkerProgram {
   Json open_order(const Json& order);
   Json warm_up(const Json& order);
   Json sample(const Json& order);
+  Json sample_concurrently(const Json& order);
   Json verify(const Json& order);
   Json selection(const Json& order);
   Json communicator_costs(const Json& order);

@@ -22,6 +22,7 @@ const std::vector<BackendInfo> backends{
      .parts = BackendInfo::Parts::gpus,
      .tunable = true,
      .graphs_and_registration = true,
+     .runs_beside = true,
      .fixed_time = fixed_time_on_gpus},
     {.name = "mpi",
      .summary = "host memory over the MPI that started the job",
@@ -53,9 +54,8 @@ ConcurrentTimes Session::sample_concurrently(const ConcurrentRequest&) {
 
 std::string beside_error(const BackendInfo& backend, const std::string& work) {
   return fmt::format(
-      "--beside {}: the {} backend runs nothing at the same time yet; --backend sim does, as a model, or leave "
-      "--beside "
-      "out",
+      "--beside {}: the {} backend runs nothing at the same time; --backend nccl does, and sim as a model, or leave "
+      "--beside out",
       work, backend.name);
 }
 

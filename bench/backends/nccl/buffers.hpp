@@ -2,6 +2,7 @@
 // element on the device.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -24,6 +25,22 @@ struct Layout {
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(slots) * (input_stride + output_stride); }
 };
 Layout layout_of(const Case& c, std::uint64_t usable_memory);
+
+// The slots of successive operations, each the next one, wrapping round.
+struct SlotsInTurn {
+  int slots = 1;
+  int next = 0;
+  int first = 0, count = 0;  // those that the operations of the last take() wrote last
+
+  // Takes the slots of so many operations, and returns that of the first one.
+  int take(int operations) {
+    const int start = next;
+    count = std::min(operations, slots);
+    first = (start + operations - count) % slots;
+    next = (start + operations) % slots;
+    return start;
+  }
+};
 
 class Buffers {
  public:

@@ -52,7 +52,7 @@ Engine::Engine(int device, protocol::SharedPage& page, TuningLog& log, const ncc
   const CommunicatorCosts joined = footprint();
   joining_.costs = grown(at_first, joined);
   joining_.costs.merge(log_.init_timings());
-  queue_.watch({control});
+  watch_communicators();
   const auto joined_at = Clock::now();
   align();  // opens connections that NCCL makes at first use
   queue_.finish();
@@ -67,29 +67,49 @@ CommunicatorCosts Engine::footprint() const {
   return now;
 }
 
-// A group's communicator has its ranks in ascending order.
+// A group's communicator has its ranks in ascending order. Groups of a round are told apart by their lowest rank.
+Communicator Engine::split(const std::optional<Group>& group) const {
+  ncclComm_t made = nullptr;
+  const int color = group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR;
+  check(ncclCommSplit(control(), color, rank_, &made, nullptr), "ncclCommSplit");
+  return Communicator(made);
+}
+
+void Engine::watch_communicators() {
+  std::vector<Queue::Watched> watched{{.communicator = control()}};
+  for (const Communicator* each : {&group_, &members_})
+    if (*each) watched.push_back({.communicator = each->get()});
+  for (const auto& [key, each] : beside_)
+    if (each.communicator) watched.push_back({each.communicator.get(), each.work});
+  queue_.watch(std::move(watched));
+}
+
 void Engine::form(const std::optional<Group>& group, Aligned aligned) {
   leave_groups();
-  const auto split = [&](int color) {
-    ncclComm_t made = nullptr;
-    check(ncclCommSplit(control(), color, rank_, &made, nullptr), "ncclCommSplit");
-    return made;
-  };
-  group_.reset(split(group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR));
-  if (aligned == Aligned::members) members_.reset(split(group ? 0 : NCCL_SPLIT_NOCOLOR));
+  group_ = split(group);
+  if (aligned == Aligned::members) members_ = split(group ? std::optional(Group{0}) : std::nullopt);
   aligned_ = aligned;
-  std::vector<ncclComm_t> watched{control()};
-  for (const Communicator* each : {&group_, &members_})
-    if (*each) watched.push_back(each->get());
-  queue_.watch(std::move(watched));
+  watch_communicators();
+}
+
+std::vector<ncclComm_t> Engine::form_beside(const std::vector<BesideGroup>& groups) {
+  std::vector<ncclComm_t> communicators;
+  for (const BesideGroup& each : groups) {
+    const auto [place, is_new] = beside_.try_emplace(each.key);
+    place->second.work = each.work;
+    if (is_new) place->second.communicator = split(each.group);
+    communicators.push_back(place->second.communicator.get());
+  }
+  watch_communicators();
+  return communicators;
 }
 
 void Engine::leave_groups() {
   constexpr int most_rounds = 4;  // each may hold hundreds of MiB of device memory
-  queue_.watch({control()});
   aligned_ = Aligned::job;
   for (Communicator* each : {&group_, &members_})
     if (*each) old_communicators_.push_back(std::move(*each));
+  watch_communicators();
   // The count includes ranks without a communicator, so it is equal on all.
   if (++old_rounds_ < most_rounds) return;
   old_rounds_ = 0;
@@ -109,8 +129,10 @@ ncclComm_t Engine::aligned_communicator() const {
 }
 
 void Engine::align() {
-  ncclComm_t const together = aligned_communicator();
-  if (!together) return;
+  if (ncclComm_t const together = aligned_communicator()) align_over(together);
+}
+
+void Engine::align_over(ncclComm_t together) {
   void* const element = one_element_.get();
   check(ncclAllReduce(element, element, 1, ncclFloat32, ncclSum, together, stream()), "ncclAllReduce to align");
 }

@@ -3,8 +3,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "bench/backends/nccl/handles.hpp"
@@ -58,11 +60,20 @@ class Engine {
   void form(const std::optional<Group>& group, Aligned aligned);
   // Collective. Communicators are destroyed several at a time.
   void leave_groups();
+  // Collective, also for ranks in no group: the communicators that works run on, for each work the group of this rank,
+  // if any, and its name. Those of an equal `key` are formed once, for which the groups must be the same on all ranks.
+  struct BesideGroup {
+    std::string key, work;
+    std::optional<Group> group;
+  };
+  // Null for a work of whose groups this rank is in none.
+  std::vector<ncclComm_t> form_beside(const std::vector<BesideGroup>& groups);
 
   // Communicators of earlier rounds are idle and end with the process.
   void abort() {
     for (Communicator& each : old_communicators_) static_cast<void>(each.release());
     old_communicators_.clear();
+    beside_.clear();
     members_.reset();
     group_.reset();
     control_.reset();
@@ -71,6 +82,8 @@ class Engine {
   // Queues an all-reduce of one element over the aligned ranks, which ends when all have reached it. Does nothing on a
   // rank that pauses.
   void align();
+  // The same over all ranks of the job, also those that pause.
+  void align_all() { align_over(control()); }
   // Work queued after this waits until the gate opens.
   void close_gate();
   void open_gate();
@@ -79,6 +92,9 @@ class Engine {
 
  private:
   ncclComm_t aligned_communicator() const;
+  void align_over(ncclComm_t communicator);
+  Communicator split(const std::optional<Group>& group) const;
+  void watch_communicators();
   Gate& gate() const { return *static_cast<Gate*>(gate_memory_.get()); }
 
   int rank_ = 0, ranks_ = 1;
@@ -90,6 +106,11 @@ class Engine {
   Gate* gate_on_device_ = nullptr;
   Communicator control_, group_, members_;  // members_: the members of all groups, if some ranks pause
   Aligned aligned_ = Aligned::job;
+  struct Beside {
+    Communicator communicator;
+    std::string work;  // the last one that ran on it
+  };
+  std::map<std::string, Beside> beside_;
   std::vector<Communicator> old_communicators_;  // earlier rounds' communicators, not yet destroyed
   int old_rounds_ = 0;
   Step joining_, first_operation_;

@@ -190,8 +190,8 @@ std::string describe(ProductType type, const WrongResult& wrong) {
 // burst's last result is compared with the first one of all.
 class ProductRun {
  public:
-  ProductRun(Queue& queue, ProductType type, std::uint64_t memory)
-      : queue_(queue), type_(type), products_(queue, type, MatrixProducts::size_that_fits(type, memory)) {
+  ProductRun(Queue& queue, ProductType type, int size)
+      : queue_(queue), type_(type), products_(queue, type, size, size) {
     burst();  // the number of products in a burst follows from the time of one
     const double one = last_s_;
     count_ = std::clamp(static_cast<int>(burst_s / std::max(one, 1e-6)), 1, 1000);
@@ -258,13 +258,13 @@ void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   for (const ProductType type : {ProductType::bf16, ProductType::fp8}) {
     const std::string why_not = MatrixProducts::unavailable(type);
-    const bool fits = MatrixProducts::size_that_fits(type, free / share_of_products) > 0;
-    if (!why_not.empty() || !fits) {
+    const int size = MatrixProducts::size_that_fits(type, free / share_of_products);
+    if (!why_not.empty() || size == 0) {
       if (type == ProductType::bf16) compute.not_measured = why_not.empty() ? "too little memory is free" : why_not;
       continue;
     }
     compute.library = MatrixProducts::library();
-    ProductRun run(queue, type, free / share_of_products);
+    ProductRun run(queue, type, size);
     compute.digests[name_of(type)] = run.digest();
     run.run_for(warming_up);
     run.forget_rates();

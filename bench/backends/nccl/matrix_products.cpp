@@ -102,7 +102,7 @@ const Library& cublaslt() {
 }
 
 // A workspace as large as a result lets cuBLASLt take any of its kernels for such sizes.
-std::size_t workspace_for(int size) { return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * 2; }
+std::size_t workspace_for(int n) { return static_cast<std::size_t>(n) * static_cast<std::size_t>(n) * 2; }
 
 std::size_t bytes_of(ProductType type) { return type == ProductType::bf16 ? 2 : 1; }
 
@@ -121,16 +121,17 @@ using Freed = std::unique_ptr<std::remove_pointer_t<Handle>, cublasStatus_t (*)(
 }  // namespace
 
 struct MatrixProducts::Implementation {
-  Implementation(Queue& of, ProductType of_type, int of_size)
+  Implementation(Queue& of, ProductType of_type, int of_n, int of_k)
       : queue(of),
         type(of_type),
-        size(of_size),
-        words(static_cast<std::uint64_t>(size) * static_cast<std::uint64_t>(size) * 2 / 8),
+        n(of_n),
+        k(of_k),
+        words(static_cast<std::uint64_t>(n) * static_cast<std::uint64_t>(n) * 2 / 8),
         a(make_device_memory(operand_bytes())),
         b(make_device_memory(operand_bytes())),
         first(make_device_memory(8 * words)),
         newest(make_device_memory(8 * words)),
-        workspace_bytes(workspace_for(size)),
+        workspace_bytes(workspace_for(n)),
         workspace(make_device_memory(workspace_bytes)),
         found(make_device_memory(sizeof(Mismatches))) {
     const Library& library = cublaslt();
@@ -144,24 +145,26 @@ struct MatrixProducts::Implementation {
     const cublasOperation_t transposed = CUBLAS_OP_T;
     check(library.set_of_product(product.get(), CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed),
           "cublasLtMatmulDescSetAttribute");
-    operand = layout(type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_8F_E4M3);
-    result = layout(CUDA_R_16BF);
+    operand = layout(type == ProductType::bf16 ? CUDA_R_16BF : CUDA_R_8F_E4M3, k);
+    result = layout(CUDA_R_16BF, n);
     choose_algorithm();
     const Bits bits = operand_bits(type);
     fill_words(queue.stream(), a.get(), operand_bytes() / 8, 1, bits.random, bits.fixed);
     fill_words(queue.stream(), b.get(), operand_bytes() / 8, 2, bits.random, bits.fixed);
-    multiply_into(first.get());
+    multiply_into(first.get(), queue.stream());
+    queue.mark(1);
     queue.finish();
   }
 
   std::size_t operand_bytes() const {
-    return static_cast<std::size_t>(size) * static_cast<std::size_t>(size) * bytes_of(type);
+    return static_cast<std::size_t>(n) * static_cast<std::size_t>(k) * bytes_of(type);
   }
 
-  Freed<cublasLtMatrixLayout_t> layout(cudaDataType_t of) const {
+  // Of n columns.
+  Freed<cublasLtMatrixLayout_t> layout(cudaDataType_t of, int rows) const {
     cublasLtMatrixLayout_t made = nullptr;
-    const auto rows = static_cast<std::uint64_t>(size);
-    check(cublaslt().create_layout(&made, of, rows, rows, size), "cublasLtMatrixLayoutCreate");
+    check(cublaslt().create_layout(&made, of, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(n), rows),
+          "cublasLtMatrixLayoutCreate");
     return {made, cublaslt().destroy_layout};
   }
 
@@ -178,17 +181,17 @@ struct MatrixProducts::Implementation {
     check(library.heuristic(handle.get(), product.get(), operand.get(), operand.get(), result.get(), result.get(),
                             preference.get(), 1, &chosen, &count),
           "cublasLtMatmulAlgoGetHeuristic");
-    if (count == 0) throw CaseError(fmt::format("cuBLASLt has no {} product of {} x {}", name_of(type), size, size));
+    if (count == 0)
+      throw CaseError(fmt::format("cuBLASLt has no {} product of {} x {} by {} x {}", name_of(type), n, k, k, n));
     algorithm = chosen.algo;
   }
 
-  void multiply_into(void* output) {
+  void multiply_into(void* output, cudaStream_t stream) {
     const float one = 1, zero = 0;
     check(cublaslt().matmul(handle.get(), product.get(), &one, a.get(), operand.get(), b.get(), operand.get(), &zero,
                             output, result.get(), output, result.get(), &algorithm, workspace.get(), workspace_bytes,
-                            queue.stream()),
+                            stream),
           "cublasLtMatmul");
-    queue.mark(1);
   }
 
   template <class T>
@@ -201,7 +204,7 @@ struct MatrixProducts::Implementation {
 
   Queue& queue;
   ProductType type;
-  int size;
+  int n, k;
   std::uint64_t words;  // of a result
   DeviceMemory a, b, first, newest;
   std::size_t workspace_bytes;
@@ -213,8 +216,8 @@ struct MatrixProducts::Implementation {
   std::uint64_t done = 0;
 };
 
-MatrixProducts::MatrixProducts(Queue& queue, ProductType type, int size)
-    : implementation_(std::make_unique<Implementation>(queue, type, size)) {}
+MatrixProducts::MatrixProducts(Queue& queue, ProductType type, int n, int k)
+    : implementation_(std::make_unique<Implementation>(queue, type, n, k)) {}
 MatrixProducts::~MatrixProducts() = default;
 
 std::string MatrixProducts::unavailable(ProductType type) {
@@ -239,8 +242,20 @@ int MatrixProducts::size_that_fits(ProductType type, std::uint64_t bytes) {
 }
 
 void MatrixProducts::multiply(int products) {
-  for (int i = 0; i < products; ++i) implementation_->multiply_into(implementation_->newest.get());
-  implementation_->done += static_cast<std::uint64_t>(products);
+  for (int i = 0; i < products; ++i) {
+    multiply_on(implementation_->queue.stream());
+    implementation_->queue.mark(1);
+  }
+}
+
+void MatrixProducts::multiply_on(cudaStream_t stream) {
+  implementation_->multiply_into(implementation_->newest.get(), stream);
+  ++implementation_->done;
+}
+
+void MatrixProducts::poison() {
+  Implementation& of = *implementation_;
+  check(cudaMemsetAsync(of.newest.get(), poison_value, 8 * of.words, of.queue.stream()), "cudaMemsetAsync");
 }
 
 std::optional<WrongResult> MatrixProducts::compare() {
@@ -271,20 +286,22 @@ std::string MatrixProducts::digest() {
 }
 
 double MatrixProducts::operations() const {
-  const double size = implementation_->size;
-  return 2 * size * size * size;
+  const double n = implementation_->n, k = implementation_->k;
+  return 2 * n * n * k;
 }
 
 #else
 
 struct MatrixProducts::Implementation {};
 
-MatrixProducts::MatrixProducts(Queue&, ProductType type, int) { throw CaseError(unavailable(type)); }
+MatrixProducts::MatrixProducts(Queue&, ProductType type, int, int) { throw CaseError(unavailable(type)); }
 MatrixProducts::~MatrixProducts() = default;
 std::string MatrixProducts::unavailable(ProductType) { return "this build had no header of cuBLASLt"; }
 std::string MatrixProducts::library() { return ""; }
 int MatrixProducts::size_that_fits(ProductType, std::uint64_t) { return 0; }
 void MatrixProducts::multiply(int) {}
+void MatrixProducts::multiply_on(cudaStream_t) {}
+void MatrixProducts::poison() {}
 std::optional<WrongResult> MatrixProducts::compare() { return std::nullopt; }
 std::string MatrixProducts::digest() { return ""; }
 double MatrixProducts::operations() const { return 0; }

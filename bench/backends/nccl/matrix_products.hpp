@@ -27,8 +27,8 @@ struct WrongResult {
 
 class MatrixProducts {
  public:
-  // D = A^T B of size x size, with seeded operands that are the same on every device. Throws CaseError.
-  MatrixProducts(Queue& queue, ProductType type, int size);
+  // D = A^T B, A and B of k x n elements, with seeded operands that are the same on every device. Throws CaseError.
+  MatrixProducts(Queue& queue, ProductType type, int n, int k);
   ~MatrixProducts();
   MatrixProducts(const MatrixProducts&) = delete;
   MatrixProducts& operator=(const MatrixProducts&) = delete;
@@ -40,8 +40,12 @@ class MatrixProducts {
   // The largest size, a multiple of 256 and at most 8192, that fits so many bytes with its workspace; 0 if none does.
   static int size_that_fits(ProductType type, std::uint64_t bytes);
 
-  // Queues that many products.
+  // Queues that many products, of which the queue counts each.
   void multiply(int products);
+  // Queues one on another stream, uncounted.
+  void multiply_on(cudaStream_t stream);
+  // Spoils the newest result, in the queue's stream.
+  void poison();
   // Waits, and compares the newest result with the first; on a difference the first stays what is compared with.
   std::optional<WrongResult> compare();
   // A hash of the first result, 16 hexadecimal digits: the same on all devices of a model with one version of cuBLASLt.

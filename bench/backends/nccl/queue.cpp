@@ -1,5 +1,6 @@
 #include "bench/backends/nccl/queue.hpp"
 
+#include <fmt/format.h>
 #include <sched.h>
 #include <chrono>
 #include <thread>
@@ -100,10 +101,10 @@ bool Queue::idle_within(Seconds limit) const {
 }
 
 void Queue::check_communicators() const {
-  for (ncclComm_t communicator : watched_) {
+  for (const auto& [communicator, operation] : watched_) {
     ncclResult_t state = ncclSuccess;
     check(ncclCommGetAsyncError(communicator, &state), "ncclCommGetAsyncError");
-    if (state != ncclInProgress) check(state, "NCCL, while an operation ran");
+    if (state != ncclInProgress && state != ncclSuccess) check(state, fmt::format("NCCL, while {} ran", operation));
   }
 }
 

@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <deque>
 #include <mutex>
+#include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "bench/backends/nccl/handles.hpp"
@@ -56,7 +58,11 @@ class Queue {
 
   cudaStream_t stream() const { return stream_.get(); }
   // Communicators whose asynchronous errors end a wait.
-  void watch(std::vector<ncclComm_t> communicators) { watched_ = std::move(communicators); }
+  struct Watched {
+    ncclComm_t communicator = nullptr;
+    std::string operation = "an operation";  // for messages: what runs on it
+  };
+  void watch(std::vector<Watched> communicators) { watched_ = std::move(communicators); }
   void mark(int operations) { progress_.mark(stream(), operations); }
   // Waits for all queued work. Throws CaseError on an error of the device or NCCL, AbortRequested if the supervisor
   // requests it.
@@ -70,7 +76,7 @@ class Queue {
   protocol::SharedPage& page_;
   Stream stream_;
   Progress progress_;
-  std::vector<ncclComm_t> watched_;
+  std::vector<Watched> watched_;
 };
 
 }  // namespace p5::nccl

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <limits>
+#include <numeric>
 #include <utility>
 
 #include "bench/backends/nccl/handles.hpp"
@@ -56,9 +57,29 @@ void require_in_place_form(const Case& c) {
     throw CaseError(fmt::format("{} has no in-place form", c.collective->name));
 }
 
-Layout checked_layout(const Case& c, std::uint64_t usable_memory) {
+std::vector<Layout> checked_layouts(const Case& c, std::uint64_t usable_memory) {
   require_in_place_form(c);
-  return layout_of(c, usable_memory);
+  return layouts_with_works(c, usable_memory);
+}
+
+std::uint64_t bytes_of(const std::vector<Layout>& layouts) {
+  std::uint64_t bytes = 0;
+  for (const Layout& layout : layouts) bytes += layout.bytes();
+  return bytes;
+}
+
+// Works of the same groups run on communicators of their own, each of them the same from case to case.
+std::vector<ncclComm_t> form_beside(const Case& c, Engine& engine) {
+  std::vector<Engine::BesideGroup> groups;
+  std::map<std::string, int> alike;
+  for (const Work& work : c.beside) {
+    if (!work.planned) continue;
+    const std::optional<RankInGroup> place = rank_in_group(work.planned->rounds->front(), engine.rank(), 0);
+    groups.push_back({.key = fmt::format("{} {}", work.group, alike[work.group]++),
+                      .work = name_of(work),
+                      .group = place ? std::optional(place->group) : std::nullopt});
+  }
+  return groups.empty() ? std::vector<ncclComm_t>{} : engine.form_beside(groups);
 }
 
 int operations_of(const SampleRequest& request) {
@@ -96,25 +117,51 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       place_(std::move(place)),
       engine_(engine),
       enqueue_(enqueue_for(case_)),
-      buffers_([&] {
-        const Layout layout = checked_layout(case_, usable_memory);
-        return Buffers(case_, layout, engine.arena().reserve(layout.bytes()), engine.queue());
-      }()),
+      layouts_(checked_layouts(case_, usable_memory)),
+      communicators_(form_beside(case_, engine)),
+      memory_(engine.arena().reserve(bytes_of(layouts_))),
+      buffers_(case_, layouts_.front(), memory_, engine.queue()),
       start_(make_timing_event()),
-      stop_(make_timing_event()) {
+      stop_(make_timing_event()),
+      turn_{.slots = layouts_.front().slots} {
+  if (!case_.beside.empty() && unavailable().empty()) open_works();
   if (!place_) return;
   registration_ = {case_.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
   buffers_.fill(*place_, round_, fills_, slots());
 }
 
-std::string NcclSession::unavailable() const {
+void NcclSession::open_works() {
+  std::size_t collective = 0;
+  std::byte* memory = memory_ + layouts_.front().bytes();
+  for (const Work& work : case_.beside) {
+    if (!work.planned) {
+      works_.push_back(make_work_beside(work, engine_, nullptr, {}, nullptr));
+      continue;
+    }
+    const Layout& layout = layouts_[collective + 1];
+    works_.push_back(make_work_beside(work, engine_, communicators_[collective], layout, memory));
+    memory += layout.bytes();
+    ++collective;
+  }
+  for (std::size_t part = 0; part < parts(); ++part) ends_.push_back(make_timing_event());
+}
+
+static std::string unavailable_of(const Case& c) {
   constexpr int first_version = 22400, first_capability = 90;
-  if (!is_float8(case_.type)) return "";
+  if (!is_float8(c.type)) return "";
   if (library_number() < first_version)
-    return fmt::format("{} needs NCCL 2.24; this is {}", name_of(case_.type), library_version());
-  if (case_.collective->reduces && compute_capability() < first_capability)
-    return fmt::format("NCCL reduces {} on GPUs of compute capability 9.0 and later; this has {}.{}",
-                       name_of(case_.type), compute_capability() / 10, compute_capability() % 10);
+    return fmt::format("{} needs NCCL 2.24; this is {}", name_of(c.type), library_version());
+  if (c.collective->reduces && compute_capability() < first_capability)
+    return fmt::format("NCCL reduces {} on GPUs of compute capability 9.0 and later; this has {}.{}", name_of(c.type),
+                       compute_capability() / 10, compute_capability() % 10);
+  return "";
+}
+
+std::string NcclSession::unavailable() const {
+  if (std::string why = unavailable_of(case_); !why.empty()) return why;
+  for (const Work& work : case_.beside)
+    if (const std::string why = work.planned ? unavailable_of(*work.planned) : unavailable_beside(work); !why.empty())
+      return fmt::format("{}: {}", name_of(work), why);
   return "";
 }
 
@@ -206,9 +253,19 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     }
   }
   engine_.queue().finish();
+  if (!works_.empty()) {
+    const ConcurrentRequest once{.operations = std::vector<int>(parts(), 1)};
+    for (std::size_t part = 1; part < parts(); ++part) {
+      ConcurrentRequest alone{.operations = std::vector<int>(parts(), 0)};
+      alone.operations[part] = 1;
+      run_together(alone, false);
+    }
+    run_together(once, false);
+    return;
+  }
   if (!place_) return;
   // Kernels are loaded at first launch, which may wait for the device: that must not happen behind the gate.
-  prepare_graph(cursor_, 1);
+  prepare_graph(turn_.next, 1);
   sample_device_time(1);
 }
 
@@ -217,9 +274,9 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
 void NcclSession::start_clock() { check(cudaEventRecord(start_.get(), stream()), "cudaEventRecord"); }
 void NcclSession::stop_clock() { check(cudaEventRecord(stop_.get(), stream()), "cudaEventRecord"); }
 
-double NcclSession::elapsed_s() const {
+double NcclSession::seconds_between(const Event& start, const Event& end) {
   float elapsed_ms = 0;
-  check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
+  check(cudaEventElapsedTime(&elapsed_ms, start.get(), end.get()), "cudaEventElapsedTime");
   return elapsed_ms / 1e3;
 }
 
@@ -230,7 +287,7 @@ double NcclSession::burst(int operations) {
   engine_.queue().finish(Waiting::alert);
   const ForcedSetting forcing(setting_);
   const auto start = Clock::now();
-  launch(cursor_, operations);
+  launch(turn_.next, operations);
   engine_.queue().finish(Waiting::alert);
   const double elapsed = since(start).count;
   engine_.queue().mark(operations);
@@ -245,7 +302,7 @@ double NcclSession::sample_device_time(int operations) {
     start_clock();
     {
       const ForcedSetting forcing(setting_);
-      launch(cursor_, operations);
+      launch(turn_.next, operations);
     }
     stop_clock();
     engine_.queue().mark(operations);
@@ -256,7 +313,7 @@ double NcclSession::sample_device_time(int operations) {
   engine_.open_gate();
   engine_.queue().finish();
   engine_.check_gate();
-  return elapsed_s() / operations;
+  return seconds_between(start_, stop_) / operations;
 }
 
 // Ranks that pause do not wait: their device may be shared with an active rank.
@@ -276,14 +333,101 @@ Times NcclSession::sample(const SampleRequest& request) {
   std::vector<double> times;
   for (int s = 0; s < request.samples; ++s) {
     const bool last = s + 1 == request.samples;
-    prepare_graph(cursor_, operations);
-    if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(cursor_, operations);
+    prepare_graph(turn_.next, operations);
+    if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(turn_.next, operations);
     times.push_back(seconds_per_operation(request));
-    last_slot_ = cursor_;
-    last_count_ = operations;
-    cursor_ = (cursor_ + operations) % slots();
+    turn_.take(operations);
   }
   return {times};
+}
+
+// ---- works beside the case
+
+bool NcclSession::runs(std::size_t part, const ConcurrentRequest& request) const {
+  return request.operations[part] > 0 && (part == 0 ? place_.has_value() : works_[part - 1]->takes_part());
+}
+
+ConcurrentTimes NcclSession::sample_concurrently(const ConcurrentRequest& request) {
+  setting_.clear();
+  if (request.operations.size() != parts() || parts() < 2)
+    throw CaseError(fmt::format("a sample of {} works, where there are {}", request.operations.size(), parts()));
+  ConcurrentTimes times(1);
+  for (int s = 0; s < request.samples; ++s)
+    times.front().push_back(run_together(request, request.poison_last && s + 1 == request.samples));
+  return times;
+}
+
+// All parts wait for the start on the device, behind the gate; then each has its end on the device's clock.
+std::vector<double> NcclSession::run_together(const ConcurrentRequest& request, bool poison) {
+  ran_together_.assign(parts(), false);
+  int operations = 0, slot = 0;
+  for (std::size_t part = 0; part < parts(); ++part) {
+    if (!runs(part, request)) continue;
+    ran_together_[part] = true;
+    operations += request.operations[part];
+    if (part > 0) {
+      works_[part - 1]->prepare(request.operations[part], poison);
+    } else {
+      slot = turn_.take(request.operations[part]);
+      if (poison && !case_.in_place) buffers_.poison(turn_.first, turn_.count);
+    }
+  }
+  engine_.close_gate();
+  try {
+    engine_.align_all();
+    start_clock();
+    for (std::size_t part = 1; part < parts(); ++part)
+      if (ran_together_[part]) check(cudaStreamWaitEvent(stream_of(part), start_.get(), 0), "cudaStreamWaitEvent");
+    operate_together(request, slot);
+    for (std::size_t part = 1; part < parts(); ++part)
+      if (ran_together_[part]) check(cudaStreamWaitEvent(stream(), ends_[part].get(), 0), "cudaStreamWaitEvent");
+    engine_.queue().mark(std::max(operations, 1));
+  } catch (...) {
+    engine_.open_gate();
+    throw;
+  }
+  engine_.open_gate();
+  engine_.queue().finish(Waiting::alert);
+  engine_.check_gate();
+  std::vector<double> ends(parts(), std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t part = 0; part < parts(); ++part)
+    if (ran_together_[part]) ends[part] = seconds_between(start_, ends_[part]);
+  return ends;
+}
+
+void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
+  constexpr int most_behind_gate = 64;  // far fewer than a device's queue takes before a launch waits
+  std::vector<int> queued(parts(), 0);
+  const auto next_part = [&] {
+    const auto share = [&](std::size_t part) {
+      return request.operations[part] == 0 ? 2.0 : (queued[part] + 1.0) / request.operations[part];
+    };
+    std::size_t next = 0;
+    for (std::size_t part = 1; part < parts(); ++part)
+      if (share(part) < share(next)) next = part;
+    return next;
+  };
+  const int all = std::accumulate(request.operations.begin(), request.operations.end(), 0);
+  for (int i = 0; i < all; ++i) {
+    if (i == most_behind_gate) engine_.open_gate();
+    const std::size_t part = next_part();
+    ++queued[part];
+    if (!ran_together_[part]) continue;
+    if (part == 0)
+      operate(std::exchange(slot, (slot + 1) % turn_.slots));
+    else
+      works_[part - 1]->operate();
+    if (queued[part] == request.operations[part])
+      check(cudaEventRecord(ends_[part].get(), stream_of(part)), "cudaEventRecord");
+  }
+}
+
+std::string NcclSession::unfinished() const {
+  std::vector<std::string> names;
+  for (std::size_t part = 0; part < ran_together_.size(); ++part)
+    if (ran_together_[part] && cudaEventQuery(ends_[part].get()) == cudaErrorNotReady)
+      names.push_back(part == 0 ? std::string(case_.collective->name) : works_[part - 1]->name());
+  return names.empty() ? "" : "unfinished: " + join(names);
 }
 
 std::vector<Offer> NcclSession::cost_table() {
@@ -298,7 +442,18 @@ std::vector<Offer> NcclSession::cost_table() {
 }
 
 Verification NcclSession::verify() {
-  const bool again = case_.in_place || last_count_ == 0;
+  Verification all = verify_own();
+  for (const std::unique_ptr<WorkBeside>& work : works_) {
+    if (!work->takes_part()) continue;
+    const Verification its = work->verify();
+    all.wrong_elements += its.wrong_elements;
+    if (!all.first) all.first = its.first;
+  }
+  return all;
+}
+
+Verification NcclSession::verify_own() {
+  const bool again = case_.in_place || turn_.count == 0;
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};
   if (again) {
@@ -307,10 +462,10 @@ Verification NcclSession::verify() {
     const ForcedSetting forcing(setting_);
     launch(0, 1);
     engine_.queue().mark(1);
-    last_slot_ = 0;
-    last_count_ = 1;
+    turn_.first = 0;
+    turn_.count = 1;
   }
-  return buffers_.check(*place_, round_, fill_checked_, last_slot_, last_count_);
+  return buffers_.check(*place_, round_, fill_checked_, turn_.first, turn_.count);
 }
 
 }  // namespace p5::nccl

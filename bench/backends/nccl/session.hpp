@@ -11,6 +11,7 @@
 #include <tuple>
 #include <vector>
 
+#include "bench/backends/nccl/beside.hpp"
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
@@ -44,9 +45,10 @@ class NcclSession final : public Session {
   NcclSession(Case c, int round, std::optional<RankInGroup> place, Engine& engine, std::uint64_t usable_memory);
 
   std::string unavailable() const override;
-  int slots() const override { return buffers_.slots(); }
+  int slots() const override { return turn_.slots; }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
+  ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override;
   Verification verify() override;
   // Set at the group's first rank only, whose NCCL logs it.
   std::optional<Selection> selection() override { return selection_; }
@@ -54,10 +56,14 @@ class NcclSession final : public Session {
   // Releases resources of the communicator; collective over its members.
   void close();
   void abort();
+  // The works that have not ended in the sample with works beside the case that runs, as text; "" if none runs.
+  std::string unfinished() const;
 
  private:
   cudaStream_t stream() const { return engine_.stream(); }
 
+  void open_works();
+  Verification verify_own();
   void operate(int slot);
   // Operates with `setting_` forced.
   void operate_with_setting(int slot);
@@ -70,23 +76,38 @@ class NcclSession final : public Session {
   void require_forced_setting(std::uint64_t calls_before) const;
   void start_clock();
   void stop_clock();
-  double elapsed_s() const;
+  static double seconds_between(const Event& start, const Event& end);
   double burst(int operations);
   double sample_device_time(int operations);
   double seconds_per_operation(const SampleRequest& request);
+
+  // Parts of a sample with works beside the case: 0 is the case's own operation, the others are works_.
+  std::size_t parts() const { return works_.size() + 1; }
+  cudaStream_t stream_of(std::size_t part) const { return part == 0 ? stream() : works_[part - 1]->stream(); }
+  bool runs(std::size_t part, const ConcurrentRequest& request) const;
+  // Queues the operations of all parts in proportion, in the same order on all ranks, and marks each part's end. Opens
+  // the gate on the way, when many are queued. `slot`: of the case's first operation.
+  void operate_together(const ConcurrentRequest& request, int slot);
+  std::vector<double> run_together(const ConcurrentRequest& request, bool poison);
 
   Case case_;
   int round_ = 0;
   std::optional<RankInGroup> place_;
   Engine& engine_;
   Enqueue enqueue_;
+  std::vector<Layout> layouts_;            // of the case and of each collective beside it
+  std::vector<ncclComm_t> communicators_;  // of each collective beside it
+  std::byte* memory_;                      // for all of the layouts, one behind the other
   Buffers buffers_;
+  std::vector<std::unique_ptr<WorkBeside>> works_;
   Event start_, stop_;
+  std::vector<Event> ends_;         // of each part
+  std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run
 
   Registration registration_;
   std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // key: first slot, count, setting
   std::uint64_t fills_ = 1, fill_checked_ = 1;
-  int cursor_ = 0, last_slot_ = 0, last_count_ = 0;
+  SlotsInTurn turn_;
   std::string setting_;  // setting of the last warm-up or sample
   std::optional<Selection> selection_;
   std::string selected_with_;  // setting of `selection_`

@@ -38,6 +38,7 @@ class Worker final : public WorkerProgram {
   std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) override;
   void close() override;
   LocalChecks check_locally(Seconds burn) override;
+  std::string waits_for() const override { return session_ ? session_->unfinished() : ""; }
   bool is_idle_after_abort() noexcept override;
 
   protocol::SharedPage& page_;

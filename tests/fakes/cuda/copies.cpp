@@ -1,6 +1,8 @@
 // Allocation, copies and fills of the fake CUDA runtime. It checks directions and bounds more strictly than hardware.
 // Copies from and to pageable host memory behave as documented: the source is read at once, the target is complete on
 // return.
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <vector>
@@ -72,8 +74,23 @@ struct Copy {
   }
 };
 
+// P5BENCH_FAKE_COPIES: whether this one from the device to the host gets a wrong bit.
+bool falls_to_fault(const Copy& copy) {
+  static const char* const variable = std::getenv("P5BENCH_FAKE_COPIES");
+  int device = -1;
+  unsigned long long bytes = 0;
+  return variable != nullptr && copy.kind == cudaMemcpyDeviceToHost &&
+         std::sscanf(variable, "wrong:gpu=%d:bytes=%llu", &device, &bytes) == 2 && copy.bytes >= bytes &&
+         runtime().memory().find(copy.source)->device == device;
+}
+
 // A copy task; it has read pageable sources already.
 Task copy_task(const Copy& copy) {
+  if (falls_to_fault(copy))
+    return [copy] {
+      std::memmove(copy.target, copy.source, copy.bytes);
+      static_cast<unsigned char*>(copy.target)[copy.bytes / 2] ^= 1;
+    };
   if (place_of(copy.source) != RankInGroup::pageable)
     return [copy] { std::memmove(copy.target, copy.source, copy.bytes); };
   const auto* bytes = static_cast<const unsigned char*>(copy.source);

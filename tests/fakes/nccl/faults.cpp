@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <charconv>
 #include <csignal>
@@ -58,6 +59,11 @@ bool read_key(std::string_view key, std::string_view value, Fault& fault) {
   if (key == "us") return read_number(value, fault.microseconds);
   if (key == "what") return read_name(value, whats, fault.what);
   if (key == "setting") return read_setting(value, fault.setting);
+  if (key == "function") {
+    constexpr std::string_view known[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"};
+    fault.function = value;
+    return std::find(std::begin(known), std::end(known), value) != std::end(known);
+  }
   if (key == "ranks") return read_number(value, fault.least_ranks) && fault.least_ranks > 0;
   if (key == "once") {
     fault.once = value;
@@ -134,10 +140,10 @@ std::optional<Fault> Faults::find_joining(Fault::Kind kind, int rank, int ranks)
   return std::nullopt;
 }
 
-std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation,
-                                  const std::string& setting) const {
+std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting,
+                                  std::string_view function) const {
   for (const Fault& fault : all)
-    if (fault.kind == kind && fault.hits(rank, operation, setting)) return fault;
+    if (fault.kind == kind && fault.hits(rank, operation, setting, function)) return fault;
   return std::nullopt;
 }
 

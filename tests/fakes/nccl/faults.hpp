@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace p5::fake_nccl {
@@ -20,13 +21,15 @@ struct Fault {
   bool onwards = false;         // this operation and all later ones
   What what = What::element;
   std::uint64_t microseconds = 0;
-  std::string setting;  // only operations with this algorithm and protocol; empty: any
-  bool here = true;     // false: its condition (host, device, variable, file) does not hold in this process
+  std::string setting;   // only operations with this algorithm and protocol; empty: any
+  std::string function;  // only collectives of this name, "AllGather"; empty: any
+  bool here = true;      // false: its condition (host, device, variable, file) does not hold in this process
 
   bool of(int some_rank) const { return rank == any_rank || rank == some_rank; }
-  bool hits(int at_rank, std::uint64_t at_operation, const std::string& with) const {
+  bool hits(int at_rank, std::uint64_t at_operation, const std::string& with, std::string_view of_function) const {
     const bool counted = operation == 0 || (onwards ? at_operation >= operation : at_operation == operation);
-    return of(at_rank) && counted && (setting.empty() || setting == with);
+    return of(at_rank) && counted && (setting.empty() || setting == with) &&
+           (function.empty() || function == of_function);
   }
 };
 
@@ -37,7 +40,8 @@ struct Faults {
   std::optional<Fault> find(Fault::Kind kind, int rank) const;
   // The fault of this kind that applies while a communicator of `ranks` ranks is joined.
   std::optional<Fault> find_joining(Fault::Kind kind, int rank, int ranks) const;
-  std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting) const;
+  std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting,
+                            std::string_view function) const;
 };
 
 Faults parse_faults(const std::string& text);

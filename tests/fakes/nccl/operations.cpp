@@ -129,7 +129,9 @@ bool Communicator::move(std::vector<Transfer> transfers) {
 bool Communicator::survive_faults(const Operation& operation) {
   if (operation.number == 0) return true;
   const int process = process_rank();
-  const auto hit = [&](Fault::Kind kind) { return faults().find(kind, process, operation.number, operation.setting); };
+  const auto hit = [&](Fault::Kind kind) {
+    return faults().find(kind, process, operation.number, operation.setting, form_of(operation.kind).name);
+  };
   if (const auto slow = hit(Fault::Kind::slow)) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::microseconds(slow->microseconds), [this] { return aborted_.load(); });
@@ -161,7 +163,8 @@ void Communicator::run_collective(const Operation& operation) {
   std::uint64_t bytes = bytes_of(operation);  // bytes of output
   if (form_of(operation.kind).wide_output) bytes *= static_cast<std::uint64_t>(ranks);
   if (operation.kind == Operation::Kind::reduce && operation.peer != rank) bytes = 0;
-  const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting);
+  const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting,
+                                   form_of(operation.kind).name);
   std::vector<unsigned char> before;
   if (wrong) before.assign(operation.output, operation.output + bytes);
   if (!perform(operation)) return;
@@ -318,7 +321,7 @@ void Communicator::run_pairwise(const std::vector<Operation>& operations) {
     if (sends) transfer.data = const_cast<unsigned char*>(operation.input);
     if (sends && faults().find(Fault::Kind::wrong, process_rank())) {
       std::vector<unsigned char> right(operation.input, operation.input + bytes);
-      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, "")) {
+      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, "", "")) {
         const bool stale = wrong->what == Fault::What::stale && previous_sent_.size() == bytes;
         transfer.label.nothing = !stale && wrong->what >= Fault::What::stale;
         altered.push_back(stale ? previous_sent_ : right);

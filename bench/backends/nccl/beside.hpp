@@ -1,0 +1,62 @@
+// Works that run beside a case's operation (--beside) on one device, each on a stream of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "bench/backends/nccl/buffers.hpp"
+#include "bench/backends/nccl/engine.hpp"
+#include "bench/backends/nccl/handles.hpp"
+#include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/work.hpp"
+
+namespace p5::nccl {
+
+// Layouts of the buffers of a case, and of each collective beside it, in their order: all have about as many slots. The
+// memory that other works take is left free.
+std::vector<Layout> layouts_with_works(const Case& c, std::uint64_t usable_memory);
+
+// One of Case::beside. Failures name it.
+class WorkBeside {
+ public:
+  virtual ~WorkBeside() = default;
+
+  const std::string& name() const { return name_; }
+  cudaStream_t stream() const { return stream_.get(); }
+  virtual bool takes_part() const { return true; }
+  // Makes ready for so many operations; `poison`: spoils what they will write, in the engine's stream.
+  void prepare(int operations, bool poison);
+  // Queues one operation on stream().
+  void operate();
+  // Waits, and checks what the operations that were last prepared for have written.
+  Verification verify();
+
+ protected:
+  explicit WorkBeside(std::string name) : name_(std::move(name)), stream_(make_stream()) {}
+
+ private:
+  virtual void do_prepare(int operations, bool poison) = 0;
+  virtual void do_operate() = 0;
+  virtual Verification do_verify() = 0;
+
+  std::string name_;
+  Stream stream_;
+};
+
+// Runs an action; errors of it begin with the work's name.
+void with_name(std::string_view work, const std::function<void()>& action);
+
+// `communicator`: of this rank's group, and `memory`: for `layout`, both of a collective.
+std::unique_ptr<WorkBeside> make_work_beside(const Work& work, Engine& engine, ncclComm_t communicator,
+                                             const Layout& layout, std::byte* memory);
+
+// Why the work cannot run on this device, "" if it can.
+std::string unavailable_beside(const Work& work);
+
+}  // namespace p5::nccl
