@@ -247,6 +247,14 @@ class Gpus(OnHosts):
         self.assertEqual([entry["case"]["traffic"] for entry in report["measurements"]], 2 * ["expert:64,8,2"])
         self.assertEqual([entry["wrong_elements"] for entry in report["measurements"]], [0, 0])
 
+    def test_a_collective_of_each_host_beside_one_of_all(self):
+        self.make(2)
+        report = self.whole_run(2, ["--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB", "--beside", "all_gather@node:64KiB",
+                                    "--budget", "60s"], **GPUS, P5BENCH_MOST_SAMPLES="6")
+        (entry,) = report["measurements"]
+        self.assertEqual((entry["outcome"], entry["wrong_elements"]), ("measured", 0), entry)
+        self.assertEqual([each["name"] for each in entry["concurrency"]["operations"]], ["all_reduce", "all_gather@node:64KiB"])
+
     def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
         self.make(2, bridge="mybridge", networks=2)
         report = self.whole_run(1, [*self.NCCL, "--tuning=off"], **GPUS)
