@@ -75,8 +75,10 @@ std::vector<Column> all_columns() {
       {"count", "(elements)", 13, [](const Result& r) { return std::to_string(elements(case_of(r))); }},
       {"type", "", 9, [](const Result& r) { return std::string(name_of(case_of(r).type)); }},
       {"redop", "", 6, [](const Result& r) { return std::string(case_of(r).op ? name_of(*case_of(r).op) : none); }},
-      {"root", "", 5,
-       [](const Result& r) { return case_of(r).root ? std::to_string(*case_of(r).root) : std::string(none); }}};
+      {"root", "", 5, [](const Result& r) {
+         const std::optional<int> root = case_of(r).every_root ? slowest_root(of(r)) : case_of(r).root;
+         return root ? std::to_string(*root) : std::string(none);
+       }}};
   for (const auto& half : {columns_of_half<Half::out_of_place>, columns_of_half<Half::in_place>})
     columns.insert(columns.end(), half.begin(), half.end());
   columns.push_back({"latency", "(us)", 9, [](const Result& r) {

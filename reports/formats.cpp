@@ -77,10 +77,13 @@ constexpr std::array csv_columns{
     CsvColumn{"type", [](const Report&, const Result& r) { return std::string(name_of(measured(r).type)); }},
     CsvColumn{"op", [](const Report&,
                        const Result& r) { return measured(r).op ? std::string(name_of(*measured(r).op)) : ""; }},
-    CsvColumn{"root", [](const Report&, const Result& r) { return whole(measured(r).root); }},
+    CsvColumn{"root", [](const Report&, const Result& r) { return root_text(measured(r)); }},
+    CsvColumn{"slowest_root", [](const Report&, const Result& r) { return whole(slowest_root(r.measurement)); }},
     CsvColumn{"in_place", [](const Report&, const Result& r) { return yes(measured(r).in_place); }},
-    CsvColumn{"cuda_graph", [](const Report&, const Result& r) { return yes(measured(r).cuda_graph); }},
-    CsvColumn{"register", [](const Report&, const Result& r) { return for_csv(measured(r).registration); }},
+    CsvColumn{"cuda_graph", [](const Report&, const Result& r) { return yes(measured(r).calls.cuda_graph); }},
+    CsvColumn{"register", [](const Report&, const Result& r) { return for_csv(measured(r).calls.registration); }},
+    CsvColumn{"aggregate", [](const Report&, const Result& r) { return std::to_string(measured(r).calls.aggregate); }},
+    CsvColumn{"unalign", [](const Report&, const Result& r) { return std::to_string(measured(r).calls.unalign); }},
     CsvColumn{"bytes", [](const Report&, const Result& r) { return std::to_string(measured(r).bytes.count); }},
     CsvColumn{"outcome", [](const Report&, const Result& r) { return std::string(name_of(r.measurement.outcome)); }},
     CsvColumn{"time_us", [](const Report&, const Result& r) { return in_us(r.measurement.throughput, median_of); }},
@@ -89,6 +92,11 @@ constexpr std::array csv_columns{
     CsvColumn{"algbw_gb_per_s", [](const Report&, const Result& r) { return bandwidth(r, algorithm_bandwidth); }},
     CsvColumn{"busbw_gb_per_s", [](const Report&, const Result& r) { return bandwidth(r, bus_bandwidth); }},
     CsvColumn{"latency_us", [](const Report&, const Result& r) { return in_us(r.measurement.latency, median_of); }},
+    CsvColumn{"host_us",
+              [](const Report&, const Result& r) {
+                const std::optional<double>& seconds = r.measurement.host_s;
+                return seconds ? number(*seconds * 1e6) : std::string();
+              }},
     CsvColumn{"wrong_elements",
               [](const Report&, const Result& r) { return std::to_string(r.measurement.wrong_elements); }},
     CsvColumn{"limit_gb_per_s",
@@ -137,10 +145,9 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   add(quantity);
   add(name_of(c.type));
   if (c.op) add(name_of(*c.op));
-  if (c.root) add(fmt::format("root:{}", *c.root));
+  if (const std::string root = root_text(c); !root.empty()) add("root:" + root);
   if (c.in_place) add("in_place");
-  if (c.cuda_graph) add("graph");
-  if (c.registration != "none") add("register:" + c.registration);
+  for (const CallOption& each : call_options()) add(each.text(each.path, c.calls));
   if (c.group != "world") add("group:" + c.group);
   for (const Work& work : c.beside) add("beside:" + name_of(work));
   if (c.arm != "default") add("arm:" + c.arm);
@@ -363,24 +370,24 @@ class Metrics {
 };
 
 Labels labels_of(const Case& c) {
-  return {{"backend", c.backend},
-          {"arm", c.arm == "default" ? "" : c.arm},
-          {"collective", std::string(c.collective->name)},
-          {"pattern", c.pattern},
-          {"pair", c.pair},
-          {"nic", c.nic ? std::to_string(*c.nic) : ""},
-          {"group", c.group},
-          {"beside", describe_beside(c.beside)},
-          {"for_parts", c.for_parts ? "1" : ""},
-          {"ranks", std::to_string(c.ranks)},
-          {"nodes", std::to_string(c.nodes)},
-          {"datatype", std::string(name_of(c.type))},
-          {"op", c.op ? std::string(name_of(*c.op)) : ""},
-          {"root", c.root ? std::to_string(*c.root) : ""},
-          {"in_place", c.in_place ? "1" : ""},
-          {"cuda_graph", c.cuda_graph ? "1" : ""},
-          {"register", c.registration == "none" ? "" : c.registration},
-          {"bytes", std::to_string(c.bytes.count)}};
+  Labels labels{{"backend", c.backend},
+                {"arm", c.arm == "default" ? "" : c.arm},
+                {"collective", std::string(c.collective->name)},
+                {"pattern", c.pattern},
+                {"pair", c.pair},
+                {"nic", c.nic ? std::to_string(*c.nic) : ""},
+                {"group", c.group},
+                {"beside", describe_beside(c.beside)},
+                {"for_parts", c.for_parts ? "1" : ""},
+                {"ranks", std::to_string(c.ranks)},
+                {"nodes", std::to_string(c.nodes)},
+                {"datatype", std::string(name_of(c.type))},
+                {"op", c.op ? std::string(name_of(*c.op)) : ""},
+                {"root", root_text(c)},
+                {"in_place", c.in_place ? "1" : ""},
+                {"bytes", std::to_string(c.bytes.count)}};
+  for (const CallOption& each : call_options()) labels.emplace_back(each.name, each.value(c.calls));
+  return labels;
 }
 
 std::optional<double> median_of(const std::optional<Series>& series) {

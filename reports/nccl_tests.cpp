@@ -187,9 +187,9 @@ struct Launched {
 
 // Identity of a case of nccl-tests.
 using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<ReduceOp>, std::optional<int>, bool,
-                       bool, std::string, int, int>;
+                       CallOptions, std::string, int, int>;
 Key key_of(const Case& c) {
-  return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.group, c.ranks, c.nodes};
+  return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.calls, c.group, c.ranks, c.nodes};
 }
 
 // A time and its rounding, in seconds.
@@ -330,7 +330,8 @@ class Importer {
     c.bytes_per_rank = collective.shape({row.size}, false, size_of(*type), ranks.ranks).bytes_per_rank;
     if (collective.reduces) c.op = parse_reduce_op(row.op);
     if (row.root >= 0) c.root = row.root;
-    c.cuda_graph = table.graphs > 0;
+    c.calls.cuda_graph = table.graphs > 0;
+    c.calls.aggregate = std::max(1, table.aggregated);
     if (ranks.split) c.group = "split";
     for (const bool in_place : {false, true}) {
       c.in_place = in_place;

@@ -63,11 +63,13 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   const Case& c = rows.front()->measured_case;
   std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
   if (c.op) options += fmt::format(" -o {}", name_of(*c.op));
-  if (c.root) options += fmt::format(" -r {}", *c.root);
-  if (c.registration == "local") options += " -R 1";
-  if (c.registration == "symmetric") options += " -R 2";
-  options += fmt::format(" -n {} -a 3", operations_of_a_burst);
-  if (c.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
+  if (c.root || c.every_root) options += fmt::format(" -r {}", c.root.value_or(-1));  // -1: all
+  if (c.calls.registration == "local") options += " -R 1";
+  if (c.calls.registration == "symmetric") options += " -R 2";
+  options += fmt::format(" -n {} -a 3", std::max(1, operations_of_a_burst / c.calls.aggregate));
+  if (c.calls.aggregate > 1) options += fmt::format(" -m {}", c.calls.aggregate);
+  if (c.calls.unalign > 0) options += fmt::format(" -u {}", c.calls.unalign);
+  if (c.calls.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
   const int ranks = report.run.ranks, nodes = std::max(1, report.run.nodes);
   std::string text;
   for (const std::string& range : ranges_of(rows))
@@ -112,7 +114,8 @@ std::string table_of(const Rows& rows) {
   for (const Measurement* m : rows) {
     const Case& c = m->measured_case;
     text += fmt::format("{:>12} {:>12} {:>9} {:>6} {:>6}  {}  {}\n", c.bytes.count, elements(c),
-                        nccl_tests::type_of(c.type), c.op ? name_of(*c.op) : "none", c.root.value_or(-1),
+                        nccl_tests::type_of(c.type), c.op ? name_of(*c.op) : "none",
+                        c.every_root ? slowest_root(*m).value_or(-1) : c.root.value_or(-1),
                         c.in_place ? absent : figures(*m), c.in_place ? figures(*m) : absent);
     sum += bus_bandwidth(c, {m->throughput->summary.median}).count;
     wrong += m->wrong_elements;
@@ -123,7 +126,7 @@ std::string table_of(const Rows& rows) {
 
 // Parameters that are fixed within one program; all but the size.
 auto program_key(const Case& c) {
-  return std::tuple(c.collective->name, c.group, c.type, c.op, c.root, c.in_place, c.cuda_graph, c.registration);
+  return std::tuple(c.collective->name, c.group, c.type, c.op, root_text(c), c.in_place, c.calls);
 }
 
 }  // namespace

@@ -44,7 +44,6 @@ constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "
 constexpr std::array<std::string_view, 6> suspect_kinds{"gpu", "nic", "node", "link", "rail", "domain"};
 constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
 constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
-constexpr std::array<std::string_view, 3> registrations{"none", "local", "symmetric"};
 constexpr std::array<std::string_view, 3> levels{"wire", "achievable", "published"};
 
 // Of all collectives.
@@ -198,9 +197,9 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.must("type", json_fields::named(c.type, parse_data_type));
   archive.must("op", json_fields::named(c.op, parse_reduce_op));
   archive.must("root", c.root);
+  archive.some("every_root", c.every_root);
   archive.must("in_place", c.in_place);
-  archive.must("cuda_graph", c.cuda_graph);
-  archive.must("register", json_fields::one_of(c.registration, reports::registrations));
+  fields(archive, c.calls);
   archive.must("group", c.group);
   archive.must("pattern", json_fields::one_of_or_null(c.pattern, reports::patterns()));
   std::optional<std::string> traffic = c.shape.traffic ? std::optional(c.shape.traffic->name) : std::nullopt;
@@ -258,6 +257,11 @@ void fields(auto& archive, Is<Concurrency> auto& concurrency) {
   archive.must("together", concurrency.together);
 }
 
+void fields(auto& archive, Is<RootResult> auto& each) {
+  archive.must("root", each.root);
+  archive.must("median_us", reports::rounded_us(each.median.count));
+}
+
 }  // namespace p5
 
 namespace p5::topo {
@@ -310,6 +314,8 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.must("launches_us", rounded_us(m.launches_s));
   archive.may("latency_launches_us", rounded_us(m.latency_launches_s));
   archive.must("slowest_rank", m.slowest_rank);
+  archive.some("roots", m.roots);
+  archive.some("host_us", json_fields::omitted_if(!m.host_s.has_value(), rounded_us(m.host_s)));
   archive.must("wrong_elements", m.wrong_elements);
   archive.must("first_wrong", m.first_wrong);
   archive.must("selection", m.selection);
@@ -509,6 +515,7 @@ json to_json(const Result& result, bool with_samples) {
   } else if (m.groups.size() > 1) {
     j["groups"] = groups_json(m);
   }
+  if (const std::optional<int> root = slowest_root(m)) j["slowest_root"] = *root;
   return j;
 }
 

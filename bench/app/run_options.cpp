@@ -99,11 +99,12 @@ namespace {
 // GB.
 constexpr int most_nodes = 4096;
 
-const std::vector<std::string> registrations{"none", "local", "symmetric"};
 const std::vector<std::string> tunings{"off", "quick", "full"};
 const std::vector<std::string> deliveries{"plugin", "env", "nvidia", "calls"};
 const std::vector<std::string> environments{"rank0", "local"};
 const std::vector<std::string> memories{"auto", "gpu", "host"};
+
+std::vector<std::string> texts(std::span<const std::string_view> names) { return {names.begin(), names.end()}; }
 
 std::vector<std::string> with(const std::string& first, std::span<const std::string> names) {
   std::vector<std::string> all{first};
@@ -147,11 +148,25 @@ void check_op(const Options& o) {
     throw UsageError(fmt::format("--op has no meaning for {}: none of them reduces", join(o.collectives)));
 }
 
+void check_root(const Options& o) {
+  if (o.every_root &&
+      std::ranges::none_of(o.collectives, [](const std::string& name) { return find_collective(name).rooted; }))
+    throw UsageError(fmt::format("--root all has no meaning for {}: none of them has a root", join(o.collectives)));
+}
+
 void check_in_place(const Options& o) {
   if (!o.in_place || o.collectives == defaults_of(o.command).collectives) return;
   for (const std::string& name : o.collectives)
     if (!find_collective(name).in_place_offset)
       throw UsageError(fmt::format("{} has no in-place form; leave it out of --collectives or drop --in-place", name));
+}
+
+void check_aggregate(const Options& o) {
+  if (o.calls.aggregate == 1) return;
+  for (const std::string& name : o.collectives)
+    if (!find_collective(name).fits_a_group())
+      throw UsageError(fmt::format(
+          "several operations {} cannot be one group; leave it out of --collectives or --aggregate out", name));
 }
 
 void check_traffic(const Options& o) {
@@ -183,8 +198,11 @@ void check_beside(const Options& o) {
         fmt::format("--beside {}: settings are searched for operations alone; use run with --tuning off, or "
                     "ab, which compares settings beside other work",
                     name));
-  if (o.cuda_graph)
-    throw UsageError(fmt::format("--beside {} launches its operations one by one; leave --cuda-graph out", name));
+  if (o.every_root) throw UsageError(fmt::format("--beside {} runs beside one root; give --root N", name));
+  for (const auto& [option, given] :
+       {std::pair("--cuda-graph", o.calls.cuda_graph), std::pair("--aggregate", o.calls.aggregate > 1)})
+    if (given)
+      throw UsageError(fmt::format("--beside {} launches its operations one by one; leave {} out", name, option));
   const BackendInfo* const asked = requested_backend(o.backend);
   if (asked && !asked->runs_beside) throw UsageError(beside_error(*asked, name));
   if (o.given.contains("--collectives") && std::ranges::none_of(o.collectives, [](const std::string& each) {
@@ -243,14 +261,19 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .values = with("all", data_type_names())});
   declare({.name = "--op",
            .shown = "LIST",
-           .help = "reductions: a list of sum,prod,min,max,avg, or all; default sum",
+           .help = "reductions: a list of sum,prod,min,max,avg,mulsum, or all; default sum",
            .take = [&](const std::string& t) { o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op); },
            .check = check_op,
            .values = with("all", reduce_op_names())});
   declare({.name = "--root",
-           .shown = "RANK",
-           .help = "root of the collectives that have one; default 0",
-           .take = [&](const std::string& t) { o.root = whole_number<int>(t, 0, 1 << 30); }});
+           .shown = "RANK|all",
+           .help = "root of the collectives that have one; all: each rank in turn, the slowest is named; default 0",
+           .take =
+               [&](const std::string& t) {
+                 o.every_root = t == "all";
+                 o.root = o.every_root ? 0 : whole_number<int>(t, 0, 1 << 30);
+               },
+           .check = check_root});
   declare({.name = "--traffic",
            .shown = "WHAT",
            .help = traffic_help(),
@@ -261,13 +284,26 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                },
            .check = check_traffic});
   declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place);
-  declare.flag("--cuda-graph", o.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
-  declare({.name = "--register",
-           .shown = "HOW",
-           .help = "register the buffers with NCCL (nccl only): none, local (ncclCommRegister) or symmetric "
-                   "(ncclCommWindowRegister, NCCL 2.27 or later); default none",
-           .take = [&](const std::string& t) { o.registration = one_of("registration", t, registrations); },
-           .values = registrations});
+  declare.flag("--cuda-graph", o.calls.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
+  declare(
+      {.name = "--register",
+       .shown = "HOW",
+       .help = "register the buffers with NCCL (nccl only): none, local (ncclCommRegister) or symmetric "
+               "(ncclCommWindowRegister, NCCL 2.27 or later); default none",
+       .take =
+           [&](const std::string& t) { o.calls.registration = one_of("registration", t, texts(registration_kinds)); },
+       .values = texts(registration_kinds)});
+  declare({.name = "--aggregate",
+           .shown = "N",
+           .help =
+               "operations in one group (ncclGroupStart and ncclGroupEnd), up to 32; times are per operation (nccl, "
+               "sim); default 1",
+           .take = [&](const std::string& t) { o.calls.aggregate = whole_number<int>(t, 1, most_aggregate); },
+           .check = check_aggregate});
+  declare({.name = "--unalign",
+           .shown = "N",
+           .help = "buffers begin N elements after an aligned address, up to 63 (nccl, mpi); default 0",
+           .take = [&](const std::string& t) { o.calls.unalign = whole_number<int>(t, 0, most_unalign); }});
   declare({.name = "--group",
            .shown = "GROUP",
            .help =

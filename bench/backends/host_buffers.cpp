@@ -12,7 +12,8 @@ namespace p5 {
 
 namespace {
 
-// Size of the guards at both ends of a buffer; equal to the alignment, so that the buffer stays aligned.
+// Size of the guards at both ends of a buffer; equal to the alignment, so that the buffer stays aligned. Unaligned
+// buffers take a part of the guard behind them, which is larger than any shift, to the one before them.
 constexpr std::size_t guard_bytes = 4096;
 constexpr std::byte guard_value{0xdb};
 constexpr std::byte poison_value{0xa5};
@@ -48,7 +49,8 @@ HostBuffers::HostBuffers(const Case& c, int slots)
     : case_(c),
       slots_(slots),
       input_bytes_(c.shape.input_elements * size_of(c.type)),
-      output_bytes_(output_elements(c) * size_of(c.type)) {
+      output_bytes_(output_elements(c) * size_of(c.type)),
+      front_(guard_bytes + static_cast<std::size_t>(c.calls.unalign) * size_of(c.type)) {
   const auto allocate = [](std::size_t bytes) {
     Block block(static_cast<std::byte*>(std::aligned_alloc(guard_bytes, rounded_up(bytes) + 2 * guard_bytes)));
     if (!block) throw CaseError(fmt::format("out of memory for a buffer of {}", to_text(Bytes{bytes})));
@@ -62,7 +64,7 @@ HostBuffers::HostBuffers(const Case& c, int slots)
 }
 
 std::byte* HostBuffers::input(int slot, const RankInGroup& place) const {
-  if (!case_.in_place) return inputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
+  if (!case_.in_place) return inputs_[static_cast<std::size_t>(slot)].get() + front_;
   return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
 }
 
@@ -80,7 +82,7 @@ std::vector<std::span<std::byte>> HostBuffers::blocks() const {
 }
 
 std::byte* HostBuffers::output_memory(int slot) const {
-  return outputs_[static_cast<std::size_t>(slot)].get() + guard_bytes;
+  return outputs_[static_cast<std::size_t>(slot)].get() + front_;
 }
 
 void HostBuffers::fill(const RankInGroup& place, int round) {
@@ -120,14 +122,14 @@ void HostBuffers::check_guards(const Block& block, std::size_t bytes, int rank, 
       ++v.wrong_elements;
       if (!v.first)
         v.first = WrongElement{.rank = rank,
-                               .offset = i < guard_bytes ? guard_bytes - i : i - guard_bytes,
+                               .offset = i < front_ ? front_ - i : i - front_,
                                .wanted = fmt::format("guard byte {:#04x}", std::to_integer<int>(guard_value)),
                                .got = fmt::format("{:#04x}", std::to_integer<int>(block.get()[i])),
                                .guard = true};
     }
   };
-  look(0, guard_bytes);
-  look(guard_bytes + bytes, guard_bytes + rounded_up(bytes) + guard_bytes);
+  look(0, front_);
+  look(front_ + bytes, guard_bytes + rounded_up(bytes) + guard_bytes);
 }
 
 }  // namespace p5

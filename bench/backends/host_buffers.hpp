@@ -53,6 +53,7 @@ class HostBuffers {
   Case case_;
   int slots_ = 1;
   std::size_t input_bytes_ = 0, output_bytes_ = 0;
+  std::size_t front_ = 0;  // bytes of the guard before a buffer
   std::uint64_t fills_ = 0;
   int round_ = 0;
   std::vector<Block> inputs_, outputs_;

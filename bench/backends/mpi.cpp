@@ -249,7 +249,7 @@ class MpiSession final : public Session {
   MpiSession(const Case& c, int round, int rank, MPI_Comm group)
       : case_(c),
         round_(round),
-        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, root_in(c, round))),
         perform_(mpi::perform_for(c)),
         group_(group),
         buffers_(c, slots_of(c)) {

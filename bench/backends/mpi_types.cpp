@@ -4,9 +4,11 @@
 #include <array>
 #include <cstddef>
 #include <cstring>
+#include <memory>
 #include <type_traits>
 
 #include "bench/control/mpi_check.hpp"
+#include "bench/model/pattern.hpp"
 
 namespace p5::mpi {
 
@@ -77,7 +79,8 @@ void combine(void* in, void* in_out, int* length, MPI_Datatype*) {
 // types and NCCL wrap.
 bool needs_custom_op(DataType type, ReduceOp op) {
   if (with_type(type, []<class T>() { return is_small_float<T>; })) return true;
-  return (type == DataType::int8 || type == DataType::uint8) && (op == ReduceOp::sum || op == ReduceOp::avg);
+  return (type == DataType::int8 || type == DataType::uint8) &&
+         (op == ReduceOp::sum || op == ReduceOp::avg || op == ReduceOp::mulsum);
 }
 
 template <class T>
@@ -91,6 +94,7 @@ MPI_User_function* own_function_for(ReduceOp op) {
       return combine<T, ReduceOp::max>;
     case ReduceOp::sum:
     case ReduceOp::avg:
+    case ReduceOp::mulsum:
       break;
   }
   return combine<T, ReduceOp::sum>;
@@ -115,6 +119,7 @@ MPI_Op built_in(ReduceOp op) {
       return MPI_MAX;
     case ReduceOp::sum:
     case ReduceOp::avg:
+    case ReduceOp::mulsum:
       break;
   }
   return MPI_SUM;
@@ -132,6 +137,20 @@ void divide(void* memory, std::uint64_t elements, int ranks) {
       data[i] /= static_cast<T>(ranks);
     else
       data[i] = T(static_cast<float>(data[i]) / static_cast<float>(ranks));
+  }
+}
+
+template <class T>
+void multiply(const void* from, void* to, std::uint64_t elements, int factor) {
+  const T* const input = static_cast<const T*>(from);
+  T* const output = static_cast<T*>(to);
+  for (std::uint64_t i = 0; i < elements; ++i) {
+    if constexpr (std::is_integral_v<T>)  // wraps
+      output[i] = static_cast<T>(static_cast<std::uint64_t>(input[i]) * static_cast<std::uint64_t>(factor));
+    else if constexpr (std::is_floating_point_v<T>)
+      output[i] = input[i] * static_cast<T>(factor);
+    else
+      output[i] = T(static_cast<float>(input[i]) * static_cast<float>(factor));
   }
 }
 
@@ -167,10 +186,11 @@ int rank_in(MPI_Comm comm) {
 // Datatype and operation of a reduction. A custom MPI_Op is created per call, which is cheap beside a collective.
 class Reduction {
  public:
-  Reduction(DataType type, ReduceOp op)
+  Reduction(DataType type, ReduceOp op, int rank)
       : data_type_(type),
         averages_(op == ReduceOp::avg),
-        type_(base_type(type, op == ReduceOp::sum || op == ReduceOp::prod)),
+        factor_(op == ReduceOp::mulsum ? mulsum_factor(rank) : 1),
+        type_(base_type(type, op == ReduceOp::sum || op == ReduceOp::prod || op == ReduceOp::mulsum)),
         op_(built_in(op)),
         own_(needs_custom_op(type, op)) {
     if (own_) check(MPI_Op_create(own_function(type, op), /*commute=*/1, &op_));
@@ -183,6 +203,17 @@ class Reduction {
 
   MPI_Datatype type() const { return type_; }
   MPI_Op op() const { return op_; }
+  // MPI has no sum with factors: the input is multiplied before it, where it lies in place, else in a copy, which is
+  // valid as long as this object.
+  const void* prepare(const void* input, std::uint64_t elements) {
+    if (factor_ == 1) return input;
+    copy_ = std::make_unique_for_overwrite<std::byte[]>(elements * size_of(data_type_));
+    with_type(data_type_, [&]<class T>() { multiply<T>(input, copy_.get(), elements, factor_); });
+    return copy_.get();
+  }
+  void prepare_in_place(void* data, std::uint64_t elements) const {
+    if (factor_ != 1) with_type(data_type_, [&]<class T>() { multiply<T>(data, data, elements, factor_); });
+  }
   // Divides sums by the number of ranks for ReduceOp::avg.
   void finish(void* output, std::uint64_t elements, int ranks) const {
     if (averages_) with_type(data_type_, [&]<class T>() { divide<T>(output, elements, ranks); });
@@ -191,9 +222,11 @@ class Reduction {
  private:
   DataType data_type_;
   bool averages_;
+  int factor_;
   MPI_Datatype type_;
   MPI_Op op_;
   bool own_;
+  std::unique_ptr<std::byte[]> copy_;
 };
 
 // Reduces in pieces, without finish(). A null input means in place at the root.
@@ -236,7 +269,11 @@ Count::~Count() {
 }
 
 void all_reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, MPI_Comm comm) {
-  const Reduction reduction(type, op);
+  Reduction reduction(type, op, rank_in(comm));
+  if (input)
+    input = reduction.prepare(input, elements);
+  else
+    reduction.prepare_in_place(output, elements);
   each_piece(elements, [&](std::uint64_t first, int count) {
     check(MPI_Allreduce(input ? at(input, first, type) : MPI_IN_PLACE, at(output, first, type), count, reduction.type(),
                         reduction.op(), comm));
@@ -246,21 +283,27 @@ void all_reduce(const void* input, void* output, std::uint64_t elements, DataTyp
 
 void reduce(const void* input, void* output, std::uint64_t elements, DataType type, ReduceOp op, int root,
             MPI_Comm comm) {
-  const Reduction reduction(type, op);
-  const bool at_root = rank_in(comm) == root;
-  reduce_pieces(at_root && input == output ? nullptr : input, at_root ? output : nullptr, elements, type, reduction,
-                root, comm);
+  Reduction reduction(type, op, rank_in(comm));
+  const bool at_root = rank_in(comm) == root, in_place = at_root && input == output;
+  if (in_place)
+    reduction.prepare_in_place(output, elements);
+  else
+    input = reduction.prepare(input, elements);
+  reduce_pieces(in_place ? nullptr : input, at_root ? output : nullptr, elements, type, reduction, root, comm);
   if (at_root) reduction.finish(output, elements, size_of_group(comm));
 }
 
 void reduce_scatter(void* input, void* output, std::uint64_t share, DataType type, ReduceOp op, MPI_Comm comm) {
-  const Reduction reduction(type, op);
   const int ranks = size_of_group(comm), rank = rank_in(comm);
+  Reduction reduction(type, op, rank);
   const bool in_place = output == at(input, share * static_cast<std::uint64_t>(rank), type);
+  const std::uint64_t elements = share * static_cast<std::uint64_t>(ranks);
+  if (in_place) reduction.prepare_in_place(input, elements);
+  const void* const prepared = in_place ? input : reduction.prepare(input, elements);
   // The total count overflows an int in MPI libraries, and shares cannot be split: each share is reduced to its rank.
   if (share > largest_piece / static_cast<std::uint64_t>(ranks)) {
     for (int root = 0; root < ranks; ++root) {
-      const std::byte* const part = at(input, share * static_cast<std::uint64_t>(root), type);
+      const std::byte* const part = at(prepared, share * static_cast<std::uint64_t>(root), type);
       reduce_pieces(in_place && root == rank ? nullptr : part, root == rank ? output : nullptr, share, type, reduction,
                     root, comm);
     }
@@ -270,7 +313,7 @@ void reduce_scatter(void* input, void* output, std::uint64_t share, DataType typ
         MPI_Reduce_scatter_block(MPI_IN_PLACE, input, static_cast<int>(share), reduction.type(), reduction.op(), comm));
     std::memmove(output, input, share * size_of(type));
   } else {
-    check(MPI_Reduce_scatter_block(input, output, static_cast<int>(share), reduction.type(), reduction.op(), comm));
+    check(MPI_Reduce_scatter_block(prepared, output, static_cast<int>(share), reduction.type(), reduction.op(), comm));
   }
   reduction.finish(output, share, ranks);
 }

@@ -114,26 +114,34 @@ Received Inbox::receive(int descriptor, int timeout_ms) {
   }
 }
 
-json to_json(const Case& c) {
-  return {{"collective", c.collective->name},
-          {"pattern", c.pattern},
-          {"nic", c.nic ? json(*c.nic) : json(nullptr)},
-          {"gpu", c.gpu ? json(*c.gpu) : json(nullptr)},
-          {"bytes", c.bytes.count},
-          {"type", name_of(c.type)},
-          {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
-          {"root", c.root ? json(*c.root) : json(nullptr)},
-          {"in_place", c.in_place},
-          {"cuda_graph", c.cuda_graph},
-          {"register", c.registration},
-          {"ranks", c.ranks},
-          {"input_elements", c.shape.input_elements},
-          {"output_elements", c.shape.output_elements},
-          {"traffic", c.shape.traffic ? json{{"ranks", c.shape.traffic->matrix.ranks},
-                                             {"parts", c.shape.traffic->matrix.parts},
-                                             {"elements", c.shape.traffic_elements},
-                                             {"alignment", c.shape.traffic_alignment}}
-                                      : json(nullptr)}};
+// A member of a message. An invalid one is an error of the other process, not of the user's input.
+template <class Value>
+static Value said(const json& j) try {
+  return json_fields::read_as<Value>(j);
+} catch (const json_fields::BadValue& problem) {
+  throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
+}
+
+json to_json(const Case& c, int round) {
+  json j{{"collective", c.collective->name},
+         {"pattern", c.pattern},
+         {"nic", c.nic ? json(*c.nic) : json(nullptr)},
+         {"gpu", c.gpu ? json(*c.gpu) : json(nullptr)},
+         {"bytes", c.bytes.count},
+         {"type", name_of(c.type)},
+         {"op", c.op ? json(name_of(*c.op)) : json(nullptr)},
+         {"root", c.collective->rooted ? json(root_in(c, round)) : json(nullptr)},
+         {"in_place", c.in_place},
+         {"ranks", c.ranks},
+         {"input_elements", c.shape.input_elements},
+         {"output_elements", c.shape.output_elements},
+         {"traffic", c.shape.traffic ? json{{"ranks", c.shape.traffic->matrix.ranks},
+                                            {"parts", c.shape.traffic->matrix.parts},
+                                            {"elements", c.shape.traffic_elements},
+                                            {"alignment", c.shape.traffic_alignment}}
+                                     : json(nullptr)}};
+  j.update(json_fields::written(c.calls));
+  return j;
 }
 
 static void read_traffic(const json& j, Case& c) try {
@@ -159,8 +167,7 @@ Case case_from_json(const json& j) {
   if (!j.at("op").is_null()) c.op = parse_reduce_op(j.at("op").get<std::string>());
   if (!j.at("root").is_null()) c.root = j.at("root").get<int>();
   c.in_place = j.at("in_place");
-  c.cuda_graph = j.at("cuda_graph");
-  c.registration = j.at("register");
+  c.calls = said<CallOptions>(j);
   c.ranks = j.at("ranks");
   c.shape.input_elements = j.at("input_elements");
   c.shape.output_elements = j.at("output_elements");
@@ -195,7 +202,7 @@ SampleRequest request_from_json(const json& j) {
 json to_json(const Work& work, const std::optional<Group>& group) {
   json j{{"work", name_of(work)}};
   if (!work.planned) return j;
-  j["case"] = to_json(*work.planned);
+  j["case"] = to_json(*work.planned, 0);
   j["group"] = group ? json(*group) : json(nullptr);
   return j;
 }
@@ -210,14 +217,6 @@ Work work_from_json(const json& j) {
   c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(round));
   work.planned = std::make_shared<const Case>(std::move(c));
   return work;
-}
-
-// A member of a message. An invalid one is an error of the other process, not of the user's input.
-template <class Value>
-static Value said(const json& j) try {
-  return json_fields::read_as<Value>(j);
-} catch (const json_fields::BadValue& problem) {
-  throw CaseError(fmt::format("the other process sent what is not understood: {}", problem.what()));
 }
 
 json to_json(const ConcurrentRequest& request) { return json_fields::written(request); }

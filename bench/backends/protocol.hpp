@@ -91,13 +91,13 @@ struct Identity {
 // work's group are formed once, on all ranks. Reply {"slots": int, "unavailable": TEXT}. "warm_up" {"operations",
 // "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses;
 // "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of each sample the time of each work, or null.
-// "verify" {}: {Verification}; "selection" {}: {Selection or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}};
-// "cost_table" {}: {"cost_table": [Offer]}; "probe_nics" {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {};
-// "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. An
-// absent "setting" means none.
+// "verify" {}: {Verification}; "selection" {}: {Selection or null}; "host_time" {}: {"seconds": NUMBER or null};
+// "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}: {"cost_table": [Offer]}; "probe_nics"
+// {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
+// "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means none.
 
 // A case as a worker needs it: the operation and its data, without what reports need.
-nlohmann::json to_json(const Case& c);
+nlohmann::json to_json(const Case& c, int round);
 Case case_from_json(const nlohmann::json& j);  // collective by name; rounds left empty
 nlohmann::json to_json(const SampleRequest& request);
 SampleRequest request_from_json(const nlohmann::json& j);

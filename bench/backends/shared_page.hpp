@@ -26,22 +26,12 @@ struct SharedPage {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-inline constexpr std::array<std::string_view, 16> order_names{"",
-                                                              "identify",
-                                                              "unique_id",
-                                                              "join",
-                                                              "open",
-                                                              "warm_up",
-                                                              "sample",
-                                                              "sample_concurrently",
-                                                              "verify",
-                                                              "selection",
-                                                              "communicator_costs",
-                                                              "cost_table",
-                                                              "probe_nics",
-                                                              "close",
-                                                              "check_locally",
-                                                              "quit"};
+inline constexpr std::array<std::string_view, 17> order_names{
+    "",           "identify",   "unique_id", "join",
+    "open",       "warm_up",    "sample",    "sample_concurrently",
+    "verify",     "selection",  "host_time", "communicator_costs",
+    "cost_table", "probe_nics", "close",     "check_locally",
+    "quit"};
 
 // 0 for an unknown name.
 constexpr std::uint32_t order_number(std::string_view name) {

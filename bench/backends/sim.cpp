@@ -436,7 +436,7 @@ class SimSession final : public Session {
                              std::hash<std::string>{}(describe(c)))),
         launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
 
-  int slots() const override { return 16; }
+  int slots() const override { return std::max(16 / case_.calls.aggregate, 1) * case_.calls.aggregate; }
   void warm_up(int, const std::string& setting) override { refuse_setting("sim", setting); }
 
   Times sample(const SampleRequest& request) override {
@@ -553,7 +553,7 @@ class SimSession final : public Session {
         c.nic                    ? state.through_nic(members[0], members[1], *c.nic)
         : c.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
         : c.shape.traffic        ? state.of_traffic(members, c.shape.traffic->matrix)
-                          : state.of_group(members, c.collective->route, static_cast<std::size_t>(c.root.value_or(0)));
+                          : state.of_group(members, c.collective->route, static_cast<std::size_t>(root_in(c, number_)));
     if (!(rate > 0)) return {.seconds = std::numeric_limits<double>::infinity()};
     const int ranks = static_cast<int>(group.size());
     // The latency is at most that of a binary tree, up and down.
@@ -563,7 +563,8 @@ class SimSession final : public Session {
     const double latency = (over_nics ? machine_.nic_latency : machine_.link_latency).count * std::max(hops, 1.0);
     const double bytes =
         static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.collective->pairwise ? 2 : ranks);
-    const double moving = bytes / (rate * 1e9), seconds = latency + moving;
+    const double moving = bytes / (rate * 1e9);
+    const double seconds = latency / c.calls.aggregate + moving;  // a group has one latency
     return {.seconds = seconds,
             .link = moving / seconds * std::min(1.0, rate / machine_.link.count),
             .nic = over_nics ? moving / seconds : 0,
@@ -678,7 +679,7 @@ class SimSession final : public Session {
     return !c.collective->result(c.shape, member(c, group, i), c.pattern).empty();
   }
   Member member(const Case& c, const Group& group, std::size_t i) const {
-    return {static_cast<int>(i), static_cast<int>(group.size()), c.root.value_or(0)};
+    return {static_cast<int>(i), static_cast<int>(group.size()), root_in(c, number_)};
   }
   bool leaves_domain(const Group& group) const {
     const auto domain = [&](int rank) { return machine_.domain_of(port(rank).node); };
@@ -723,7 +724,8 @@ class SimBackend final : public Backend {
     return std::make_unique<SimSession>(machine_, c, round, launch_);
   }
   Bytes memory_per_rank(const Case& c) const override {
-    return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type)};
+    return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type) *
+            static_cast<std::uint64_t>(c.calls.aggregate)};
   }
   // The cost of computing the model, not of the simulated machine.
   CostModel cost() const override {

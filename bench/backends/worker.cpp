@@ -77,10 +77,10 @@ class WorkerSession final : public Session {
   WorkerSession(WorkerBackend& backend, const Case& c, int round, const std::string& form, Seconds limit)
       : backend_(backend), limit_(limit) {
     const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
-    const std::optional<RankInGroup> place = rank_in_group(groups, backend.rank(), c.root.value_or(0));
+    const std::optional<RankInGroup> place = rank_in_group(groups, backend.rank(), root_in(c, round));
     std::size_t members = 0;
     for (const Group& group : groups) members += group.size();
-    json order{{"order", "open"}, {"case", protocol::to_json(c)}, {"round", round}, {"form", form}};
+    json order{{"order", "open"}, {"case", protocol::to_json(c, round)}, {"round", round}, {"form", form}};
     order["group"] = place ? json(backend.numbers_of(place->group)) : json(nullptr);
     order["alone"] = groups.size() == 1;
     order["pauses"] = std::cmp_less(members, backend.ranks());
@@ -166,6 +166,12 @@ class WorkerSession final : public Session {
     auto nics = told<std::vector<std::string>>(reply, "nics");
     if (nics.empty()) throw CaseError("its worker's reply is not understood: no NIC at all");
     return nics;
+  }
+
+  std::optional<double> host_time() override {
+    const auto seconds = told<std::optional<double>>(ask({{"order", "host_time"}}), "seconds");
+    if (seconds && !(*seconds > 0)) throw CaseError(fmt::format("its worker told a time that is none: {} s", *seconds));
+    return seconds;
   }
 
   CommunicatorCosts communicator_costs() override {
@@ -461,7 +467,7 @@ Environment WorkerBackend::context() const {
 Bytes WorkerBackend::memory_per_rank(const Case& c) const {
   const std::uint64_t elements =
       c.in_place ? in_place_elements(c.shape) : c.shape.input_elements + c.shape.output_elements;
-  return {elements * size_of(c.type)};
+  return {elements * size_of(c.type) * static_cast<std::uint64_t>(c.calls.aggregate)};
 }
 
 Bytes WorkerBackend::usable(Bytes free_memory) {

@@ -119,6 +119,7 @@ json WorkerProgram::act(const json& order) {
                              OrderHandler{"sample_concurrently", &WorkerProgram::sample_concurrently},
                              OrderHandler{"verify", &WorkerProgram::verify},
                              OrderHandler{"selection", &WorkerProgram::selection},
+                             OrderHandler{"host_time", &WorkerProgram::host_time},
                              OrderHandler{"communicator_costs", &WorkerProgram::communicator_costs},
                              OrderHandler{"cost_table", &WorkerProgram::cost_table},
                              OrderHandler{"probe_nics", &WorkerProgram::probe_nics},
@@ -204,6 +205,11 @@ json WorkerProgram::verify(const json&) {
 }
 
 json WorkerProgram::selection(const json&) { return {{"selection", protocol::to_json(session().selection())}}; }
+
+json WorkerProgram::host_time(const json&) {
+  const std::optional<double> seconds = session().host_time();
+  return {{"seconds", seconds ? json(*seconds) : json(nullptr)}};
+}
 
 json WorkerProgram::communicator_costs(const json&) { return {{"costs", session().communicator_costs()}}; }
 

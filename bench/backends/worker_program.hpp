@@ -70,6 +70,7 @@ class WorkerProgram {
   Json sample_concurrently(const Json& order);
   Json verify(const Json& order);
   Json selection(const Json& order);
+  Json host_time(const Json& order);
   Json communicator_costs(const Json& order);
   Json cost_table(const Json& order);
   Json probe_nics(const Json& order);

@@ -1,7 +1,7 @@
 // Conversion of structures to JSON and back through one list of fields: a function `fields(visit, value)` beside the
 // structure names each field once. `must`: required. `may`: keeps its value where it is missing or null. `some`: a list
-// that is omitted while it is empty. Members that are not plain numbers (text, unit, name of an enumerator) are
-// wrapped, see As.
+// that is omitted while it is empty, or a value that is omitted_if() it is the usual one. Members that are not plain
+// numbers (text, unit, name of an enumerator) are wrapped, see As.
 //
 // Input is untrusted: a value of another type or out of range is refused with its JSON pointer. Numbers are at least 0
 // unless wrapped in `any`, `above_zero`, `at_least` or `between`; texts are arbitrary unless wrapped in `one_of`.
@@ -129,6 +129,17 @@ const std::vector<Value>& at_most(std::size_t /*items*/, const std::vector<Value
   return list;
 }
 
+// A value, or a form of one, that is not written if `omitted`; it is the same where a reader finds none.
+template <class Form>
+struct OmittedIf {
+  bool omitted;
+  Form form;
+};
+template <class Form>
+OmittedIf<Form> omitted_if(bool omitted, Form&& form) {
+  return {omitted, std::forward<Form>(form)};
+}
+
 // A value with a custom form: write(value) returns JSON, read(json) the value.
 template <class Value, class Write, class Read>
 struct As {
@@ -216,6 +227,8 @@ struct Writer {
   void some(const char* name, const auto& value) {
     if constexpr (requires { value.empty(); }) {
       if (!value.empty()) must(name, value);
+    } else if constexpr (requires { value.omitted; }) {
+      if (!value.omitted) must(name, value.form);
     } else if (value) {
       must(name, value);
     }
@@ -303,7 +316,12 @@ struct Reader {
     const auto there = object.find(name);
     if (there != object.end() && !there->second.is_null()) at(name, [&] { read(there->second, value); });
   }
-  void some(const char* name, auto& list) const { may(name, list); }
+  void some(const char* name, auto&& value) const {
+    if constexpr (requires { value.omitted; })
+      may(name, value.form);
+    else
+      may(name, value);
+  }
 };
 
 template <class Value>

@@ -164,6 +164,8 @@ void CombinedLaunches::add(const Measurement& m) {
   }
   if (m.concurrency) add_concurrency(*m.concurrency);
   add_groups(m.groups);
+  for (const RootResult& each : m.roots) medians_of_roots_[each.root].push_back(each.median.count);
+  if (m.host_s) host_times_.push_back(*m.host_s);
   for (const auto& [name, value] : m.communicator_costs) communicator_costs_[name].push_back(value);
   slowest_group_.add(m.slowest_group);
   slowest_rank_.add(m.slowest_rank);
@@ -184,6 +186,8 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
     whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
+  for (const auto& [root, medians] : medians_of_roots_) whole.roots.push_back({root, {median(medians)}});
+  if (!host_times_.empty()) whole.host_s = median(host_times_);
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);
   if (measured_ == 0) {
     whole.outcome = Outcome::skipped;

@@ -131,6 +131,8 @@ class CombinedLaunches {
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;
   std::map<std::string, std::vector<double>> communicator_costs_;  // of each launch
+  std::map<int, std::vector<double>> medians_of_roots_;            // of each launch
+  std::vector<double> host_times_;                                 // of each launch
   std::optional<Measurement> first_failed_;
   std::vector<std::string> failed_;  // launch numbers, from 1
 };

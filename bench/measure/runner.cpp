@@ -138,9 +138,17 @@ class RoundRun {
     if (!case_.beside.empty()) return run_concurrently();
     const int operations = choose_operations();
     const bool both = options_.latency && case_.bytes <= latency_up_to;
-    if (both) measure(Quantity::latency, 1, {share_.count * latency_share});
+    if (both) measure(Quantity::latency, case_.calls.aggregate, {share_.count * latency_share});
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
-    step(Phase::verify, [&] { result_.selection = session_->selection(); });
+    step(
+        Phase::verify,
+        [&] {
+          result_.selection = session_->selection();
+          return session_->host_time();
+        },
+        [&](const std::vector<std::optional<double>>& parts) {
+          for (const std::optional<double>& part : parts) result_.host_s = std::max(result_.host_s, part);
+        });
     return std::move(result_);
   } catch (PhaseFailed& failed) {
     failed.failure_context = gather_failure_context(control_, backend_, failed);
@@ -217,10 +225,12 @@ class RoundRun {
     return rule;
   }
 
-  // Operations per burst, from the fastest of three single ones.
+  // Operations per burst, whole groups of them, from the fastest of three groups.
   int choose_operations() {
     const Seconds wanted = backend_.cost().burst;
-    const SampleRequest single{.quantity = Quantity::throughput, .operations = 1, .samples = 3, .poison_last = false};
+    const int together = case_.calls.aggregate;
+    const SampleRequest single{
+        .quantity = Quantity::throughput, .operations = together, .samples = 3, .poison_last = false};
     return step(
         Phase::warm_up, [&] { return session_->sample(single); },
         [&](const std::vector<Times>& parts) {
@@ -228,8 +238,9 @@ class RoundRun {
           trial.add(parts, single.samples);
           double one = wanted.count;
           for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
-          const double fitting = std::ceil(wanted.count / std::max(one, 1e-9));
-          return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(session_->slots())));
+          const double fitting = std::ceil(wanted.count / std::max(one * together, 1e-9));
+          const int most = std::max(session_->slots() / together, 1);
+          return together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most)));
         });
   }
 
@@ -378,11 +389,19 @@ void merge(Measurement& whole, Measurement part) {
     whole.slowest_group = std::move(part.slowest_group);
     whole.slowest_rank = part.slowest_rank;
   }
-  std::ranges::move(part.groups, std::back_inserter(whole.groups));
+  for (GroupResult& each : part.groups) {
+    const auto known = whole.measured_case.every_root ? std::ranges::find(whole.groups, each.group, &GroupResult::group)
+                                                      : whole.groups.end();
+    if (known == whole.groups.end())
+      whole.groups.push_back(std::move(each));
+    else if (known->median.count < each.median.count)
+      *known = std::move(each);
+  }
   std::ranges::move(part.wrong_groups, std::back_inserter(whole.wrong_groups));
   whole.wrong_elements += part.wrong_elements;
   if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
   if (!whole.selection) whole.selection = std::move(part.selection);
+  whole.host_s = std::max(whole.host_s, part.host_s);  // a null is less than any number
   whole.communicator_costs.merge(part.communicator_costs);
 }
 
@@ -407,6 +426,8 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
     } else if (is_repeated(result_.measured_case)) {
       add_repetition(std::move(part));
     } else {
+      if (result_.measured_case.every_root && part.throughput)
+        result_.roots.push_back({round, {part.throughput->summary.median}});
       merge(result_, std::move(part));
     }
   } catch (const PhaseFailed& failed) {
@@ -472,6 +493,7 @@ void CaseRun::fail_like(const PhaseFailed& before) {
 Measurement CaseRun::result() const {
   Measurement m = result_;
   std::ranges::sort(m.groups, {}, &GroupResult::group);
+  std::ranges::sort(m.roots, {}, &RootResult::root);
   const auto rounds = m.measured_case.rounds->size();
   if (rounds_failed_ > 0 && rounds > 1)
     m.because += fmt::format(" (in {} of {} {})", rounds_failed_, rounds,

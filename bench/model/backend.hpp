@@ -18,16 +18,17 @@
 
 namespace p5 {
 
-// latency: ranks aligned, one operation. throughput: a burst of operations back to back, divided by their number.
-// device: as throughput, but of few operations, all queued before the first one runs, so that the host's launch
-// overhead is not in the time; the same as throughput where nothing is queued.
+// latency: ranks aligned, one operation, or one group of them. throughput: a burst of operations back to back, divided
+// by their number. device: as throughput, but of few operations, all queued before the first one runs, so that the
+// host's launch overhead is not in the time; the same as throughput where nothing is queued.
 enum class Quantity { latency, throughput, device };
 // Largest burst of Quantity::device: libraries queue this many operations.
 inline constexpr int most_queued = 8;
 
 struct SampleRequest {
   Quantity quantity = Quantity::throughput;
-  int operations = 1;  // per sample; latency: 1, device: most_queued. At most slots()
+  // Per sample, a multiple of CallOptions::aggregate; latency: one group, device: most_queued. At most slots()
+  int operations = 1;
   int samples = 1;
   // Fill outputs with poison before the last sample, whose results verify() then checks.
   bool poison_last = false;
@@ -112,6 +113,9 @@ class Session {
   // place those of one more operation on refilled buffers. Also those of the works that ran in the last sample.
   virtual Verification verify() = 0;
   virtual std::optional<Selection> selection() { return std::nullopt; }
+  // Time that the calls that queue an operation take on this participant's host, per operation: the median of the
+  // samples of Quantity::throughput with the last number of operations; null where calls last until the operation ends.
+  virtual std::optional<double> host_time() { return std::nullopt; }
   // Of this participant's ranks together the largest, in the last sample; empty unless the case is of a communicator.
   virtual CommunicatorCosts communicator_costs() { return {}; }
   // Sends a small message to the peer of a pair through each NIC at once and receives its messages: by number of the

@@ -1,12 +1,14 @@
 // The table of backends: their properties, for code that does not measure.
 #pragma once
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/base/units.hpp"
+#include "bench/model/call_options.hpp"
 
 namespace p5 {
 
@@ -24,12 +26,15 @@ struct BackendInfo {
   Parts parts = Parts::hosts;
   // tuner/ supports its library: checks variables and log, and searches for faster settings.
   bool tunable = false;
-  bool graphs_and_registration = false;  // --cuda-graph and --register
-  bool runs_beside = false;              // --beside
-  Bytes default_max = GiB(4);            // largest size without an explicit --max, unless options set a lower one
-  Seconds fixed_time{0};                 // from mpirun to the first sample, and from the last sample to the end
+  std::vector<std::string_view> call_options = {};  // names of those of CallOptions that it has
+  bool runs_beside = false;                         // --beside
+  Bytes default_max = GiB(4);  // largest size without an explicit --max, unless options set a lower one
+  Seconds fixed_time{0};       // from mpirun to the first sample, and from the last sample to the end
 
   bool simulated() const { return ranks == Ranks::simulated; }
+  bool has(const CallOption& option) const {
+    return std::ranges::find(call_options, option.name) != call_options.end();
+  }
   bool relaunches() const { return ranks != Ranks::of_job; }
   // True for real GPUs.
   bool on_gpus() const { return parts == Parts::gpus && !simulated(); }

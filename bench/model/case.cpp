@@ -14,13 +14,15 @@
 namespace p5 {
 
 bool is_repeated(const Case& c) {
-  return !c.for_parts && c.rounds && c.rounds->size() > 1 &&
+  return !c.for_parts && !c.every_root && c.rounds && c.rounds->size() > 1 &&
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
 }
 
 bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "other_domain"; }
 
 std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
+
+std::string root_text(const Case& c) { return c.every_root ? "all" : c.root ? std::to_string(*c.root) : ""; }
 
 namespace {
 
@@ -44,8 +46,9 @@ std::string describe_alone(const Case& c) {
   std::string text = own_operation_of(c);
   text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
   if (c.op) text += fmt::format(" {}", name_of(*c.op));
-  if (c.root) text += fmt::format(" root {}", *c.root);
+  if (const std::string root = root_text(c); !root.empty()) text += " root " + root;
   if (c.in_place) text += " in place";
+  if (const std::string calls = describe(c.calls, " "); !calls.empty()) text += " " + calls;
   if (c.group != "world") text += " group " + c.group;
   return text;
 }
@@ -80,6 +83,11 @@ Seconds longest_of(const Concurrency& c) {
 double overlap(const Concurrency& c) {
   const double sum = sum_of(c).count, longest = longest_of(c).count;
   return (sum - c.together.summary.median) / (sum - longest);
+}
+
+std::optional<int> slowest_root(const Measurement& m) {
+  const auto slowest = std::ranges::max_element(m.roots, {}, [](const RootResult& each) { return each.median.count; });
+  return slowest == m.roots.end() ? std::nullopt : std::optional(slowest->root);
 }
 
 GBps algorithm_bandwidth(const Case& c, Seconds time) { return c.bytes / time; }
@@ -132,8 +140,9 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
             (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
   if (!c.beside.empty()) return {predict_concurrent_round(c, cost)};
   constexpr double usual_slots = 20;
-  const double one = predicted_operation(c, cost);
-  const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0, usual_slots);
+  const double one = c.calls.aggregate * predicted_operation(c, cost);  // a group of operations
+  const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0,
+                                        std::max(1.0, std::floor(usual_slots / c.calls.aggregate)));
   const bool both = c.bytes <= latency_up_to;
   return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
 }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
+#include "bench/model/call_options.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/data_type.hpp"
 #include "bench/model/work.hpp"
@@ -39,10 +40,10 @@ struct Case {
   Bytes bytes_per_rank;
   DataType type = DataType::float32;
   std::optional<ReduceOp> op;
-  std::optional<int> root;
+  std::optional<int> root;  // within each group
+  bool every_root = false;  // `root` is null, and in round r member r of each group is the root
   bool in_place = false;
-  bool cuda_graph = false;
-  std::string registration = "none";  // "register" in reports
+  CallOptions calls;
   std::string group = "world";
   int ranks = 1;               // in the largest group
   int nodes = 1;               // spanned by the largest group
@@ -72,6 +73,11 @@ bool leaves_domain(const Case& c);
 // True if all rounds are the same: repetitions of a small collective, spread over the run, because the launch rate of a
 // busy host changes from second to second. The interval is that of the repetitions.
 bool is_repeated(const Case& c);
+
+// The root in a round; 0 where there is none.
+inline int root_in(const Case& c, int round) { return c.every_root ? round : c.root.value_or(0); }
+// "3" or "all"; "" without a root.
+std::string root_text(const Case& c);
 
 // The `count` column of nccl-tests: elements of one rank's share where ranks share the message, else of all of it.
 std::uint64_t elements(const Case& c);

@@ -68,6 +68,7 @@ struct Collective {
   bool rooted = false;         // takes a root
   bool pairwise = false;       // performed by pairs of ranks, in rounds; others by the whole group
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
+  bool chained = false;        // its steps wait for one another
   bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
   bool takes_traffic = false;  // blocks may follow a matrix (--traffic)
   Route route = Route::rings;
@@ -92,6 +93,9 @@ struct Collective {
   // Null: the collective has no in-place form. In-place forms are those of nccl-tests (NCCL's documentation of each
   // call).
   InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
+
+  // True if several operations can be one group of NCCL's, in which all sends and receives run at the same time.
+  bool fits_a_group(std::string_view pattern = "") const { return moves_data && !chained && pattern != "ping_pong"; }
 };
 
 // Elements of the shared buffer in place.

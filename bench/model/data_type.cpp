@@ -13,7 +13,7 @@ namespace {
 
 const std::vector<std::string> type_names{"int8",    "uint8",    "int32",   "uint32",  "int64",       "uint64",
                                           "float16", "bfloat16", "float32", "float64", "float8_e4m3", "float8_e5m2"};
-const std::vector<std::string> op_names{"sum", "prod", "min", "max", "avg"};
+const std::vector<std::string> op_names{"sum", "prod", "min", "max", "avg", "mulsum"};
 
 // Names in other programs, nccl-tests and PyTorch among them.
 const std::map<std::string, std::string, std::less<>> other_names{{"half", "float16"},
@@ -46,6 +46,7 @@ const std::map<std::string, std::string, std::less<>> other_names{{"half", "floa
                                                                   {"mean", "avg"},
                                                                   {"product", "prod"},
                                                                   {"minimum", "min"},
+                                                                  {"premulsum", "mulsum"},
                                                                   {"maximum", "max"}};
 
 template <class Enum>

@@ -28,7 +28,8 @@ enum class DataType {
   float8_e4m3,
   float8_e5m2
 };
-enum class ReduceOp { sum, prod, min, max, avg };
+// mulsum: the sum of inputs that each rank multiplies by a factor of its own (mulsum_factor()).
+enum class ReduceOp { sum, prod, min, max, avg, mulsum };
 
 // Names as users write them, in enum order.
 std::span<const std::string> data_type_names();

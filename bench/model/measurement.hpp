@@ -75,6 +75,12 @@ void for_each_series(auto& concurrency, const Action& action) {
   action(concurrency.together);
 }
 
+// A case with every root: result of one of them, of the slowest group.
+struct RootResult {
+  int root = 0;    // within the group
+  Seconds median;  // throughput, per operation
+};
+
 struct Measurement {
   Case measured_case;
   // Index of the launch (fresh processes and communicators) of a journal line. Null: all launches combined, as in the
@@ -88,7 +94,8 @@ struct Measurement {
   std::optional<Series> latency;   // with several groups, that of the slowest
   std::optional<Series> throughput;
   std::optional<Concurrency> concurrency;  // of a case with works beside it, whose `throughput` is beside them
-  std::vector<GroupResult> groups;         // all groups of all rounds
+  std::vector<GroupResult> groups;         // all groups of all rounds; with every root the slowest round of each group
+  std::vector<RootResult> roots;           // by root; empty unless the case has every root
   // Groups without progress in rounds that ended by a stall, and those that finished.
   std::vector<Group> silent_groups, finished_groups;
   std::vector<Group> wrong_groups;  // groups in which a rank received wrong elements
@@ -96,6 +103,9 @@ struct Measurement {
   std::optional<int> slowest_rank;
   std::vector<double> launches_s;          // throughput: median of each launch, in order
   std::vector<double> latency_launches_s;  // the same for latency; empty where it was not measured
+  // Time of the calls on the host, per operation: the largest of the medians of all ranks and rounds; of several
+  // launches the median. Null where calls last until the operation ends.
+  std::optional<double> host_s;
   std::uint64_t wrong_elements = 0;
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
@@ -103,6 +113,9 @@ struct Measurement {
   CommunicatorCosts communicator_costs;
   double wall_s = 0;  // all phases of the case, without the time between its rounds
 };
+
+// The root with the largest median; null where each case has one root.
+std::optional<int> slowest_root(const Measurement& m);
 
 // Algorithm and bus bandwidth for a time per operation, as nccl-tests defines them.
 GBps algorithm_bandwidth(const Case& c, Seconds time);

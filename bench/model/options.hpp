@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
+#include "bench/model/call_options.hpp"
 #include "bench/model/data_type.hpp"
 #include "bench/model/work.hpp"
 
@@ -30,9 +31,9 @@ struct Options {
   std::vector<DataType> types{DataType::float32};
   std::vector<ReduceOp> ops{ReduceOp::sum};
   int root = 0;
+  bool every_root = false;  // instead of `root`
   bool in_place = false;
-  bool cuda_graph = false;
-  std::string registration = "none";
+  CallOptions calls;
   std::string group = "world";
   // all_to_allv: "", the text of a generator or the name of a file, whose content rank 0 shares with all.
   std::string traffic, traffic_file_content;

@@ -21,6 +21,9 @@ struct Pattern {
   ReduceOp op = ReduceOp::sum;
 };
 
+// The factor of a rank in a ReduceOp::mulsum, as in nccl-tests: 1 at even and 2 at odd ranks of the group.
+constexpr int mulsum_factor(int rank) { return 1 + rank % 2; }
+
 namespace pattern {
 
 // The finalizer of SplitMix64 (Steele, Lea, Flood, OOPSLA 2014) over a mix of the three coordinates.
@@ -75,7 +78,8 @@ constexpr T copied(const Pattern& p, int rank, std::uint64_t index) {
   }
 }
 
-// --- sum: rank r contributes d(r) - d(r-1), which cancels around the ring; one rank, the winner, adds the total.
+// --- sum and mulsum: rank r contributes d(r) - d(r-1), which cancels around the ring; one rank, the winner, adds the
+// total. The input of a mulsum is the contribution divided by the rank's factor, so its result is that of the sum.
 
 // Floating point: the magnitudes of all inputs of an element add up to at most 2^precision, so every partial sum in any
 // order is an exact integer. With many ranks and few bits only each `stride`-th d is non-zero.
@@ -89,6 +93,20 @@ struct SumBounds {
     total = half;
   }
 };
+
+constexpr bool is_halved(const Pattern& p, int rank) { return p.op == ReduceOp::mulsum && mulsum_factor(rank) == 2; }
+
+// Integers, d(r): at a rank with a factor of 2 the difference to the rank before it is even.
+constexpr std::uint64_t sum_word(const Pattern& p, int rank, std::uint64_t index) {
+  const std::uint64_t own = hash(p.seed, static_cast<std::uint64_t>(rank), index);
+  if (!is_halved(p, rank)) return own;
+  return (own & ~std::uint64_t{1}) | (hash(p.seed, static_cast<std::uint64_t>(rank - 1), index) & 1);
+}
+
+constexpr std::uint64_t sum_total_word(const Pattern& p, std::uint64_t index) {
+  const std::uint64_t total = hash(p.seed, shared, index);
+  return is_halved(p, winner(p, index)) ? total & ~std::uint64_t{1} : total;
+}
 
 template <class T>
 constexpr std::int64_t sum_step(const Pattern& p, const SumBounds<T>& bounds, int rank, std::uint64_t index) {
@@ -109,12 +127,11 @@ constexpr T sum_input(const Pattern& p, int rank, std::uint64_t index) {
     const SumBounds<T> bounds(p.ranks);
     std::int64_t value = sum_step(p, bounds, rank, index) - sum_step(p, bounds, previous(rank, p.ranks), index);
     if (rank == winner(p, index)) value += sum_total(p, bounds, index);
-    return scaled<T>(value, shared_exponent(p, index));
+    return scaled<T>(value, shared_exponent(p, index) - (is_halved(p, rank) ? 1 : 0));
   } else {  // modulo 2^width
-    std::uint64_t value = hash(p.seed, static_cast<std::uint64_t>(rank), index) -
-                          hash(p.seed, static_cast<std::uint64_t>(previous(rank, p.ranks)), index);
-    if (rank == winner(p, index)) value += hash(p.seed, shared, index);
-    return static_cast<T>(value);
+    std::uint64_t value = sum_word(p, rank, index) - sum_word(p, previous(rank, p.ranks), index);
+    if (rank == winner(p, index)) value += sum_total_word(p, index);
+    return static_cast<T>(is_halved(p, rank) ? value >> 1 : value);
   }
 }
 
@@ -123,7 +140,7 @@ constexpr T sum_result(const Pattern& p, std::uint64_t index) {
   if constexpr (is_floating<T>) {
     return scaled<T>(sum_total(p, SumBounds<T>(p.ranks), index), shared_exponent(p, index));
   } else {
-    return static_cast<T>(hash(p.seed, shared, index));
+    return static_cast<T>(sum_total_word(p, index));
   }
 }
 
@@ -271,6 +288,7 @@ constexpr T input_element(const Pattern& p, int rank, std::uint64_t index) {
   if (!p.reduces) return pattern::copied<T>(p, rank, index);
   switch (p.op) {
     case ReduceOp::sum:
+    case ReduceOp::mulsum:
       return pattern::sum_input<T>(p, rank, index);
     case ReduceOp::prod:
       return pattern::prod_input<T>(p, rank, index);
@@ -288,6 +306,7 @@ template <class T>
 constexpr T reduced_element(const Pattern& p, std::uint64_t index) {
   switch (p.op) {
     case ReduceOp::sum:
+    case ReduceOp::mulsum:
       return pattern::sum_result<T>(p, index);
     case ReduceOp::prod:
       return pattern::prod_result<T>(p, index);

@@ -7,6 +7,7 @@
 #include <iterator>
 #include <map>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -51,10 +52,26 @@ std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
   return sizes;
 }
 
+void check_call_options(const CallOptions& calls, const BackendInfo& info) {
+  for (const CallOption& each : call_options()) {
+    if (each.value(calls).empty() || info.has(each)) continue;
+    std::vector<std::string> others;
+    for (const BackendInfo& other : backend_table())
+      if (other.has(each)) others.push_back(other.name);
+    throw UsageError(fmt::format("{} is for the {} backend{}: {} has no {}; leave it out", each.option,
+                                 join(others, " and "), others.size() > 1 ? "s" : "", info.name, each.what));
+  }
+}
+
 // The root counts within each group. `where` names the group for messages: "--group node".
-void check_root(int root, const Collective& collective, const Round& groups, const std::string& where) {
+void check_root(int root, bool every_root, const Collective& collective, const Round& groups,
+                const std::string& where) {
+  if (!collective.rooted) return;
   const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
-  if (collective.rooted && static_cast<std::size_t>(root) >= smallest)
+  const bool alike = std::ranges::max_element(groups, {}, &Group::size)->size() == smallest;
+  if (every_root && !alike)
+    throw UsageError(fmt::format("--root all is for groups of one size, and those of {} differ; give --root N", where));
+  if (static_cast<std::size_t>(root) >= smallest)
     throw UsageError(fmt::format("--root {}: the smallest group of {} has ranks 0 to {}", root, where, smallest - 1));
 }
 
@@ -79,7 +96,7 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--beside {}: {}", name, problem.what()));
   }
-  check_root(options.root, *work.collective, groups, "--beside " + name);
+  check_root(options.root, false, *work.collective, groups, "--beside " + name);
   check_group_sizes(*work.collective, groups, "--beside " + name, "its groups");
   if (std::ranges::max_element(groups, {}, &Group::size)->size() < 2)
     throw UsageError(
@@ -140,10 +157,10 @@ struct PlanBuilder {
     c.backend = info.name;
     c.collective = &collective;
     c.type = type;
-    if (collective.rooted) c.root = options.root;
+    c.every_root = collective.rooted && options.every_root;
+    if (collective.rooted && !c.every_root) c.root = options.root;
     c.in_place = options.in_place;
-    c.cuda_graph = options.cuda_graph;
-    c.registration = options.registration;
+    c.calls = options.calls;
     return c;
   }
 
@@ -177,8 +194,8 @@ struct PlanBuilder {
   Work planned(Work work, const Case& of) const {
     if (!work.collective) return work;
     Case c = base_case(*work.collective, of.type);
-    c.in_place = c.cuda_graph = false;
-    c.registration = "none";
+    c.in_place = false;
+    c.calls = {};
     c.group = work.group;
     if (work.collective->reduces) c.op = of.op.value_or(options.ops.front());
     c = with_rounds(std::move(c), std::make_shared<const std::vector<Round>>(1, make_groups(work.group, placement)));
@@ -211,7 +228,15 @@ struct PlanBuilder {
                        met.size(), 100.0 * static_cast<double>(met.size()) / static_cast<double>(all));
   }
 
+  bool performs_together(const Collective& collective, std::string_view pattern) const {
+    return options.calls.aggregate == 1 || collective.fits_a_group(pattern);
+  }
+
   void add_pairs(const std::vector<Bytes>& sizes, const Collective& collective) {
+    for (const std::string& pattern : collective.patterns)
+      if (!performs_together(collective, pattern))
+        plan.remarks.push_back(
+            fmt::format("{} {}: left out, several of them cannot be one group", collective.name, pattern));
     const int most_rounds = std::clamp(2 * most_pairs / std::max(ranks(), 1), 8, 64);
     const PairRounds all = all_pairs(placement, most_rounds, job.seed), few = sample_pairs(placement);
     if (all.sampled && !options.within_nodes) {
@@ -245,6 +270,7 @@ struct PlanBuilder {
       all_pairs_sizes.insert(nearest_size(sizes, target).count);
     if (options.within_nodes) all_pairs_sizes.insert(sizes.back().count);
     for (const std::string& pattern : collective.patterns) {
+      if (!performs_together(collective, pattern)) continue;
       const bool directed = pattern == "one_way";
       const auto of_all = std::make_shared<std::vector<Round>>(directed ? both_directions(all) : all);
       // One pair shows how the time grows with the size; its direction does not matter.
@@ -309,7 +335,11 @@ struct PlanBuilder {
     const std::vector<Bytes> sizes = has_size_of_its_own(collective) ? std::vector<Bytes>{{traffic->busiest}} : wanted;
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
-    const auto rounds = [&](Bytes size) { return size <= latency_up_to ? again : once; };
+    const auto of_each_root = std::make_shared<const std::vector<Round>>(groups.front().size(), groups);
+    const auto rounds = [&](Bytes size) {
+      if (options.every_root && collective.rooted) return of_each_root;
+      return size <= latency_up_to ? again : once;
+    };
     const auto most_members = static_cast<int>(std::ranges::max_element(groups, {}, &Group::size)->size());
     for (DataType type : options.types) {
       Case like = base_case(collective, type);
@@ -401,6 +431,8 @@ struct PlanBuilder {
             fmt::format("{}: left out, the {} backend has messages between ranks only", name, info.name));
       } else if (options.in_place && !collective.in_place_offset) {
         plan.remarks.push_back(name + ": left out, it has no in-place form");
+      } else if (!performs_together(collective, "")) {
+        plan.remarks.push_back(name + ": left out, several of them cannot be one group");
       } else if (collective.pairwise) {
         add_pairs(sizes, collective);
       } else if (!collective.moves_data) {
@@ -482,6 +514,7 @@ std::vector<std::vector<bool>> split_into_shifts(const NodeOfRank& node_of_rank,
 }  // namespace
 
 Case with_rounds(Case like, std::vector<Round> rounds) {
+  if (std::exchange(like.every_root, false)) like.root = 0;
   like.rounds = std::make_shared<const std::vector<Round>>(std::move(rounds));
   return like;
 }
@@ -567,9 +600,7 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   const BackendInfo& info = find_backend(backend_name);
   PlanBuilder builder{options, job, backend, info};
-  if (!info.graphs_and_registration && (options.cuda_graph || options.registration != "none"))
-    throw UsageError(fmt::format("{} is for the nccl backend: {} has neither CUDA graphs nor registered buffers",
-                                 options.cuda_graph ? "--cuda-graph" : "--register", backend_name));
+  check_call_options(options.calls, info);
   if (options.root >= builder.ranks())
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, builder.ranks() - 1));
   const Bytes wanted = options.max_given ? options.max : std::min(options.max, info.default_max);
@@ -578,7 +609,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const Round groups = make_groups(options.group, job.placement());
   for (const std::string& name : options.collectives) {
     const std::string where = "--group " + options.group;
-    check_root(options.root, find_collective(name), groups, where);
+    check_root(options.root, options.every_root, find_collective(name), groups, where);
     check_group_sizes(find_collective(name), groups, "--collectives", where);
   }
   for (const Work& work : options.beside) check_work(work, options, job, info);

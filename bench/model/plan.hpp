@@ -50,7 +50,7 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
 // same number of ranks.
 std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes);
 
-// The same case with other rounds.
+// The same case with other rounds, and with the first of several roots.
 Case with_rounds(Case like, std::vector<Round> rounds);
 
 }  // namespace p5

@@ -1,10 +1,18 @@
-// JSON fields of results that workers send and reports contain.
+// JSON fields that both workers' messages and reports contain.
 #pragma once
 
 #include "bench/base/json_fields.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/call_options.hpp"
 
 namespace p5 {
+
+void fields(auto& archive, Is<CallOptions> auto& calls) {
+  archive.must("cuda_graph", calls.cuda_graph);
+  archive.must("register", json_fields::one_of(calls.registration, registration_kinds));
+  archive.some("aggregate", json_fields::omitted_if(calls.aggregate == 1, json_fields::at_least(1, calls.aggregate)));
+  archive.some("unalign", json_fields::omitted_if(calls.unalign == 0, json_fields::at_least(0, calls.unalign)));
+}
 
 void fields(auto& archive, Is<WrongElement> auto& first) {
   archive.must("rank", first.rank);

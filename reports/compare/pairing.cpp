@@ -77,14 +77,13 @@ std::string label_of(const Case& c) {
   std::string label = operation_of(c);
   if (c.group != "world") label += " " + c.group;
   if (c.in_place) label += " in place";
-  if (c.cuda_graph) label += " graph";
-  if (c.registration != "none") label += " registered " + c.registration;
+  if (const std::string calls = describe(c.calls, " "); !calls.empty()) label += " " + calls;
   return label;
 }
 
 std::string identity_of(const Case& c, bool across_hardware) {
   const std::string what = fmt::format("{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
-                                       c.op ? name_of(*c.op) : "", c.root.value_or(-1));
+                                       c.op ? name_of(*c.op) : "", root_text(c));
   return across_hardware ? what : fmt::format("{}|{}|{}|{}", what, c.backend, c.ranks, c.nodes);
 }
 

@@ -181,9 +181,9 @@ bool comes_before(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string side_key(const Case& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
-                     c.op ? name_of(*c.op) : "", c.root.value_or(-1), c.in_place, c.cuda_graph, c.registration, c.group,
-                     c.ranks, c.nodes);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
+                     c.op ? name_of(*c.op) : "", root_text(c), c.in_place, describe(c.calls, "|"), c.group, c.ranks,
+                     c.nodes);
 }
 
 void order_by_launch(std::vector<Run>& runs, const std::string& now) {

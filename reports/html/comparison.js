@@ -86,7 +86,7 @@ const SHOWN_BANDS = 6;  // with their sizes; a band more is one line
 // As the bands call operations.
 function label_of(c) {
   return [c.collective, c.pattern, c.pair, c.nic === undefined ? "" : `nic ${c.nic}`, beside_text(c), c.group === "world" ? "" : c.group, c.in_place ? "in place" : "",
-    c.cuda_graph ? "graph" : "", c.register === "none" ? "" : `registered ${c.register}`].filter(Boolean).join(" ");
+    ...call_words(c)].filter(Boolean).join(" ");
 }
 
 function sizes_of(c, band) {
@@ -224,8 +224,7 @@ function look_of(ratio) {
 function row_name(row) {
   const c = row.case;
   return [[c.collective, c.pattern, c.pair, beside_text(c)].filter(Boolean).join(" "), row.quantity, c.type, c.op,
-    c.in_place ? "in place" : null, c.group === "world" ? null : c.group, c.cuda_graph ? "graph" : null,
-    c.register === "none" ? null : `registered ${c.register}`].filter(Boolean).join(", ");
+    c.in_place ? "in place" : null, c.group === "world" ? null : c.group, ...call_words(c)].filter(Boolean).join(", ");
 }
 
 function shift_of(row) {

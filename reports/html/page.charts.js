@@ -8,7 +8,9 @@ const PLOT = {left: 58, right: 14, top: 20, bottom: 42};
 const VARIANTS = {
   backend: (v) => v, type: (v) => v, op: (v) => v ?? "no op", in_place: (v) => (v ? "in place" : "out of place"),
   group: (v) => (v === "world" ? "all together" : ["node", "rail", "half"].includes(v) ? `each ${v}` : `group ${v}`), ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
-  register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"), arm: (v) => `arm ${v}`,
+  every_root: (v) => (v ? "all roots" : "one root"),
+  register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"),
+  aggregate: (v) => `${v ?? 1} in a group`, unalign: (v) => `unaligned by ${v ?? 0}`, arm: (v) => `arm ${v}`,
 };
 
 // ---- From measurements to series

@@ -21,7 +21,7 @@ function case_name(c) {
 }
 
 function case_sentence(c) {
-  const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null,
+  const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null, ...call_words(c),
     `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`];
   return parts.filter(Boolean).join(", ");
 }

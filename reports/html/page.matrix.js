@@ -345,7 +345,7 @@ function best_pattern(report, patterns) {
 function patterns_of(report) {
   const measured = report.measurements.filter((m) => m.pairs && m.pairs.length > 0);
   const first = measured[0]?.case;
-  const title = (c) => [c.pattern ?? c.collective, c.type === first.type ? "" : c.type, variant_text(c),
+  const title = (c) => [c.pattern ?? c.collective, c.type === first.type ? "" : c.type, variant_text({case: c}),
     c.nic === undefined ? "" : `NIC ${c.nic} alone`].filter(Boolean).join(", ");
   return [...group_by(measured, (m) => title(m.case))].map(([name, list]) => ({name, list: both_kinds(list)}));
 }

@@ -6,11 +6,12 @@ const COLUMNS = [
   {title: "Verdict", key: (m) => WORST_FIRST.indexOf(m.verdict.grade) >>> 0, cell: (m) => grade_mark(m.verdict.grade)},
   {title: "Type", key: (m) => m.case.type, cell: (m) => m.case.type},
   {title: "Op", key: (m) => m.case.op ?? "", cell: (m) => m.case.op ?? NOT_AVAILABLE},
-  {title: "Variant", key: (m) => variant_text(m.case), cell: (m) => variant_text(m.case)},
+  {title: "Variant", key: variant_text, cell: variant_text},
   {title: "Latency \u00b5s", key: (m) => m.latency?.median_us, cell: (m) => digits(m.latency?.median_us), number: true},
   {title: "95 % interval", key: (m) => m.latency?.ci95_us?.[0], cell: (m) => interval_text(m.latency), number: true, as_shown: true},
   {title: "Throughput \u00b5s", key: (m) => m.throughput?.median_us,
     cell: (m) => digits(m.throughput?.median_us), number: true},
+  {title: "Host \u00b5s", key: (m) => m.host_us, cell: (m) => digits(m.host_us), number: true},
   {title: "p95 \u00b5s", key: (m) => m.throughput?.p95_us, cell: (m) => digits(m.throughput?.p95_us), number: true},
   {title: "algbw GB/s", key: (m) => m.throughput?.algbw_gb_per_s,
     cell: (m) => digits(m.throughput?.algbw_gb_per_s), number: true},
@@ -24,10 +25,11 @@ const COLUMNS = [
   {title: "Why", key: why_text, cell: (m) => element("span", {class: "small quiet"}, why_text(m))},
 ];
 
-function variant_text(c) {
+function variant_text(m) {
+  const c = m.case;
   const parts = [
-    c.in_place ? "in place" : "", c.group === "world" ? "" : `group ${c.group}`, c.cuda_graph ? "CUDA graph" : "",
-    c.register === "none" ? "" : `register ${c.register}`, c.root === null ? "" : `root ${c.root}`,
+    c.in_place ? "in place" : "", c.group === "world" ? "" : `group ${c.group}`, ...call_words(c), c.root === null ? "" : `root ${c.root}`,
+    c.every_root ? `all roots, ${m.slowest_root} the slowest` : "",
     c.arm === "default" ? "" : `arm ${c.arm}`,
   ];
   return parts.filter(Boolean).join(", ");
@@ -113,7 +115,7 @@ function add_measurements(report, section) {
     section.append(element("p", {}, "Nothing was measured."));
     return;
   }
-  const optional = {Variant: (m) => variant_text(m.case), Why: why_text};
+  const optional = {Variant: variant_text, Why: why_text};
   const columns = COLUMNS.filter((c) => !optional[c.title] || list.some((m) => optional[c.title](m) !== ""));
   const rows = list.map((m) => ({m, tr: table_row(m, columns)}));
   const head = element("tr", {}, ...columns.map((c) =>

@@ -106,4 +106,11 @@ function duration(seconds) {
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
+// How the operations of a case were called, where it is not the usual way; in the words of the program's texts.
+function call_words(c) {
+  return [c.cuda_graph ? "graph" : "", c.register === "none" ? "" : `registered ${c.register}`,
+    c.aggregate === undefined ? "" : `${c.aggregate} in a group`,
+    c.unalign === undefined ? "" : `unaligned by ${c.unalign}`].filter(Boolean);
+}
+
 function plural(count, word) { return `${count} ${word}${count === 1 ? "" : "s"}`; }

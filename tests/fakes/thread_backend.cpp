@@ -57,7 +57,7 @@ class ThreadSession final : public Session {
       : threads_(threads),
         case_(c),
         round_(round),
-        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, c.root.value_or(0))),
+        place_(rank_in_group((*c.rounds)[static_cast<std::size_t>(round)], rank, root_in(c, round))),
         rank_(rank),
         troubled_(troubled),
         buffers_(c, threads.slots) {
@@ -228,8 +228,14 @@ class ThreadSession final : public Session {
   template <class T>
   void reduce(const std::vector<const std::byte*>& inputs, std::vector<std::byte>& result) const {
     for (std::uint64_t i = 0; i < case_.shape.input_elements; ++i) {
-      T value = element<T>(inputs.front(), i);
-      for (std::size_t k = 1; k < inputs.size(); ++k) value = combined(*case_.op, value, element<T>(inputs[k], i));
+      const auto addend = [&](std::size_t k) {
+        const T value = element<T>(inputs[k], i);
+        return *case_.op == ReduceOp::mulsum && mulsum_factor(static_cast<int>(k)) == 2
+                   ? combined(ReduceOp::sum, value, value)
+                   : value;
+      };
+      T value = addend(0);
+      for (std::size_t k = 1; k < inputs.size(); ++k) value = combined(*case_.op, value, addend(k));
       if (*case_.op == ReduceOp::avg) value = divided(value, static_cast<int>(inputs.size()));
       std::memcpy(result.data() + i * sizeof(T), &value, sizeof(T));
     }

@@ -54,7 +54,8 @@ std::vector<Mismatches> compared(cudaStream_t stream, DataType type, const Compa
   const std::vector<NumberedSegment> segments = number_elements(what.segments);
   const std::size_t table_bytes = segments.size() * sizeof(NumberedSegment);
   const std::vector<Mismatches> none(what.outputs.size());
-  const DeviceMemory found = make_device_memory(none.size() * sizeof(Mismatches)), table = make_device_memory(table_bytes);
+  const DeviceMemory found = make_device_memory(none.size() * sizeof(Mismatches)),
+                     table = make_device_memory(table_bytes);
   bring(stream, found.get(), none.data(), none.size() * sizeof(Mismatches));
   bring(stream, table.get(), segments.data(), table_bytes);
   Outputs outputs;
@@ -74,7 +75,8 @@ std::vector<Mismatches> compared(cudaStream_t stream, DataType type, const Compa
   expect(launches == before + 1, "the number of launches for " + std::to_string(segments.size()) + " segments");
   check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
   std::vector<Mismatches> results(none.size());
-  std::memcpy(results.data(), fetched(found.get(), none.size() * sizeof(Mismatches)).data(), none.size() * sizeof(Mismatches));
+  std::memcpy(results.data(), fetched(found.get(), none.size() * sizeof(Mismatches)).data(),
+              none.size() * sizeof(Mismatches));
   return results;
 }
 
@@ -200,7 +202,8 @@ int main() {
       ++checked;
     };
     with({.seed = 17 + number, .ranks = 4}, "copied");
-    for (const ReduceOp operation : {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg})
+    for (const ReduceOp operation :
+         {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::mulsum})
       with({.seed = 23 + number, .ranks = 4, .reduces = true, .op = operation}, name_of(operation));
   }
   check_guarded(stream.get());

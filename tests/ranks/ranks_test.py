@@ -45,7 +45,7 @@ class Verified(Folder):
         report = self.measure(ranks, "--type", types, "--op", ops, "--sizes", sizes, "--root", ranks - 1,
                               "--collectives", ",".join(names), *arguments)
         number_of_types = 12 if types == "all" else len(types.split(","))
-        number_of_ops = 5 if ops == "all" else len(ops.split(","))
+        number_of_ops = 6 if ops == "all" else len(ops.split(","))
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
         in_place = {m["case"]["in_place"] for m in report["measurements"]}
         for collective in names:
@@ -65,7 +65,7 @@ class Verified(Folder):
         self.assert_types_and_ops_are_right(3, types="uint8,float16,bfloat16,float64")
 
     def test_four_ranks(self):
-        self.assert_types_and_ops_are_right(4, types="int8,bfloat16", ops="sum,max")
+        self.assert_types_and_ops_are_right(4, types="int8,bfloat16", ops="sum,max,mulsum")
 
     def test_seven_ranks(self):
         self.assert_types_and_ops_are_right(7, types="int8,float64", ops="avg")
@@ -88,6 +88,16 @@ class Verified(Folder):
             for more in ([], ["--in-place"]) if NIGHTLY else [["--in-place"]] if root % 2 else [[]]:
                 report = self.measure(4, "--collectives", "broadcast,reduce", "--sizes", "40000", "--root", root, *more)
                 self.assertEqual({m["case"]["root"] for m in report["measurements"]}, {root})
+
+    def test_unaligned_buffers(self):
+        report = self.assert_types_and_ops_are_right(3, "--unalign", 1, types="int8,float16,float64", ops="sum", names=REDUCE)
+        self.assertEqual({m["case"]["unalign"] for m in report["measurements"]}, {1})
+
+    def test_all_roots_in_one_case(self):
+        report = self.measure(3, "--collectives", "broadcast,reduce,gather,scatter", "--sizes", "4000", "--root", "all")
+        for measurement in report["measurements"]:
+            self.assertEqual([each["root"] for each in measurement["roots"]], [0, 1, 2])
+            self.assertIn(measurement["slowest_root"], (0, 1, 2))
 
     def test_large_messages_take_other_ways(self):
         names = ",".join(collectives() if NIGHTLY else ("all_reduce", "all_gather", "reduce_scatter", "broadcast"))

@@ -1,5 +1,6 @@
 """Results of the program on a simulated machine with known properties: healthy, and with one fault of each kind."""
 
+import csv
 import json
 import pathlib
 import re
@@ -139,6 +140,29 @@ class Healthy(Simulation):
             report = self.simulate("--nodes", "2", "--sizes", "8", "--collectives", "broadcast,reduce", "--root", root,
                                    name=f"root-{root}")
             self.assertEqual({m["case"]["root"] for m in report["measurements"]}, {root})
+
+    def test_the_slowest_of_all_roots_is_named(self):
+        few = ["--sizes", "1GiB", "--collectives", "broadcast,gather,all_reduce", "--root", "all", "--fault", "gpu:n0g3:0.5"]
+        report = self.simulate(*few, exits=10, name="all-roots")
+        for name in ("broadcast", "gather"):
+            measured = largest(report, name)
+            times = {each["root"]: each["median_us"] for each in measured["roots"]}
+            self.assertEqual((sorted(times), measured["slowest_root"]), (list(range(8)), 3))
+            self.assertEqual(max(times.values()), measured["throughput"]["median_us"])
+            self.assertEqual((measured["case"]["every_root"], measured["case"]["root"]), (True, None))
+        self.assertNotIn("roots", largest(report, "all_reduce"))
+
+    def test_a_group_of_operations_has_the_latency_of_one(self):
+        few = ["--sizes", "8", "--collectives", "all_reduce,p2p", "--format", "json,csv"]
+        one, four = (self.simulate(*few, "--aggregate", count, name=f"groups-{count}") for count in (1, 4))
+        alone, together = (largest(report, "all_reduce") for report in (one, four))
+        self.assertEqual(("aggregate" in alone["case"], together["case"]["aggregate"]), (False, 4))
+        self.assertAlmostEqual(alone["latency"]["median_us"] / together["latency"]["median_us"], 4, delta=0.5)
+        self.assertEqual(together["throughput"]["operations_per_sample"] % 4, 0)
+        self.assertEqual({m["case"]["pattern"] for m in four["measurements"]} & {"ping_pong"}, set())
+        self.assertTrue(any("ping_pong: left out" in remark for remark in four["run"]["remarks"]), four["run"]["remarks"])
+        rows = csv.DictReader((self.folder / "groups-4" / "latest" / "report.csv").read_text().splitlines())
+        self.assertEqual({row["aggregate"] for row in rows if row["for_parts"] != "1"}, {"4"})
 
     def test_latency_is_the_machines(self):
         within = largest(self.simulate("--sizes", "8", name="one"), "p2p", "one_way")

@@ -251,7 +251,7 @@ TEST(Compare, stays_within_120_columns) {
   for (Side* side : {&base, &fresh})
     for (Observation& each : side->observations) {
       each.measured_case.group = "stride:16";
-      each.measured_case.registration = "symmetric";
+      each.measured_case.calls.registration = "symmetric";
       each.measured_case.in_place = true;
     }
   base.reports[0].context["env.NCCL_TOPO_FILE"] = std::string(100, 'a') + " " + std::string(100, 'b');

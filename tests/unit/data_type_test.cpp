@@ -203,7 +203,7 @@ TEST(DataTypes, are_parsed_by_the_names_that_they_print) {
 }
 
 TEST(ReduceOps, are_parsed_by_the_names_that_they_print) {
-  ASSERT_EQ(reduce_op_names().size(), 5u);
+  ASSERT_EQ(reduce_op_names().size(), 6u);
   for (const std::string& name : reduce_op_names()) EXPECT_EQ(name_of(parse_reduce_op(name)), name);
   EXPECT_EQ(parse_reduce_op("avg"), ReduceOp::avg);
 }

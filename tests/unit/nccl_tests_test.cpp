@@ -202,7 +202,7 @@ TEST(NcclTests, recorded_on_four_gpus_are_read) {
 
 TEST(NcclTests, of_graphs_are_cases_of_graphs) {
   for (const Result& result : import(recorded("2.19.6-all_reduce-graph.txt"), "", "h200").report.results)
-    EXPECT_TRUE(result.measurement.measured_case.cuda_graph);
+    EXPECT_TRUE(result.measurement.measured_case.calls.cuda_graph);
 }
 
 TEST(NcclTests, more_columns_of_later_versions_are_passed_over) {

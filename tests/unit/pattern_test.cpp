@@ -15,7 +15,8 @@ namespace {
 
 using pattern::is_floating;
 
-constexpr std::array all_ops{ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
+constexpr std::array all_ops{ReduceOp::sum, ReduceOp::prod, ReduceOp::min,
+                             ReduceOp::max, ReduceOp::avg,  ReduceOp::mulsum};
 constexpr std::array group_sizes{1, 2, 3, 4, 7, 8, 129, 300, 4096};
 
 Pattern reducing(ReduceOp op, int ranks, std::uint64_t seed = 42) {
@@ -62,6 +63,7 @@ T combine(ReduceOp op, T a, T b) {
       return less(a, b) ? b : a;
     case ReduceOp::sum:
     case ReduceOp::avg:
+    case ReduceOp::mulsum:
       break;
   }
   return calculate(a, b, std::plus<>());
@@ -116,10 +118,15 @@ T scale_then_add(std::vector<T> inputs) {
   return fold(ReduceOp::sum, inputs);
 }
 
+// Inputs as a reduction adds or compares them: those of a mulsum times the factors of their ranks.
 template <class T>
 std::vector<T> inputs_of(const Pattern& p, std::uint64_t index) {
   std::vector<T> inputs;
-  for (int rank = 0; rank < p.ranks; ++rank) inputs.push_back(input_element<T>(p, rank, index));
+  for (int rank = 0; rank < p.ranks; ++rank) {
+    inputs.push_back(input_element<T>(p, rank, index));
+    if (p.op == ReduceOp::mulsum)
+      inputs.back() = calculate(inputs.back(), from_double<T>(mulsum_factor(rank)), std::multiplies<>());
+  }
   return inputs;
 }
 
@@ -262,9 +269,27 @@ TYPED_TEST(PatternTest, shows_when_any_rank_is_left_out) {
   }
 }
 
+TYPED_TEST(PatternTest, shows_when_a_rank_does_not_multiply) {
+  using T = TypeParam;
+  for (const int ranks : {2, 3, 8, 129, 300}) {
+    const Pattern p = reducing(ReduceOp::mulsum, ranks);
+    for (int rank = 1; rank < ranks; rank += 2) {
+      bool shown = false;
+      for (std::uint64_t index = 0; index < 5000 && !shown; ++index) {
+        auto inputs = inputs_of<T>(p, (static_cast<std::uint64_t>(rank) + index) % 5000);
+        inputs[static_cast<std::size_t>(rank)] =
+            input_element<T>(p, rank, (static_cast<std::uint64_t>(rank) + index) % 5000);
+        shown =
+            !same_bits(fold(p.op, inputs), reduced_element<T>(p, (static_cast<std::uint64_t>(rank) + index) % 5000));
+      }
+      EXPECT_TRUE(shown) << ranks << " " << rank;
+    }
+  }
+}
+
 TYPED_TEST(PatternTest, shows_when_a_rank_is_counted_twice) {
   using T = TypeParam;
-  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod}) {
+  for (const ReduceOp op : {ReduceOp::sum, ReduceOp::prod, ReduceOp::mulsum}) {
     const Pattern p = reducing(op, 8);
     for (int rank = 0; rank < p.ranks; ++rank) {
       int shown = 0;

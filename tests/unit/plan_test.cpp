@@ -133,10 +133,56 @@ TEST(Plan, refuses_a_root_that_a_group_does_not_have_where_a_collective_has_a_ro
   EXPECT_FALSE(plan_for(options, job).cases.front().root.has_value());
 }
 
+TEST(Plan, measures_every_root_in_a_round_of_its_own) {
+  Options options = only("broadcast");
+  options.collectives.emplace_back("all_reduce");
+  options.every_root = true;
+  options.sizes = {{64}};
+  for (const Case& c : plan_for(options, job_of({0, 0, 0})).cases) {
+    const bool rooted = c.collective->rooted;
+    EXPECT_EQ(c.every_root, rooted);
+    EXPECT_EQ(c.rounds->size(), rooted ? 3u : 6u);
+    EXPECT_EQ(is_repeated(c), !rooted);
+    EXPECT_EQ(root_text(c), rooted ? "all" : "");
+    for (int round = 0; round < 3; ++round) EXPECT_EQ(root_in(c, round), rooted ? round : 0);
+    EXPECT_EQ(root_in(with_rounds(c, {{{0, 1}}, {{1, 2}}, {{0, 2}}}), 2), 0) << "other groups may be smaller";
+  }
+  options.group = "stride:3";
+  EXPECT_EQ(refusal(options, job_of(NodeOfRank(7, 0))),
+            "--root all is for groups of one size, and those of --group stride:3 differ; give --root N");
+}
+
 TEST(Plan, leaves_out_in_place_what_has_no_such_form) {
   Options options;
   options.in_place = true;
   for (const Case& c : plan_for(options, job_of({0, 0})).cases) EXPECT_FALSE(c.collective->pairwise);
+}
+
+TEST(Plan, leaves_out_of_groups_of_operations_what_has_steps_that_wait_for_one_another) {
+  Options options;
+  options.calls.aggregate = 4;
+  options.collectives = {"p2p", "all_reduce", "hypercube", "communicator"};
+  options.sizes = {{64}};
+  fakes::Threads threads(1);
+  threads.slots = 1;
+  const Plan plan = make_plan(options, job_of({0, 0}), fakes::ThreadBackend(threads, 0), "nccl");
+  std::set<std::string> kept;
+  for (const Case& c : plan.cases) {
+    kept.insert(std::string(c.collective->name) + c.pattern);
+    EXPECT_EQ(c.calls.aggregate, 4);
+  }
+  EXPECT_EQ(kept, (std::set<std::string>{"all_reduce", "p2pboth_ways", "p2pone_way"}));
+  EXPECT_EQ(plan.remarks.size(), 3u);
+}
+
+TEST(Plan, refuses_ways_of_calling_that_a_backend_has_not_and_names_those_that_have) {
+  Options options = only("all_reduce");
+  options.calls.aggregate = 2;
+  EXPECT_EQ(refusal(options, job_of({0, 0})),
+            "--aggregate is for the nccl and sim backends: mpi has no groups of operations; leave it out");
+  options.calls = {.registration = "local"};
+  EXPECT_EQ(refusal(options, job_of({0, 0})),
+            "--register is for the nccl backend: mpi has no registered buffers; leave it out");
 }
 
 TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_elsewhere) {

@@ -78,6 +78,7 @@ Report everything() {
   m.slowest_group = {0, 1};
   m.slowest_rank = 1;
   m.launches_s = {1e-6 / 3};
+  m.host_s = 2.5e-6;
   m.wrong_elements = 1;
   m.first_wrong = WrongElement{.rank = 1, .offset = 5, .wanted = "1", .got = "\"<2>\"", .guard = true};
   m.selection = Selection{"ring", "simple", 24, "log"};
@@ -90,6 +91,9 @@ Report everything() {
   Result failed;
   failed.measurement.measured_case.collective = &all_reduce;
   failed.measurement.measured_case.op = ReduceOp::max;
+  failed.measurement.measured_case.calls = {.cuda_graph = true, .registration = "local", .aggregate = 4, .unalign = 5};
+  failed.measurement.measured_case.every_root = true;
+  failed.measurement.roots = {{0, {1e-6}}, {1, {3e-6}}, {2, {2e-6}}};
   failed.measurement.outcome = Outcome::failed;
   failed.measurement.failed_in = Phase::warm_up;
   failed.measurement.failed_rank = 3;

@@ -6,6 +6,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <string_view>
+#include <tuple>
+#include <vector>
 
 #include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
@@ -29,6 +34,7 @@ class Recording final : public Observer {
 struct RunnerJob {
   int ranks = 2;
   Options options{};
+  std::string planned_for = "mpi";
   RunnerOptions runner{};
   Trouble trouble{};
   int slots = 4;
@@ -52,7 +58,7 @@ struct RunnerJob {
     threads.operation_s = operation_s;
     threads.spread = spread;
     const JobFacts facts{.node_of_rank = NodeOfRank(static_cast<std::size_t>(ranks), 0), .memory_of_node = {}};
-    const Plan plan = make_plan(options, facts, fakes::ThreadBackend(threads, 0), "mpi");
+    const Plan plan = make_plan(options, facts, fakes::ThreadBackend(threads, 0), planned_for);
     Recording observer;
     outcomes_of_rank.assign(static_cast<std::size_t>(ranks), {});
     run_threads(ranks, [&](ControlPlane& control) {
@@ -74,7 +80,8 @@ RunnerJob all_types(int ranks, bool every_op) {
   job.options.types.clear();
   for (const std::string& name : data_type_names()) job.options.types.push_back(parse_data_type(name));
   job.options.ops = {ReduceOp::sum, ReduceOp::avg};
-  if (every_op) job.options.ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg};
+  if (every_op)
+    job.options.ops = {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::mulsum};
   return job;
 }
 
@@ -352,6 +359,61 @@ TEST(Runner, never_times_more_operations_at_once_than_there_are_slots) {
     job.operation_s = 1e-6;
     for (const Measurement& m : job.run()) EXPECT_EQ(m.throughput->operations_per_sample, slots);
     EXPECT_EQ(job.most_operations, slots);
+  }
+}
+
+TEST(Runner, verifies_unaligned_buffers_and_their_guards) {
+  for (const int unalign : {1, 63}) {
+    for (const bool in_place : {false, true}) {
+      RunnerJob job = all_types(3, false);
+      job.options.collectives = {"all_reduce", "all_gather"};
+      job.options.calls.unalign = unalign;
+      job.options.in_place = in_place;
+      for (const Measurement& m : job.run()) EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
+      for (const Kind kind : {Kind::one_element, Kind::guard}) {
+        job.trouble = {.kind = kind, .rank = 2};
+        for (const Measurement& m : job.run()) {
+          ASSERT_TRUE(m.first_wrong) << describe(m.measured_case);
+          EXPECT_EQ(m.first_wrong->guard, kind == Kind::guard);
+        }
+      }
+    }
+  }
+}
+
+TEST(Runner, measures_and_verifies_each_root) {
+  RunnerJob job;
+  job.ranks = 3;
+  job.options.collectives = {"broadcast", "reduce", "gather", "scatter"};
+  job.options.every_root = true;
+  job.options.sizes = {{96}};
+  for (const Measurement& m : job.run()) {
+    EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
+    ASSERT_EQ(m.roots.size(), 3u);
+    for (int root = 0; root < 3; ++root) EXPECT_EQ(m.roots[static_cast<std::size_t>(root)].root, root);
+    EXPECT_EQ(m.groups.size(), 1u);
+  }
+  // Rounds in which rank 2 receives something.
+  job.trouble = {.kind = Kind::one_element, .rank = 2};
+  const std::map<std::string_view, std::size_t> wrong_rounds{
+      {"broadcast", 3}, {"reduce", 1}, {"gather", 1}, {"scatter", 3}};
+  for (const Measurement& m : job.run())
+    EXPECT_EQ(m.wrong_groups.size(), wrong_rounds.at(m.measured_case.collective->name)) << describe(m.measured_case);
+}
+
+TEST(Runner, times_whole_groups_of_operations) {
+  for (const auto& [slots, operation_s, wanted] : {std::tuple(8, 1e-6, 6), {3, 1e-6, 3}, {9, 5e-3, 3}}) {
+    RunnerJob job;
+    job.options.collectives = {"all_reduce"};
+    job.options.calls.aggregate = 3;
+    job.planned_for = "nccl";
+    job.slots = slots;
+    job.operation_s = operation_s;
+    for (const Measurement& m : job.run()) {
+      EXPECT_EQ(m.throughput->operations_per_sample, wanted);
+      EXPECT_EQ(m.latency->operations_per_sample, 3);
+      EXPECT_DOUBLE_EQ(m.throughput->summary.median, operation_s);
+    }
   }
 }
 

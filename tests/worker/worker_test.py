@@ -11,7 +11,7 @@ import unittest
 from workers import (BYTES, COPYING, FAKES, IN_PLACE, OPERATIONS_TO_JOIN, PROGRAM, REDUCING, ROOTED, Worker, Workers,
                      case, skip_unless_built)
 
-OPS = ("sum", "prod", "min", "max", "avg")
+OPS = ("sum", "prod", "min", "max", "avg", "mulsum")
 PATTERNS = ("one_way", "both_ways", "ping_pong")
 
 
@@ -183,8 +183,8 @@ class Slots(unittest.TestCase):
 class Results(unittest.TestCase):
     """Right data passes verification, in each collective, type and operation; odd sizes cross block borders."""
 
-    def all_right(self, workers, each, rounds=None):
-        verifications, seconds = workers.measure(each, rounds)
+    def all_right(self, workers, each, rounds=None, **options):
+        verifications, seconds = workers.measure(each, rounds, **options)
         with self.subTest(case=each, ranks=workers.ranks):
             self.assertEqual(wrong(verifications), [0] * len(verifications), verifications)
         return seconds
@@ -225,6 +225,53 @@ class Results(unittest.TestCase):
                     pairs = [[[0, 1]], [[1, 2]], [[2, 0]]]
                     self.all_right(workers, case("p2p", 515, 2, pattern="both_ways", **way), pairs)
                     self.all_right(workers, case("all_reduce", 515, 2, **way), [[[0, 2]]])
+
+    def test_groups_of_operations(self):
+        for ranks, aggregate in ((1, 3), (3, 4)):
+            with Workers(ranks) as workers:
+                for collective, more in itertools.product((*REDUCING, *COPYING), ({}, {"in_place": True}, {"cuda_graph": True})):
+                    if not more.get("in_place") or collective in IN_PLACE:
+                        self.all_right(workers, case(collective, 515, ranks, aggregate=aggregate, **more), operations=2 * aggregate)
+                if ranks == 3:
+                    for pattern in ("one_way", "both_ways"):
+                        self.all_right(workers, case("p2p", 77, 2, pattern=pattern, aggregate=4), [[[0, 1]], [[2, 1]]], operations=8)
+
+    def test_the_time_of_calls_is_less_than_that_of_operations(self):
+        # Calls return before the operations end.
+        with Workers(2, "slow:rank=1:us=20000") as workers:
+            each = case("all_reduce", 64, 2)
+            workers.open(each)
+            workers.good("warm_up", operations=1)
+            self.assertEqual([reply["seconds"] for reply in workers.good("host_time")], [None, None])
+            replies = workers.good("sample", quantity="throughput", samples=1, operations=2, poison_last=False)
+            for sampled, told in zip(replies, workers.good("host_time")):
+                self.assertGreater(told["seconds"], 0)
+                self.assertLess(told["seconds"], sampled["seconds"][0])
+
+    def test_unaligned_buffers(self):
+        for type_name, unalign in (("int8", 1), ("bfloat16", 3), ("float64", 63)):
+            with Workers(3) as workers:
+                for collective, more in itertools.product(("all_reduce", "all_gather", "reduce_scatter", "all_to_all"), ({}, {"in_place": True})):
+                    if not more or collective in IN_PLACE:
+                        self.all_right(workers, case(collective, 515, 3, type_name, unalign=unalign, **more))
+        with Workers(2, f"wrong:rank=1:operation={OPERATIONS_TO_JOIN + 1}+:what=element") as workers:
+            self.assertEqual([count > 0 for count in wrong(workers.measure(case("all_reduce", 500, 2, unalign=1))[0])], [False, True])
+            self.assertIn("at most 63", workers.open(case("all_reduce", 8, 2, unalign=64))[0]["error"])
+
+    def test_each_operation_of_a_group_is_checked(self):
+        # The wrong operation is the third of the last group that was timed, or of the group that is checked in place. An
+        # operation that aligns the ranks precedes each sample, and the one that ends the warm-up.
+        timed = OPERATIONS_TO_JOIN + 4 + (1 + 4) + 2 * (1 + 4) + 2 * (1 + 8)
+        for in_place, number in ((False, timed - 1), (True, timed + 3)):
+            with Workers(2, f"wrong:rank=1:operation={number}:what=element") as workers:
+                each = case("all_reduce", 500, 2, in_place=in_place, aggregate=4)
+                self.assertEqual([count > 0 for count in wrong(workers.measure(each, operations=8)[0])], [False, True], in_place)
+
+    def test_what_cannot_be_one_group_is_refused(self):
+        with Workers(2) as workers:
+            for each in (case("hypercube", 8, 2, aggregate=2), case("p2p", 8, 2, pattern="ping_pong", aggregate=2),
+                         case("all_reduce", 8, 2, aggregate=33)):
+                self.assertIn("cannot be one group", workers.open(each)[0]["error"])
 
     def test_what_has_no_in_place_form_is_refused(self):
         with Workers(2) as workers:

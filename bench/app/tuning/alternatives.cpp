@@ -162,8 +162,8 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
     all.push_back(plain);
     for (const CallModeResult& each : tried) {
       Case& c = all.emplace_back(plain);
-      c.cuda_graph = each.way.cuda_graph;
-      c.registration = each.way.registration;
+      c.calls.cuda_graph = each.way.cuda_graph;
+      c.calls.registration = each.way.registration;
     }
   }
   Trials trials(control, {&workers}, all, runner);

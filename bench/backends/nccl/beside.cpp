@@ -72,10 +72,13 @@ class CollectiveBeside final : public WorkBeside {
         enqueue_(enqueue_for(*case_)),
         buffers_(*case_, layout, memory, engine.queue()),
         turn_{.slots = layout.slots} {
-    if (place_) buffers_.fill(*place_, round, fill_number, layout.slots);
+    if (!place_) return;
+    reduction_ = {*case_, place_->member, communicator_};
+    buffers_.fill(*place_, round, fill_number, layout.slots);
   }
 
   bool takes_part() const override { return place_.has_value(); }
+  void forget() override { reduction_.forget(); }
 
  private:
   static constexpr int round = 0;
@@ -90,6 +93,7 @@ class CollectiveBeside final : public WorkBeside {
     const int slot = std::exchange(at_, (at_ + 1) % turn_.slots);
     enqueue_({.of = *case_,
               .place = *place_,
+              .reduction = reduction_.get(),
               .input = buffers_.input(slot, *place_),
               .output = buffers_.output(slot, *place_),
               .communicator = communicator_,
@@ -103,6 +107,7 @@ class CollectiveBeside final : public WorkBeside {
   ncclComm_t communicator_;
   Enqueue enqueue_;
   Buffers buffers_;
+  Reduction reduction_;
   SlotsInTurn turn_;
   int at_ = 0;  // slot of the next operation
 };

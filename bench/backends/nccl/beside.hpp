@@ -34,6 +34,8 @@ class WorkBeside {
   void prepare(int operations, bool poison);
   // Queues one operation on stream().
   void operate();
+  // Leaves what belongs to a communicator that was aborted.
+  virtual void forget() {}
   // Waits, and checks what the operations that were last prepared for have written.
   Verification verify();
 

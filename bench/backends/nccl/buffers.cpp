@@ -15,19 +15,25 @@ constexpr std::uint64_t most_slots = 20;
 
 std::uint64_t stride_of(std::uint64_t bytes) { return (bytes + guard - 1) / guard * guard + 2 * guard; }
 
+// Added to the guard before each buffer.
+std::uint64_t shift_of(const Case& c) { return static_cast<std::uint64_t>(c.calls.unalign) * size_of(c.type); }
+
 }  // namespace
 
 Layout layout_of(const Case& c, std::uint64_t usable_memory) {
   Layout layout;
   layout.input_bytes = c.shape.input_elements * size_of(c.type);
   layout.output_bytes = (c.in_place ? in_place_elements(c.shape) : c.shape.output_elements) * size_of(c.type);
-  layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes);
-  layout.output_stride = stride_of(layout.output_bytes);
+  layout.front = guard + shift_of(c);
+  layout.input_stride = c.in_place ? 0 : stride_of(layout.input_bytes + shift_of(c));
+  layout.output_stride = stride_of(layout.output_bytes + shift_of(c));
   // The pool counts payload only, so that guards do not cost a slot at powers of two.
   const std::uint64_t moved = layout.output_bytes + (c.in_place ? 0 : layout.input_bytes);
   const std::uint64_t fitting =
       std::min(pool / std::max<std::uint64_t>(moved, 1), usable_memory / (layout.input_stride + layout.output_stride));
-  layout.slots = static_cast<int>(std::clamp<std::uint64_t>(fitting, 1, most_slots));
+  // Whole groups of operations: no two operations of a group use the same buffers.
+  const auto together = static_cast<std::uint64_t>(c.calls.aggregate);
+  layout.slots = static_cast<int>(std::clamp(fitting, together, std::max(most_slots, together)) / together * together);
   return layout;
 }
 
@@ -38,26 +44,27 @@ Buffers::Buffers(const Case& c, const Layout& layout, std::byte* memory, Queue& 
       queue_(queue),
       found_(make_device_memory(sizeof(Staging::found))),
       staging_(make_pinned_memory(sizeof(Staging))) {
-  static_assert(most_slots + 2 <= Staging::most_slots && most_slots <= Outputs::most);
+  static_assert(most_slots + 2 <= Staging::most_slots && most_slots <= Outputs::most &&
+                most_aggregate <= Outputs::most);
   new (staging_.get()) Staging;
 }
 
 GuardedBuffers Buffers::inputs() const {
   if (case_.in_place) return {.memory = memory_, .stride = 1};
-  return {memory_, static_cast<std::uint64_t>(layout_.slots), layout_.input_stride, guard, layout_.input_bytes};
+  return {memory_, static_cast<std::uint64_t>(layout_.slots), layout_.input_stride, layout_.front, layout_.input_bytes};
 }
 
 GuardedBuffers Buffers::outputs() const {
   const auto slots = static_cast<std::uint64_t>(layout_.slots);
-  return {memory_ + slots * layout_.input_stride, slots, layout_.output_stride, guard, layout_.output_bytes};
+  return {memory_ + slots * layout_.input_stride, slots, layout_.output_stride, layout_.front, layout_.output_bytes};
 }
 
 std::byte* Buffers::output_memory(int slot) const {
-  return outputs().memory + static_cast<std::uint64_t>(slot) * layout_.output_stride + guard;
+  return outputs().memory + static_cast<std::uint64_t>(slot) * layout_.output_stride + layout_.front;
 }
 
 std::byte* Buffers::input(int slot, const RankInGroup& place) const {
-  if (!case_.in_place) return memory_ + static_cast<std::uint64_t>(slot) * layout_.input_stride + guard;
+  if (!case_.in_place) return memory_ + static_cast<std::uint64_t>(slot) * layout_.input_stride + layout_.front;
   return output_memory(slot) + case_.collective->in_place_offset(case_.shape, place.member).input * size_of(case_.type);
 }
 

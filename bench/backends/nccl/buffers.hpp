@@ -21,6 +21,7 @@ namespace p5::nccl {
 struct Layout {
   std::uint64_t input_bytes = 0, output_bytes = 0;    // per buffer
   std::uint64_t input_stride = 0, output_stride = 0;  // including guards; input_stride is 0 in place
+  std::uint64_t front = 0;                            // guard before each buffer
   int slots = 1;
   std::uint64_t bytes() const { return static_cast<std::uint64_t>(slots) * (input_stride + output_stride); }
 };

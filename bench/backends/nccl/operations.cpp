@@ -6,6 +6,7 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/pattern.hpp"
 
 namespace p5::nccl {
 
@@ -18,8 +19,6 @@ int peer(const Operation& o) {
   const bool source_first = o.place.group[0] < o.place.group[1];
   return source(o) == source_first ? 1 : 0;
 }
-
-ncclRedOp_t reduction(const Operation& o) { return nccl_op(o.of.op.value_or(ReduceOp::sum)); }
 
 void send(const Operation& o, int to) {
   check(ncclSend(o.input, elements(o), nccl_type(o.of.type), to, o.communicator, o.stream), "ncclSend");
@@ -43,7 +42,7 @@ void ping_pong(const Operation& o) {
 }
 
 void reduce_to_all(const Operation& o) {
-  check(ncclAllReduce(o.input, o.output, elements(o), nccl_type(o.of.type), reduction(o), o.communicator, o.stream),
+  check(ncclAllReduce(o.input, o.output, elements(o), nccl_type(o.of.type), o.reduction, o.communicator, o.stream),
         "ncclAllReduce");
 }
 
@@ -52,7 +51,7 @@ void gather_to_all(const Operation& o) {
 }
 
 void reduce_to_shares(const Operation& o) {
-  check(ncclReduceScatter(o.input, o.output, o.of.shape.output_elements, nccl_type(o.of.type), reduction(o),
+  check(ncclReduceScatter(o.input, o.output, o.of.shape.output_elements, nccl_type(o.of.type), o.reduction,
                           o.communicator, o.stream),
         "ncclReduceScatter");
 }
@@ -64,7 +63,7 @@ void broadcast_from_root(const Operation& o) {
 }
 
 void reduce_to_root(const Operation& o) {
-  check(ncclReduce(o.input, o.output, elements(o), nccl_type(o.of.type), reduction(o), o.place.member.root,
+  check(ncclReduce(o.input, o.output, elements(o), nccl_type(o.of.type), o.reduction, o.place.member.root,
                    o.communicator, o.stream),
         "ncclReduce");
 }
@@ -180,9 +179,12 @@ ncclDataType_t nccl_type(DataType type) {
   return ncclFloat64;
 }
 
-ncclRedOp_t nccl_op(ReduceOp op) {
+namespace {
+
+ncclRedOp_t built_in(ReduceOp op) {
   switch (op) {
     case ReduceOp::sum:
+    case ReduceOp::mulsum:
       return ncclSum;
     case ReduceOp::prod:
       return ncclProd;
@@ -194,6 +196,33 @@ ncclRedOp_t nccl_op(ReduceOp op) {
       break;
   }
   return ncclAvg;
+}
+
+}  // namespace
+
+Reduction::Reduction(const Case& c, const Member& self, ncclComm_t communicator)
+    : operation_(built_in(c.op.value_or(ReduceOp::sum))) {
+  if (c.op != ReduceOp::mulsum) return;
+  with_type(c.type, [&]<class T>() {
+    T factor;
+    if constexpr (is_small_float<T>)
+      factor = T(static_cast<float>(mulsum_factor(self.rank)));
+    else
+      factor = static_cast<T>(mulsum_factor(self.rank));
+    check(ncclRedOpCreatePreMulSum(&operation_, &factor, nccl_type(c.type), ncclScalarHostImmediate, communicator),
+          "ncclRedOpCreatePreMulSum");
+  });
+  communicator_ = communicator;
+}
+
+Reduction::~Reduction() {
+  if (communicator_) ncclRedOpDestroy(operation_, communicator_);
+}
+
+Reduction& Reduction::operator=(Reduction&& other) noexcept {
+  std::swap(operation_, other.operation_);
+  std::swap(communicator_, other.communicator_);
+  return *this;
 }
 
 Enqueue enqueue_for(const Case& c) {

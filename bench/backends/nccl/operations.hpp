@@ -4,6 +4,7 @@
 #include <nccl.h>
 
 #include <cstddef>
+#include <utility>
 
 #include "bench/model/case.hpp"
 #include "bench/model/expected.hpp"
@@ -13,6 +14,7 @@ namespace p5::nccl {
 struct Operation {
   const Case& of;
   const RankInGroup& place;
+  ncclRedOp_t reduction = ncclSum;  // where the case reduces
   const void* input = nullptr;
   void* output = nullptr;
   ncclComm_t communicator = nullptr;  // the group's, ranks ascending
@@ -20,7 +22,24 @@ struct Operation {
 };
 
 ncclDataType_t nccl_type(DataType type);
-ncclRedOp_t nccl_op(ReduceOp op);
+
+// The reduction of a case at a rank. That of ReduceOp::mulsum is made for the communicator and the rank
+// (ncclRedOpCreatePreMulSum); it is destroyed before the communicator, or forgotten after it was aborted.
+class Reduction {
+ public:
+  Reduction() = default;
+  Reduction(const Case& c, const Member& self, ncclComm_t communicator);
+  ~Reduction();
+  Reduction(Reduction&& other) noexcept { *this = std::move(other); }
+  Reduction& operator=(Reduction&& other) noexcept;
+
+  ncclRedOp_t get() const { return operation_; }
+  void forget() { communicator_ = nullptr; }
+
+ private:
+  ncclRedOp_t operation_ = ncclSum;
+  ncclComm_t communicator_ = nullptr;  // null: the operation is a built-in one
+};
 
 // Queues an operation of a case. Throws CaseError if NCCL has none.
 using Enqueue = void (*)(const Operation&);

@@ -10,6 +10,7 @@
 #include "bench/backends/nccl/tuner_control.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5::nccl {
@@ -52,13 +53,18 @@ Registration& Registration::operator=(Registration&& other) noexcept {
 
 namespace {
 
-void require_in_place_form(const Case& c) {
+void require_possible(const Case& c) {
   if (c.in_place && !c.collective->in_place_offset)
     throw CaseError(fmt::format("{} has no in-place form", c.collective->name));
+  if (c.calls.unalign > most_unalign)
+    throw CaseError(
+        fmt::format("buffers {} elements after an aligned address, at most {}", c.calls.unalign, most_unalign));
+  if (c.calls.aggregate > most_aggregate || (c.calls.aggregate > 1 && !c.collective->fits_a_group(c.pattern)))
+    throw CaseError(fmt::format("{} operations {} cannot be one group", c.calls.aggregate, operation_of(c)));
 }
 
 std::vector<Layout> checked_layouts(const Case& c, std::uint64_t usable_memory) {
-  require_in_place_form(c);
+  require_possible(c);
   return layouts_with_works(c, usable_memory);
 }
 
@@ -80,10 +86,6 @@ std::vector<ncclComm_t> form_beside(const Case& c, Engine& engine) {
                       .group = place ? std::optional(place->group) : std::nullopt});
   }
   return groups.empty() ? std::vector<ncclComm_t>{} : engine.form_beside(groups);
-}
-
-int operations_of(const SampleRequest& request) {
-  return request.quantity == Quantity::latency ? 1 : request.operations;
 }
 
 // Makes the tuner plugin force a setting on work queued during its lifetime; alignment is excluded, so that it is equal
@@ -126,7 +128,8 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       turn_{.slots = layouts_.front().slots} {
   if (!case_.beside.empty() && unavailable().empty()) open_works();
   if (!place_) return;
-  registration_ = {case_.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
+  registration_ = {case_.calls.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
+  reduction_ = {case_, place_->member, engine_.communicator()};
   buffers_.fill(*place_, round_, fills_, slots());
 }
 
@@ -168,6 +171,8 @@ std::string NcclSession::unavailable() const {
 void NcclSession::close() {
   graphs_.clear();
   registration_ = {};
+  reduction_ = {};
+  works_.clear();
 }
 
 // Resources of an aborted communicator are not released, because that would use the communicator.
@@ -175,6 +180,8 @@ void NcclSession::abort() {
   for (auto& [key, graph] : graphs_) static_cast<void>(graph.release());
   graphs_.clear();
   registration_.forget();
+  reduction_.forget();
+  for (const std::unique_ptr<WorkBeside>& work : works_) work->forget();
 }
 
 // ---- operations
@@ -182,23 +189,33 @@ void NcclSession::abort() {
 void NcclSession::operate(int slot) {
   enqueue_({.of = case_,
             .place = *place_,
+            .reduction = reduction_.get(),
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),
             .communicator = engine_.communicator(),
             .stream = stream()});
 }
 
-void NcclSession::operate_with_setting(int slot) {
-  const ForcedSetting forcing(setting_);
-  operate(slot);
+int NcclSession::operations_of(const SampleRequest& request) const {
+  return request.quantity == Quantity::latency ? case_.calls.aggregate : request.operations;
 }
 
 void NcclSession::operate_on(int first, int count) {
-  for (int i = 0; i < count; ++i) operate((first + i) % slots());
+  const int together = case_.calls.aggregate;
+  for (int done = 0; done < count; done += together) {
+    if (together > 1) check(ncclGroupStart(), "ncclGroupStart");
+    for (int i = done; i < std::min(done + together, count); ++i) operate((first + i) % slots());
+    if (together > 1) check(ncclGroupEnd(), "ncclGroupEnd");
+  }
+}
+
+void NcclSession::operate_with_setting(int first) {
+  const ForcedSetting forcing(setting_);
+  operate_on(first, case_.calls.aggregate);
 }
 
 void NcclSession::launch(int first, int count) {
-  if (case_.cuda_graph)
+  if (case_.calls.cuda_graph)
     check(cudaGraphLaunch(graphs_.at({first, count, setting_}).get(), stream()), "cudaGraphLaunch");
   else
     operate_on(first, count);
@@ -206,7 +223,7 @@ void NcclSession::launch(int first, int count) {
 
 // Untimed. The first launch of a graph takes longer, so it is launched once here; in-place inputs do not survive that.
 void NcclSession::prepare_graph(int first, int count) {
-  if (!case_.cuda_graph || !place_) return;
+  if (!case_.calls.cuda_graph || !place_) return;
   GraphLaunch& graph = graphs_[{first, count, setting_}];
   if (graph) return;
   const ForcedSetting forcing(setting_);
@@ -248,8 +265,8 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
-      i == 0 ? operate_first() : operate_with_setting(i % slots());
-      engine_.queue().mark(1);
+      i == 0 ? operate_first() : operate_with_setting(i * case_.calls.aggregate % slots());
+      engine_.queue().mark(case_.calls.aggregate);
     }
   }
   engine_.queue().finish();
@@ -265,8 +282,8 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
   }
   if (!place_) return;
   // Kernels are loaded at first launch, which may wait for the device: that must not happen behind the gate.
-  prepare_graph(turn_.next, 1);
-  sample_device_time(1);
+  prepare_graph(turn_.next, case_.calls.aggregate);
+  sample_device_time(case_.calls.aggregate);
 }
 
 // ---- time
@@ -288,9 +305,12 @@ double NcclSession::burst(int operations) {
   const ForcedSetting forcing(setting_);
   const auto start = Clock::now();
   launch(turn_.next, operations);
+  const double queued = since(start).count;
   engine_.queue().finish(Waiting::alert);
   const double elapsed = since(start).count;
   engine_.queue().mark(operations);
+  if (std::exchange(host_operations_, operations) != operations) host_times_.clear();
+  host_times_.push_back(queued / operations);
   return elapsed / operations;
 }
 
@@ -430,11 +450,15 @@ std::string NcclSession::unfinished() const {
   return names.empty() ? "" : "unfinished: " + join(names);
 }
 
+std::optional<double> NcclSession::host_time() {
+  return host_times_.empty() ? std::nullopt : std::optional(median(host_times_));
+}
+
 std::vector<Offer> NcclSession::cost_table() {
   if (!place_) return {};
   const std::uint64_t calls = tuner_control().last_call().number;
-  operate(0);
-  engine_.queue().mark(1);
+  operate_on(0, case_.calls.aggregate);
+  engine_.queue().mark(case_.calls.aggregate);
   const TunerCall call = tuner_control().last_call();
   engine_.queue().finish();
   if (place_->member.rank != 0 || call.number == calls) return {};
@@ -457,13 +481,14 @@ Verification NcclSession::verify_own() {
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};
   if (again) {
-    prepare_graph(0, 1);
-    buffers_.fill(*place_, round_, fills_, 1);
+    const int operations = case_.calls.aggregate;
+    prepare_graph(0, operations);
+    buffers_.fill(*place_, round_, fills_, operations);
     const ForcedSetting forcing(setting_);
-    launch(0, 1);
-    engine_.queue().mark(1);
+    launch(0, operations);
+    engine_.queue().mark(operations);
     turn_.first = 0;
-    turn_.count = 1;
+    turn_.count = operations;
   }
   return buffers_.check(*place_, round_, fill_checked_, turn_.first, turn_.count);
 }

@@ -52,6 +52,7 @@ class NcclSession final : public Session {
   Verification verify() override;
   // Set at the group's first rank only, whose NCCL logs it.
   std::optional<Selection> selection() override { return selection_; }
+  std::optional<double> host_time() override;
   std::vector<Offer> cost_table() override;
   // Releases resources of the communicator; collective over its members.
   void close();
@@ -64,11 +65,12 @@ class NcclSession final : public Session {
 
   void open_works();
   Verification verify_own();
+  int operations_of(const SampleRequest& request) const;
   void operate(int slot);
-  // Operates with `setting_` forced.
-  void operate_with_setting(int slot);
-  // Operates on `count` slots from `first`, wrapping round.
+  // Operates on `count` slots from `first`, wrapping round, in groups as the case wants them.
   void operate_on(int first, int count);
+  // One group of operations with `setting_` forced.
+  void operate_with_setting(int first);
   // The same, with the CUDA graph that prepare_graph() captured if the case uses graphs.
   void launch(int first, int count);
   void prepare_graph(int first, int count);
@@ -105,6 +107,9 @@ class NcclSession final : public Session {
   std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run
 
   Registration registration_;
+  Reduction reduction_;
+  std::vector<double> host_times_;  // of bursts of host_operations_
+  int host_operations_ = 0;
   std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // key: first slot, count, setting
   std::uint64_t fills_ = 1, fill_checked_ = 1;
   SlotsInTurn turn_;

@@ -98,6 +98,12 @@ ncclResult_t perform(Operation operation, ncclComm_t handle, cudaStream_t stream
     if (!communicator) return refuse(ncclInvalidArgument, "no communicator");
     if (const ncclResult_t state = communicator->state())
       return refuse(usable(state), "the communicator is not usable");
+    if (form_of(operation.kind).reduces && operation.reduction >= ncclNumOps) {
+      operation.factor = communicator->factor_of(operation.reduction);
+      if (!operation.factor || operation.factor->type != operation.type)
+        return refuse(ncclInvalidArgument, "the communicator has no such operation for this type");
+      operation.reduction = ncclSum;
+    }
     const std::string against = objection(operation, communicator->rank, communicator->ranks);
     if (!against.empty()) return refuse(ncclInvalidArgument, against);
     if (operation.kind != Operation::Kind::receive) operation.number = next_operation();
@@ -147,6 +153,23 @@ ncclResult_t ncclReduceScatter(const void* input, void* output, std::size_t coun
   const Operation operation{
       Operation::Kind::reduce_scatter, bytes_at(input), bytes_at(output), count, type, reduction, 0, 0};
   return perform(operation, communicator, stream);
+}
+
+ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t* made, void* scalar, ncclDataType_t type,
+                                      ncclScalarResidence_t residence, ncclComm_t handle) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || made == nullptr || scalar == nullptr || p5::fake_nccl::size_of(type) == 0)
+    return refuse(ncclInvalidArgument, "no communicator, no place, no factor or no such type");
+  if (residence != ncclScalarHostImmediate) return refuse(ncclInvalidArgument, "the fake reads factors of the host");
+  *made = communicator->add_factor(scalar_from(scalar, type));
+  return ncclSuccess;
+}
+
+ncclResult_t ncclRedOpDestroy(ncclRedOp_t operation, ncclComm_t handle) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || !communicator->remove_factor(operation))
+    return refuse(ncclInvalidArgument, "no communicator, or it has no such operation");
+  return ncclSuccess;
 }
 
 ncclResult_t ncclBroadcast(const void* input, void* output, std::size_t count, ncclDataType_t type, int root,

@@ -304,4 +304,21 @@ bool Communicator::holds_buffers() {
   return !registered_.empty();
 }
 
+ncclRedOp_t Communicator::add_factor(const Scalar& factor) {
+  const std::scoped_lock lock(mutex_);
+  factors_[next_factor_] = factor;
+  return static_cast<ncclRedOp_t>(next_factor_++);
+}
+
+std::optional<Scalar> Communicator::factor_of(ncclRedOp_t operation) {
+  const std::scoped_lock lock(mutex_);
+  const auto found = factors_.find(operation);
+  return found == factors_.end() ? std::nullopt : std::optional(found->second);
+}
+
+bool Communicator::remove_factor(ncclRedOp_t operation) {
+  const std::scoped_lock lock(mutex_);
+  return factors_.erase(operation) == 1;
+}
+
 }  // namespace p5::fake_nccl

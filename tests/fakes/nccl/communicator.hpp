@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "tests/fakes/nccl/faults.hpp"
+#include "tests/fakes/nccl/reduce.hpp"
 #include "tests/fakes/nccl/segment.hpp"
 #include "tests/fakes/nccl/tuning.hpp"
 
@@ -28,10 +29,11 @@ struct Operation {
   std::uint64_t count = 0;
   ncclDataType_t type = ncclInt8;
   ncclRedOp_t reduction = ncclSum;
-  int peer = 0;              // peer or root
-  std::uint64_t number = 0;  // among this process's operations, from 1; 0: not counted
-  std::string setting = "";  // collectives only: "ring/ll128"
-  std::uint64_t choice = 0;  // hash of the complete choice, compared between ranks
+  int peer = 0;                       // peer or root
+  std::uint64_t number = 0;           // among this process's operations, from 1; 0: not counted
+  std::string setting = "";           // collectives only: "ring/ll128"
+  std::uint64_t choice = 0;           // hash of the complete choice, compared between ranks
+  std::optional<Scalar> factor = {};  // this rank's of a pre-multiplied sum
 
   bool pairwise() const { return kind == Kind::send || kind == Kind::receive; }
 };
@@ -83,6 +85,11 @@ class Communicator {
   bool deregister_buffer(void* handle);
   bool holds_buffers();
 
+  // Pre-multiplied sums, by their number beyond the built-in operations.
+  ncclRedOp_t add_factor(const Scalar& factor);
+  std::optional<Scalar> factor_of(ncclRedOp_t operation);
+  bool remove_factor(ncclRedOp_t operation);
+
   // Records an error unless there is one already; the text lives as long as this object.
   void fail(ncclResult_t error, const std::string& words);
   const char* words();
@@ -132,6 +139,8 @@ class Communicator {
   std::vector<std::shared_ptr<Launch>> captured_;  // launches in graphs, kept until destruction
   std::map<void*, std::uint64_t> registered_;      // bytes by handle
   std::uintptr_t next_handle_ = 1;
+  std::map<int, Scalar> factors_;  // by number of the operation
+  int next_factor_ = ncclNumOps;
 };
 
 // Sets the text of ncclGetLastError in this thread, and prints it.

@@ -33,7 +33,8 @@ Label label_of(const Operation& operation, std::uint64_t bytes) {
   // The two sides of a pair may use different types if the byte counts agree.
   label.kind = static_cast<std::uint32_t>(operation.pairwise() ? Operation::Kind::send : operation.kind);
   if (!operation.pairwise()) label.type = static_cast<std::uint32_t>(operation.type);
-  if (form_of(operation.kind).reduces) label.reduction = static_cast<std::uint32_t>(operation.reduction);
+  if (form_of(operation.kind).reduces)
+    label.reduction = static_cast<std::uint32_t>(operation.factor ? ncclNumOps : operation.reduction);
   label.bytes = bytes;
   label.choice = operation.choice;
   return label;
@@ -159,7 +160,16 @@ void Communicator::run(const std::vector<Operation>& operations) {
   if (!pairs.empty()) run_pairwise(pairs);
 }
 
-void Communicator::run_collective(const Operation& operation) {
+void Communicator::run_collective(const Operation& ordered) {
+  Operation operation = ordered;
+  std::vector<unsigned char> multiplied;
+  if (operation.factor) {
+    const std::uint64_t elements =
+        operation.count * (form_of(operation.kind).wide_input ? static_cast<std::uint64_t>(ranks) : 1);
+    multiplied.assign(operation.input, operation.input + elements * size_of(operation.type));
+    multiply(multiplied.data(), elements, *operation.factor);
+    operation.input = multiplied.data();
+  }
   std::uint64_t bytes = bytes_of(operation);  // bytes of output
   if (form_of(operation.kind).wide_output) bytes *= static_cast<std::uint64_t>(ranks);
   if (operation.kind == Operation::Kind::reduce && operation.peer != rank) bytes = 0;

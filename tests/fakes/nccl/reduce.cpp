@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "bench/model/data_type.hpp"
@@ -94,6 +95,23 @@ std::size_t size_of(ncclDataType_t type) {
 
 bool reducible(ncclDataType_t type, ncclRedOp_t operation) {
   return size_of(type) > 0 && operation >= ncclSum && operation < ncclNumOps;
+}
+
+Scalar scalar_from(const void* value, ncclDataType_t type) {
+  Scalar scalar{.type = type};
+  std::memcpy(scalar.bytes.data(), value, size_of(type));
+  return scalar;
+}
+
+void multiply(void* data, std::size_t count, const Scalar& factor) {
+  with_nccl_type(factor.type, [&]<class T>() {
+    using W = typename Wide<T>::type;
+    T by;
+    std::memcpy(&by, factor.bytes.data(), sizeof by);
+    T* values = static_cast<T*>(data);
+    for (std::size_t i = 0; i < count; ++i)
+      values[i] = static_cast<T>(combine<W>(static_cast<W>(values[i]), static_cast<W>(by), ncclProd));
+  });
 }
 
 void prepare(void* data, std::size_t count, ncclDataType_t type, ncclRedOp_t operation, int ranks) {
