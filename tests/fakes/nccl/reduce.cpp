@@ -55,7 +55,7 @@ W combine(W left, W right, ncclRedOp_t operation) {
 
 template <class Action>
 void with_nccl_type(ncclDataType_t type, Action action) {
-  switch (type) {
+  switch (static_cast<int>(type)) {  // headers before NCCL 2.24 do not have all of them
     case ncclInt8:
       return action.template operator()<std::int8_t>();
     case ncclUint8:
@@ -72,9 +72,9 @@ void with_nccl_type(ncclDataType_t type, Action action) {
       return action.template operator()<Float16>();
     case ncclBfloat16:
       return action.template operator()<Bfloat16>();
-    case ncclDataType_t(10):  // ncclFloat8e4m3, which headers before NCCL 2.24 do not name
+    case 10:  // ncclFloat8e4m3
       return action.template operator()<Float8E4m3>();
-    case ncclDataType_t(11):  // ncclFloat8e5m2
+    case 11:  // ncclFloat8e5m2
       return action.template operator()<Float8E5m2>();
     case ncclFloat32:
       return action.template operator()<float>();
