@@ -336,7 +336,7 @@ class Faulty(Simulation):
         report = self.fault("gpu:n1g2:1:lies", exits=11, arguments=arguments)
         self.assertEqual(report["grade"], "wrong")
         cases = {(m["case"]["collective"], m["case"]["type"], m["case"]["op"]) for m in report["measurements"]}
-        self.assertEqual(len(cases), 3 * 12 * 5 + 8 * 12)
+        self.assertEqual(len(cases), 3 * 12 * 6 + 8 * 12)
         for measurement in report["measurements"]:
             self.assert_caught(measurement)
 
