@@ -129,6 +129,7 @@ class WorkerSession final : public Session {
     for (const std::optional<double>& each : samples) times.push_back(checked(each, takes_part_.front()));
     const Seconds waited = taken_before_ ? backend_.time_of_joining() : since(start);
     require_within(waited, request.operations * sum_of(times));
+    longest_order_ = {std::max(longest_order_.count, waited.count)};
     return {times};
   }
 
@@ -171,6 +172,7 @@ class WorkerSession final : public Session {
   std::optional<double> host_time() override {
     const auto seconds = told<std::optional<double>>(ask({{"order", "host_time"}}), "seconds");
     if (seconds && !(*seconds > 0)) throw CaseError(fmt::format("its worker told a time that is none: {} s", *seconds));
+    require_within(longest_order_, seconds.value_or(0));
     return seconds;
   }
 
@@ -217,6 +219,7 @@ class WorkerSession final : public Session {
   int slots_ = 1;
   std::string unavailable_;
   bool taken_before_ = false;     // the sample is of the time in which the rank joined
+  Seconds longest_order_{0};      // wall time of the longest order for samples
   std::vector<bool> takes_part_;  // in the case's operation and in each work beside it
 };
 

@@ -34,7 +34,7 @@ identity = dict(device_uuid="GPU-1", device_name="", pci_address="", free_memory
                 visible_devices=1, library="", library_path="", driver="", runtime="", address="")
 replies = dict(identify=identity, unique_id=dict(id="x"), join=dict(environment=dict()), open=dict(slots=4),
                warm_up=dict(), close=dict(), verify=dict(wrong_elements=0, first=None, wrong_ranks=[]),
-               selection=dict(selection=None),
+               selection=dict(selection=None), host_time=dict(seconds=1e-6), probe_nics=dict(nics=["", "nothing"]),
                cost_table=dict(cost_table=[dict(setting="a", microseconds=-1.5, chosen=True)]),
                check_locally=dict(figures=dict(launch_us=2.5), compute=dict(digests=dict(bf16="0a"), library="",
                                                                             corruption="", not_measured="")))
@@ -50,6 +50,9 @@ while True:
     if name == "sample":
         time.sleep(0.002 * order["samples"])
         replies[name] = dict(seconds=[0.001 / order["operations"]] * order["samples"])
+    if name == "sample_concurrently":
+        time.sleep(0.003 * order["samples"])
+        replies[name] = dict(seconds=[[0.001, 0.002]] * order["samples"])
     body = json.dumps(replies[name])
     if name == "{}":
         body = r'''{}'''
@@ -87,6 +90,14 @@ class Replies : public InFolder {
     ASSERT_EQ(checks.size(), 1u);
     EXPECT_EQ(checks[0].figures.at("launch_us"), 2.5);
     EXPECT_EQ(checks[0].compute.digests.at("bf16"), "0a");
+    EXPECT_EQ(session->host_time(), 1e-6);
+    EXPECT_THAT(session->probe_nics({1}), testing::ElementsAre("", "nothing"));
+    Case with_work = c;
+    with_work.beside.push_back(parse_work("d2h"));
+    session.reset();
+    session = backend.open(with_work, 0);
+    const ConcurrentTimes ends = session->sample_concurrently({.operations = {1, 2}, .samples = 2});
+    EXPECT_EQ(ends, (ConcurrentTimes{{{0.001, 0.002}, {0.001, 0.002}}}));
     if (!close_and_go_on) return;
     session.reset();
     backend.open(c, 0);
@@ -148,6 +159,21 @@ TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
       {"selection", "{\"selection\": {\"algorithm\": 1}}"},
       {"cost_table", "{}"},
       {"cost_table", "{\"cost_table\": [1]}"},
+      {"host_time", "{}"},
+      {"host_time", "{\"seconds\": 0}"},
+      {"host_time", "{\"seconds\": -1}"},
+      {"host_time", "{\"seconds\": 1e308}"},
+      {"host_time", "{\"seconds\": \"x\"}"},
+      {"probe_nics", "{}"},
+      {"probe_nics", "{\"nics\": []}"},
+      {"probe_nics", "{\"nics\": [1]}"},
+      {"sample_concurrently", "{}"},
+      {"sample_concurrently", "{\"seconds\": [1]}"},
+      {"sample_concurrently", "{\"seconds\": [[0.001, 0.002]]}"},
+      {"sample_concurrently", "{\"seconds\": [[0.001], [0.001]]}"},
+      {"sample_concurrently", "{\"seconds\": [[0.001, 0.0], [0.001, 0.002]]}"},
+      {"sample_concurrently", "{\"seconds\": [[0.001, null], [0.001, 0.002]]}"},
+      {"sample_concurrently", "{\"seconds\": [[0.001, 1e308], [0.001, 0.002]]}"},
       {"check_locally", "{}"},
       {"check_locally", "{\"figures\": {\"launch_us\": -1}}"},
       {"check_locally", "{\"figures\": {\"launch_us\": 1}}"},
