@@ -481,7 +481,7 @@ std::string_view name_of(Grade grade) {
 
 json to_json(const Case& c) { return written(c); }
 
-// What follows from the times, for readers.
+// Figures derived from the times, for readers.
 static void add_ratios(const Concurrency& concurrency, json& j) {
   for (std::size_t i = 0; i < concurrency.operations.size(); ++i) {
     const ConcurrentOperation& each = concurrency.operations[i];

@@ -534,7 +534,7 @@ class SimSession final : public Session {
     return model_of(step, static_cast<int>(group.size())).count / left;
   }
 
-  // What one operation takes of a rank while it runs alone: its time, and shares of what ranks have once. A rank's
+  // Needs of one operation on a rank while it runs alone: its time, and shares of what ranks have once. A rank's
   // operations that want more than all of something get it in proportion.
   struct Demand {
     double seconds = 0;

@@ -76,7 +76,7 @@ Case message_between(const Group& pair) {
   return c;
 }
 
-// What one side observed, as Session::probe_nics().
+// Results of one side, as of Session::probe_nics().
 using NicResults = std::vector<std::string>;
 
 // This rank's side of a trial. Rethrows errors of its own side.

@@ -121,7 +121,7 @@ double predicted_work(const Work& work, const CostModel& cost) {
   return work.planned ? predicted_operation(*work.planned, cost) : usual_local_operation;
 }
 
-// Of n operations that run at the same time each is measured alone, beside each other one and beside all, and the
+// Each of n operations that run at the same time is measured alone, beside each other one and beside all, and the
 // others run on for twice as long as it takes. See measure/concurrent.hpp.
 double predict_concurrent_round(const Case& c, const CostModel& cost) {
   double longest = predicted_operation(c, cost);

@@ -160,7 +160,7 @@ struct MatrixProducts::Implementation {
     return static_cast<std::size_t>(n) * static_cast<std::size_t>(k) * bytes_of(type);
   }
 
-  // Of n columns.
+  // A layout of n columns.
   Freed<cublasLtMatrixLayout_t> layout(cudaDataType_t of, int rows) const {
     cublasLtMatrixLayout_t made = nullptr;
     check(cublaslt().create_layout(&made, of, static_cast<std::uint64_t>(rows), static_cast<std::uint64_t>(n), rows),
