@@ -116,8 +116,10 @@ class Installed(Folder):
         slow = ",".join(f"slow:rank=0:us=10000:setting={each}"
                         for each in ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
         ended = self.run_it("tune", "--tuning=quick", "--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB",
-                            ranks=2, program=(self.program,), variables={"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": slow})
+                            ranks=2, program=(self.program,),
+                            variables={"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": slow, "P5BENCH_QUICK_LIMIT": "60s"})
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
+        self.assertEqual(self.report()["tuning"]["outcome"], "settings", ended.stdout)
         loaded = said_by("bash", "-euc", '. "$1"; echo "$NCCL_TUNER_PLUGIN"', "bash", self.files("nccl.env.sh")[0])
         self.assertEqual(loaded.strip(), f"{self.prefix}/lib/p5bench/libnccl-tuner-p5bench.so")
 
