@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/base/log_line.hpp"
 #include "topo/checks/about.hpp"
 #include "topo/log_rules.hpp"
 
@@ -149,32 +150,10 @@ std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
   return std::nullopt;
 }
 
-// The line without escape sequences, either raw terminal ones or escaped as in JSON.
-std::string plain(std::string_view line) {
-  if (line.find_first_of("\033\\\r") == std::string_view::npos) return std::string(line);
-  static const std::regex sequence(R"((?:\x1b|\\u001[bB]|\\x1[bB]|\\033)(?:\[[0-9;?]{0,40}[A-Za-z]|\([A-Z0-9])?)");
-  std::string text;
-  for (std::size_t at = 0; at < line.size(); ++at) {
-    const char c = line[at];
-    if (c == '\r' || (c == '\\' && at + 1 < line.size() && line[at + 1] == '"')) continue;
-    if (c == '\033' || c == '\\') {
-      constexpr std::size_t longest = 64;
-      const std::string_view rest = line.substr(at, longest);
-      std::match_results<std::string_view::const_iterator> found;
-      if (std::regex_search(rest.begin(), rest.end(), found, sequence, std::regex_constants::match_continuous)) {
-        at += static_cast<std::size_t>(found.length()) - 1;
-        continue;
-      }
-    }
-    text += c;
-  }
-  return text;
-}
-
 void each_line(std::string_view log, const std::function<void(const std::string& line, std::size_t number)>& visit) {
   for (std::size_t number = 1; !log.empty(); ++number) {
     const std::size_t end = std::min(log.size(), log.find('\n'));
-    visit(plain(log.substr(0, end)), number);
+    visit(plain_line(log.substr(0, end)), number);
     log.remove_prefix(std::min(log.size(), end + 1));
   }
 }
@@ -207,11 +186,9 @@ std::string host_in(const std::string& line) {
   constexpr std::size_t longest = 300;
   const std::size_t at = words_in(line);
   if (at == std::string::npos) return "";
-  const std::string before = line.substr(at > longest ? at - longest : 0, std::min(at, longest));
-  static const std::regex origin(R"(([A-Za-z0-9_.-]+):\d+:\d+ \[-?\d+\])");
-  std::string host;
-  for (std::sregex_iterator found(before.begin(), before.end(), origin), end; found != end; ++found) host = (*found)[1];
-  return host;
+  const std::optional<NcclOrigin> origin =
+      nccl_origin(std::string_view(line).substr(at > longest ? at - longest : 0, std::min(at, longest)));
+  return origin ? std::string(origin->host) : "";
 }
 
 // The word that follows `mark`, "" where the line has no such mark.

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <set>
 #include <tuple>
@@ -14,6 +15,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
 
@@ -56,25 +58,41 @@ struct Instance {
   std::vector<std::pair<std::size_t, std::size_t>> done;  // process, index of its execution
 };
 
-using Key = std::tuple<std::uint32_t, const Collective*, int, int, std::int64_t>;
+// Calls that are numbered together: those of a kind on a communicator, messages by sender and receiver.
+using Stream = std::tuple<std::uint32_t, const Collective*, int, int>;
+using Key = std::pair<Stream, std::int64_t>;
+
+// The numbers of a process's calls in a stream.
+struct Range {
+  std::int64_t first = 0, last = 0;
+  bool holds(std::int64_t number) const { return first <= number && number <= last; }
+};
+
+// "a, b, c, d and 3 more"
+std::string some_of(std::vector<std::string> names) {
+  constexpr std::size_t most = 4;
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  names.resize(names.size() - more);
+  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
 
 class Analyser {
  public:
-  Analyser(const Trace& trace, int hosts) : trace_(trace) {
-    for (std::size_t p = 0; p < trace.processes.size(); ++p)
-      if (!trace.processes[p].executions.empty()) active_.push_back(p);
-    for (const Communicator& each : trace.communicators)
-      recorded_.push_back(static_cast<int>(std::ranges::count_if(each.processes, [](int p) { return p >= 0; })));
-    ends_.resize(trace.processes.size());
-    for (const std::size_t p : active_) ends_[p] = trace.processes[p].executions.size();
-    windows_.resize(trace.processes.size());
-    result_.job.ranks = trace.ranks;
-    result_.job.remarks = trace.remarks();
+  Analyser(Trace trace, int hosts) : trace_(std::move(trace)) {
+    ends_.resize(trace_.processes.size());
+    windows_.resize(trace_.processes.size());
+    result_.job.ranks = trace_.ranks;
+    result_.job.remarks = trace_.remarks();
     set_nodes(hosts);
   }
 
   Analysis run() {
+    settle_contradictions();
+    leave_out_short_records();
+    find_ranges();
+    tell_gaps();
     cut_unfinished();
+    cut_to_one_level();
     find_windows();
     if (!merge()) {
       remark("the ranks' records contradict each other about the order; the step is that of " +
@@ -113,40 +131,322 @@ class Analyser {
     }
   }
 
+  // ---- what all ranks recorded
+
+  // Members of a collective record the same size and root; of those that do not, what most have is taken.
+  void settle_contradictions() {
+    std::map<Stream, std::vector<std::pair<std::int64_t, std::uint32_t>>> first_records;  // numbers, calls
+    std::map<Stream, std::size_t> first_process;
+    std::set<Key> contradicted;
+    constexpr std::size_t most = 100'000;
+    std::vector<bool> shared;
+    for (const Communicator& each : trace_.communicators)
+      shared.push_back(std::ranges::count_if(each.processes, [](int p) { return p >= 0; }) > 1);
+    const auto visit = [&](const auto& use) {
+      for (std::size_t p = 0; p < trace_.processes.size(); ++p)
+        for (Execution& each : trace_.processes[p].executions)
+          if (shared[each.communicator] && is_the_same_for_all(call_of(each))) use(p, each);
+    };
+    visit([&](std::size_t p, const Execution& each) {
+      const Stream stream = stream_of(each);
+      const auto [first, fresh] = first_process.try_emplace(stream, p);
+      if (first->second == p) first_records[stream].emplace_back(each.number, each.call);
+    });
+    for (auto& [stream, calls] : first_records) std::ranges::sort(calls);
+    visit([&](std::size_t p, const Execution& each) {
+      const Stream stream = stream_of(each);
+      if (first_process.at(stream) == p || contradicted.size() >= most) return;
+      const auto& calls = first_records.at(stream);
+      const auto at = std::ranges::lower_bound(calls, each.number, {}, &std::pair<std::int64_t, std::uint32_t>::first);
+      if (at != calls.end() && at->first == each.number && !agree(trace_.calls[at->second], call_of(each)))
+        contradicted.emplace(stream, each.number);
+    });
+    if (contradicted.empty()) return;
+    std::map<Key, std::map<std::uint32_t, int>> votes;
+    visit([&](std::size_t, const Execution& each) {
+      if (const Key key = key_of(each); contradicted.contains(key)) ++votes[key][each.call];
+    });
+    std::string example;
+    visit([&](std::size_t p, Execution& each) {
+      const auto known = votes.find(key_of(each));
+      if (known == votes.end()) return;
+      const std::uint32_t taken =
+          std::ranges::max_element(known->second, {}, [](const auto& vote) { return vote.second; })->first;
+      if (each.call == taken) return;
+      const Call &mine = call_of(each), &theirs = trace_.calls[taken];
+      if (example.empty() && !agree(mine, theirs))
+        example = fmt::format("{} has {} of {} bytes, most others of its group have {} bytes or another root",
+                              trace_.processes[p].name, mine.collective->name, mine.bytes.count, theirs.bytes.count);
+      each.call = taken;
+    });
+    remark(fmt::format("the records contradict each other about the size or root of {} {}: {}; what most have counts",
+                       contradicted.size(), contradicted.size() == 1 ? "call" : "calls", example));
+  }
+  static bool is_the_same_for_all(const Call& call) {
+    return !call.collective->pairwise && kind_of(call) != &all_to_all;
+  }
+  static bool agree(const Call& a, const Call& b) { return a.bytes.count == b.bytes.count && a.source == b.source; }
+
+  // A record that ends long before those of the others would leave little of theirs: it counts as not given. One that
+  // begins later does not, since its numbers say so.
+  void leave_out_short_records() {
+    std::map<Stream, std::vector<Range>> all;
+    std::vector<std::map<Stream, Range>> of_process(trace_.processes.size());
+    for (std::size_t p = 0; p < trace_.processes.size(); ++p)
+      for (const auto& [stream, range] : of_process[p] = ranges_of(p, executions(p).size()))
+        if (!std::get<1>(stream)->pairwise) all[stream].push_back(range);
+    std::map<std::uint32_t, std::vector<std::pair<const Collective*, std::pair<std::int64_t, std::int64_t>>>> expected;
+    for (auto& [stream, ranges] : all) {
+      const std::int64_t first = std::ranges::min(ranges, {}, &Range::first).first;
+      const auto middle = ranges.begin() + static_cast<std::ptrdiff_t>((ranges.size() - 1) / 2);
+      std::ranges::nth_element(ranges, middle, {}, &Range::last);
+      expected[std::get<0>(stream)].push_back({std::get<1>(stream), {first, middle->last}});
+    }
+    std::vector<double> has(trace_.processes.size(), 0), wants(trace_.processes.size(), 0);
+    for (const auto& [communicator, streams] : expected)
+      for (const int process : trace_.communicators[communicator].processes) {
+        if (process < 0) continue;
+        const auto p = static_cast<std::size_t>(process);
+        for (const auto& [kind, numbers] : streams) {
+          const auto& [first, last] = numbers;
+          const auto mine = of_process[p].find(Stream(communicator, kind, -1, -1));
+          const std::int64_t reached = mine == of_process[p].end() ? first - 1 : std::min(mine->second.last, last);
+          wants[p] += static_cast<double>(last - first + 1);
+          has[p] += static_cast<double>(reached - first + 1);
+        }
+      }
+    std::vector<std::string> names;
+    for (std::size_t p = 0; p < trace_.processes.size(); ++p) {
+      if (2 * has[p] < wants[p])
+        names.push_back(trace_.processes[p].name);
+      else if (!executions(p).empty())
+        active_.push_back(p);
+    }
+    if (active_.empty()) {  // they have nothing in common
+      names.clear();
+      for (std::size_t p = 0; p < trace_.processes.size(); ++p)
+        if (!executions(p).empty()) active_.push_back(p);
+    }
+    for (const std::size_t p : active_) ends_[p] = executions(p).size();
+    for (Communicator& each : trace_.communicators) {
+      for (int& process : each.processes)
+        if (process >= 0 && ends_[static_cast<std::size_t>(process)] == 0) process = -1;
+      recorded_.push_back(static_cast<int>(std::ranges::count_if(each.processes, [](int p) { return p >= 0; })));
+    }
+    if (!names.empty())
+      remark(
+          fmt::format("left out, since they hold less than half of the calls that others of their groups "
+                      "recorded: the records of {}",
+                      some_of(std::move(names))));
+    name_the_missing_member();
+  }
+
+  // NCCL's records name only members that have one. Where a single rank has none, it is the member that groups lack.
+  void name_the_missing_member() {
+    std::vector<int> without;
+    for (int rank = 0; rank < trace_.ranks && without.size() < 2; ++rank)
+      if (!is_active(rank)) without.push_back(rank);
+    if (without.size() != 1) return;
+    for (Communicator& each : trace_.communicators)
+      if (std::ranges::count(each.ranks, -1) == 1 && std::ranges::find(each.ranks, without[0]) == each.ranks.end())
+        *std::ranges::find(each.ranks, -1) = without[0];
+  }
+
+  std::map<Stream, Range> ranges_of(std::size_t p, std::size_t end) const {
+    std::map<Stream, Range> ranges;
+    for (std::size_t i = 0; i < end; ++i) {
+      const std::int64_t number = executions(p)[i].number;
+      Range& range = ranges.try_emplace(stream_of(executions(p)[i]), Range{number, number}).first->second;
+      range = {std::min(range.first, number), std::max(range.last, number)};
+    }
+    return ranges;
+  }
+
+  // Messages have no numbers of the job but are counted: those of two records mean the same where the records begin
+  // with the same collectives.
+  void find_ranges() {
+    for (const std::size_t p : active_)
+      for (const auto& [stream, range] : ranges_of(p, ends_[p])) ranges_[stream][p] = range;
+    messages_agree_ = std::ranges::all_of(ranges_, [](const auto& stream) {
+      const auto other = [](const auto& a, const auto& b) { return a.second.first != b.second.first; };
+      return std::get<1>(stream.first)->pairwise ||
+             std::ranges::adjacent_find(stream.second, other) == stream.second.end();
+    });
+  }
+
+  // Between the same numbers of a collective all members of its group have as many calls.
+  void tell_gaps() {
+    std::map<Stream, Range> common;
+    for (const auto& [stream, ranges] : ranges_)
+      if (!std::get<1>(stream)->pairwise && ranges.size() > 1)
+        for (const auto& [p, range] : ranges) {
+          Range& known = common.try_emplace(stream, range).first->second;
+          known = {std::max(known.first, range.first), std::min(known.last, range.last)};
+        }
+    std::map<Stream, std::map<std::size_t, std::size_t>> counts;
+    for (const std::size_t p : active_)
+      for (const Execution& each : executions(p)) {
+        const Stream stream = stream_of(each);
+        if (const auto range = common.find(stream); range != common.end() && range->second.holds(each.number))
+          ++counts[stream][p];
+      }
+    std::set<std::string> names;
+    for (const auto& [stream, of_process] : counts) {
+      std::vector<std::size_t> all;
+      for (const auto& [p, count] : of_process) all.push_back(count);
+      std::ranges::nth_element(all, all.begin() + static_cast<std::ptrdiff_t>(all.size() / 2));
+      const std::size_t usual = all[all.size() / 2];
+      const bool is_told = all.size() > 2 || all[0] == all[1];  // which of the two is wrong
+      for (const auto& [p, count] : of_process)
+        if (count != usual || !is_told) names.insert(trace_.processes[p].name);
+    }
+    if (!names.empty())
+      remark(
+          fmt::format("some calls are missing within a record or are in it twice, as the numbers of calls show: in {}",
+                      some_of({names.begin(), names.end()})));
+  }
+
+  bool is_counted(const Stream& stream) const { return messages_agree_ || !std::get<1>(stream)->pairwise; }
+  // How many records hold a stream if none lacks it.
+  int records_of(const Stream& stream) const {
+    const auto& [communicator, kind, source, target] = stream;
+    if (!kind->pairwise) return recorded_[communicator];
+    return int{is_recorded(communicator, source)} + int{is_recorded(communicator, target)};
+  }
+
   // Leaves out what some ranks had not called yet, or not recorded any more, when the records end.
   void cut_unfinished() {
     constexpr int most_passes = 16;
     for (int pass = 0; pass < most_passes; ++pass) {
-      std::map<std::pair<std::uint32_t, const Collective*>, std::pair<std::int64_t, int>>
-          last;  // least of the members' last
-      for (const std::size_t p : active_) {
-        std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> mine;
-        for (std::size_t i = 0; i < ends_[p]; ++i) {
-          const Execution& each = executions(p)[i];
-          if (call_of(each).collective->pairwise) continue;
-          std::int64_t& most = mine.try_emplace({each.communicator, kind_of(call_of(each))}, each.number).first->second;
-          most = std::max(most, each.number);
+      std::map<Stream, std::pair<std::int64_t, int>> last;  // least of the members' last
+      for (const std::size_t p : active_)
+        for (const auto& [stream, range] : ranges_of(p, ends_[p])) {
+          const auto [at, fresh] = last.try_emplace(stream, range.last, 1);
+          if (!fresh) at->second = {std::min(at->second.first, range.last), at->second.second + 1};
         }
-        for (const auto& [key, number] : mine) {
-          const auto [at, fresh] = last.try_emplace(key, number, 1);
-          if (!fresh) at->second = {std::min(at->second.first, number), at->second.second + 1};
-        }
-      }
       bool cut = false;
       for (const std::size_t p : active_)
         for (std::size_t i = 0; i < ends_[p]; ++i) {
           const Execution& each = executions(p)[i];
-          if (call_of(each).collective->pairwise) continue;
-          const auto& [number, members] = last.at({each.communicator, kind_of(call_of(each))});
-          if (members == recorded_[each.communicator] && each.number <= number) continue;
+          const Stream stream = stream_of(each);
+          if (!is_counted(stream)) continue;
+          const auto& [number, members] = last.at(stream);
+          const bool all = members >= records_of(stream);  // 0 where no record names the ranks
+          if (all && each.number <= number) continue;
           // Some members never recorded it: at the beginning because their records begin later.
-          if (members != recorded_[each.communicator] && 2 * i < ends_[p]) continue;
+          if (!all && 2 * i < ends_[p]) continue;
           cut = true;
           ends_[p] = i;
         }
       if (!cut) return;
     }
   }
+
+  // Ranks that wait for nobody that is behind have gone on, so that they end in another part of the step than others.
+  // All end where the first one that is behind does, counted in operations that come after each other.
+  void cut_to_one_level() {
+    const std::vector<std::size_t> behind = processes_behind();
+    if (behind.empty() || !find_levels()) return;
+    const std::vector<std::size_t> part = connected_parts();
+    std::map<std::size_t, int> least;
+    const auto end_with = [&](std::size_t p) {
+      const int level = ends_[p] == 0 ? 0 : levels_[p][ends_[p] - 1];
+      int& known = least.try_emplace(part[p], level).first->second;
+      known = std::min(known, level);
+    };
+    std::ranges::for_each(behind, end_with);
+    // A message may be sent before that and received later.
+    constexpr int most_passes = 16;
+    for (int pass = 0; pass < most_passes; ++pass) {
+      for (const std::size_t p : active_)
+        if (const auto level = least.find(part[p]); level != least.end())
+          ends_[p] =
+              std::min(ends_[p], static_cast<std::size_t>(
+                                     std::ranges::find_if(levels_[p], [&](int each) { return each > level->second; }) -
+                                     levels_[p].begin()));
+      const std::vector<std::size_t> before = ends_;
+      cut_unfinished();
+      if (ends_ == before) break;
+      for (const std::size_t p : active_)
+        if (ends_[p] < before[p]) end_with(p);
+    }
+    levels_.clear();
+  }
+
+  // Processes whose records end before a call that others recorded and that was left out.
+  std::vector<std::size_t> processes_behind() const {
+    std::set<std::size_t> behind;
+    for (const std::size_t p : active_) {
+      if (ends_[p] == executions(p).size()) continue;
+      const Execution& next = executions(p)[ends_[p]];
+      const Stream stream = stream_of(next);
+      const auto& [communicator, kind, source, target] = stream;
+      const std::map<std::size_t, Range>& ranges = ranges_.at(stream);
+      const std::vector<int>& members = trace_.communicators[communicator].processes;
+      for (std::size_t member = 0; member < members.size(); ++member) {
+        if (members[member] < 0) continue;
+        if (kind->pairwise && std::cmp_not_equal(member, source) && std::cmp_not_equal(member, target)) continue;
+        const auto other = static_cast<std::size_t>(members[member]);
+        const auto known = ranges.find(other);
+        if (known == ranges.end() || known->second.last < next.number) behind.insert(other);
+      }
+    }
+    return {behind.begin(), behind.end()};
+  }
+
+  // By process: the first one of those that communicators connect with it, directly or not.
+  std::vector<std::size_t> connected_parts() const {
+    std::vector<std::size_t> parent(trace_.processes.size());
+    std::iota(parent.begin(), parent.end(), std::size_t{0});
+    const auto first_of = [&](std::size_t p) {
+      while (parent[p] != p) p = parent[p] = parent[parent[p]];
+      return p;
+    };
+    for (const auto& [stream, ranges] : ranges_)
+      for (const auto& [p, range] : ranges) {
+        const std::size_t a = first_of(p), b = first_of(ranges.begin()->first);
+        parent[std::max(a, b)] = std::min(a, b);
+      }
+    std::vector<std::size_t> part;
+    for (std::size_t p = 0; p < parent.size(); ++p) part.push_back(first_of(p));
+    return part;
+  }
+
+  // The level of each call that is left, from the beginning of the records. False where they contradict each other.
+  bool find_levels() {
+    ranges_of_rest_.clear();
+    levels_.assign(trace_.processes.size(), {});
+    for (const std::size_t p : active_) {
+      levels_[p].assign(ends_[p], 0);
+      windows_[p] = {0, ends_[p], 1};
+      for (const auto& [stream, range] : ranges_of(p, ends_[p])) ranges_of_rest_[stream][p] = range;
+    }
+    const bool found = merge();
+    if (!found) levels_.clear();
+    instances_.clear();
+    return found;
+  }
+  bool finds_levels() const { return !levels_.empty(); }
+
+  // How many processes have to arrive at a collective; while levels are found, those whose records have begun.
+  int needed(const Key& key) const {
+    if (!finds_levels()) return recorded_[std::get<0>(key.first)];
+    return static_cast<int>(std::ranges::count_if(ranges_of_rest_.at(key.first),
+                                                  [&](const auto& each) { return each.second.holds(key.second); }));
+  }
+  bool will_send(const Key& key) const {
+    const auto& [communicator, kind, source, target] = key.first;
+    const int process = trace_.communicators[communicator].processes[static_cast<std::size_t>(source)];
+    if (process < 0 || !finds_levels()) return process >= 0;
+    const std::map<std::size_t, Range>& ranges = ranges_of_rest_.at(key.first);
+    const auto sender = ranges.find(static_cast<std::size_t>(process));
+    return sender != ranges.end() && sender->second.holds(key.second);
+  }
+  void set_level(std::size_t p, std::size_t index, int level) {
+    if (finds_levels()) levels_[p][index] = level;
+  }
+
+  // ---- steps
 
   // Calls that are alike have the same number; exchanges, whose sizes may differ between steps, whatever they move.
   std::vector<std::uint64_t> signature(std::size_t p) {
@@ -181,8 +481,8 @@ class Analyser {
       while (!next.empty()) {
         const std::size_t p = next.front();
         next.pop_front();
-        for (const auto& [communicator, number] : first_numbers(p))
-          for (const int other : trace_.communicators[communicator.first].processes)
+        for (const auto& [stream, number] : first_numbers(p))
+          for (const int other : trace_.communicators[std::get<0>(stream)].processes)
             if (other >= 0 && left.erase(static_cast<std::size_t>(other)) > 0) {
               const auto o = static_cast<std::size_t>(other);
               windows_[o] = window_from(o, periods[o], p);
@@ -197,13 +497,12 @@ class Analyser {
     if (result_.job.steps == 1) remark("nothing repeats in the record: all of it counts as one step");
   }
 
-  using Stream = std::pair<std::uint32_t, const Collective*>;
   // The number of the first collective of each kind in a process's step.
   std::map<Stream, std::int64_t> first_numbers(std::size_t p) const {
     std::map<Stream, std::int64_t> numbers;
     for (std::size_t i = windows_[p].begin; i < windows_[p].end; ++i) {
       const Execution& each = executions(p)[i];
-      numbers.try_emplace({each.communicator, kind_of(call_of(each))}, each.number);
+      numbers.try_emplace(stream_of(each), each.number);
     }
     return numbers;
   }
@@ -214,7 +513,7 @@ class Analyser {
     std::size_t least = 0, most = ends_[p];  // of `begin`
     for (std::size_t i = 0; i < ends_[p]; ++i) {
       const Execution& each = executions(p)[i];
-      const auto shared = numbers.find({each.communicator, kind_of(call_of(each))});
+      const auto shared = numbers.find(stream_of(each));
       if (shared == numbers.end() || call_of(each).collective->pairwise) continue;
       if (each.number < shared->second)
         least = i + 1;
@@ -228,11 +527,12 @@ class Analyser {
     return {least, ends_[p], 1};
   }
 
-  Key key_of(const Execution& each) const {
+  Stream stream_of(const Execution& each) const {
     const Call& call = call_of(each);
     const bool message = call.collective->pairwise;
-    return {each.communicator, kind_of(call), message ? call.source : -1, message ? call.target : -1, each.number};
+    return {each.communicator, kind_of(call), message ? call.source : -1, message ? call.target : -1};
   }
+  Key key_of(const Execution& each) const { return {stream_of(each), each.number}; }
   bool sends(std::size_t p, const Execution& each) const {
     const int process =
         trace_.communicators[each.communicator].processes[static_cast<std::size_t>(call_of(each).source)];
@@ -265,7 +565,9 @@ class Analyser {
   bool perform(std::size_t p, std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready) {
     const Execution& each = executions(p)[at[p]];
     const Call& call = call_of(each);
-    Instance& one = instances_[key_of(each)];
+    const Key key = key_of(each);
+    if (finds_levels() && levels_[p][at[p]] > 0) return true;  // sent ahead
+    Instance& one = instances_[key];
     one.communicator = each.communicator;
     one.call = each.call;
     if (call.collective->pairwise) {
@@ -273,28 +575,32 @@ class Analyser {
         send(p, at[p], one, level, ready);
         return true;
       }
-      if (!one.sent && is_recorded(each.communicator, call.source)) {
+      if (!one.sent && will_send(key)) {
         one.waiting = {p};
         return false;
       }
       level[p] = std::max(level[p] + 1, one.level);
       one.level = level[p];
       one.done.emplace_back(p, at[p]);
+      set_level(p, at[p], one.level);
+      if (finds_levels()) instances_.erase(key);
       return true;
     }
     one.level = std::max(one.level, level[p] + 1);
     one.done.emplace_back(p, at[p]);
-    if (++one.arrived < recorded_[each.communicator]) {
+    if (++one.arrived < needed(key)) {
       one.waiting.push_back(p);
       return false;
     }
     level[p] = one.level;
+    for (const auto& [other, index] : one.done) set_level(other, index, one.level);
     for (const std::size_t other : one.waiting) {
       level[other] = one.level;
       ++at[other];
       ready.push_back(other);
     }
     one.waiting.clear();
+    if (finds_levels()) instances_.erase(key);
     return true;
   }
 
@@ -303,6 +609,7 @@ class Analyser {
     one.sent = true;
     one.level = ++level[p];
     one.done.emplace_back(p, index);
+    set_level(p, index, one.level);
     for (const std::size_t other : one.waiting) ready.push_back(other);
     one.waiting.clear();
   }
@@ -354,7 +661,14 @@ class Analyser {
     for (const JobOperation& each : result_.job.operations)
       unknown_ranks = unknown_ranks || (each.group.empty() && each.groups.empty());
     if (unknown_ranks) remark("the ranks of some groups are not in the record: give the files of all ranks");
-    if (expanded_) remark("ranks whose files were not given are taken to do what those do whose files were");
+    std::vector<std::string> missing;
+    for (int rank = 0; rank < trace_.ranks; ++rank)
+      if (!is_active(rank)) missing.push_back(std::to_string(rank));
+    if (missing.empty()) return;
+    const std::size_t count = missing.size();
+    remark(fmt::format(
+        "no calls of {} of {} ranks are recorded ({}){}", count, trace_.ranks, some_of(std::move(missing)),
+        expanded_ ? ": ranks whose files were not given are taken to do what those do whose files were" : ""));
   }
 
   void add_level(const std::vector<const Instance*>& level) {
@@ -564,13 +878,17 @@ class Analyser {
     return true;
   }
 
-  const Trace& trace_;
+  Trace trace_;
   std::vector<std::size_t> active_;  // processes that recorded something
   std::vector<int> recorded_;        // members of each communicator that did
   std::vector<std::size_t> ends_;
   std::vector<Window> windows_;
   std::vector<std::uint32_t> alike_;  // by call, the first one that is alike
   std::size_t reference_ = 0;
+  std::map<Stream, std::map<std::size_t, Range>> ranges_;          // by process
+  std::map<Stream, std::map<std::size_t, Range>> ranges_of_rest_;  // of what was not left out
+  bool messages_agree_ = true;
+  std::vector<std::vector<int>> levels_;  // by process and call, while they are found
   std::map<Key, Instance> instances_;
   std::vector<std::vector<const Instance*>> of_operation_;
   std::set<int> active_ranks_;
@@ -580,6 +898,6 @@ class Analyser {
 
 }  // namespace
 
-Analysis analyse(const Trace& trace, int hosts) { return Analyser(trace, hosts).run(); }
+Analysis analyse(Trace trace, int hosts) { return Analyser(std::move(trace), hosts).run(); }
 
 }  // namespace p5::job

@@ -23,7 +23,7 @@ struct Analysis {
 
 // `hosts`: where the record does not say on which host a rank was, so many with the same number of ranks, in order; 0:
 // not known. The trace has been finished.
-Analysis analyse(const Trace& trace, int hosts);
+Analysis analyse(Trace trace, int hosts);
 
 // Length of what a sequence repeats at its end, and how many of its last elements repeat so. The length is the
 // shortest that is there twice or more and covers half of the sequence or more; else the whole sequence, once.

@@ -33,6 +33,7 @@ bool is_pickle(std::string_view beginning) {
 std::span<const Format> formats() { return format_table; }
 
 const Format& read_trace(TraceFile& file, Trace& trace) {
+  trace.begin_file();
   constexpr std::size_t enough = 4096;
   std::string_view beginning = file.ahead(enough);
   if (beginning.empty()) throw UsageError(fmt::format("'{}': it is empty", file.name()));

@@ -74,7 +74,7 @@ void read_record(const TraceFile& file, const Record& record, Trace& trace) {
   Execution one{.communicator = communicator, .call = trace.call(call)};
   if (!what->pairwise) one.number = record.integer("coll_perf.coll_sn").value_or(-1);
   if (const auto time = record.number(field("coll_perf.coll_exec_time_us", "p2p_perf.p2p_exec_time_us"));
-      time && *time > 0)
+      time && *time != 0)
     one.seconds = static_cast<float>(*time * 1e-6);
   if (const auto start =
           record.number(field("coll_perf.event_trace_ts.coll_start_ts", "p2p_perf.event_trace_ts.p2p_start_ts"));

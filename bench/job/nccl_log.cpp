@@ -4,6 +4,7 @@
 //   HOST:PID:TID [DEV] NCCL INFO ncclCommInitRank comm 0x.. rank 3 nranks 8 ... commId 0x.. - Init COMPLETE
 //   HOST:PID:TID [DEV] NCCL INFO ncclCommSplit comm 0x.. rank 0 nranks 2 ... parent 0x.. splitCount 1 color 7 key 0 -
 //     Init COMPLETE
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <optional>
@@ -12,6 +13,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/log_line.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/job/formats.hpp"
@@ -37,23 +39,9 @@ std::optional<std::int64_t> number_in(std::string_view word) {
   return number;
 }
 
-// The process that wrote the line: the last "HOST:PID:TID" before the mark.
-std::optional<std::pair<std::string_view, std::string_view>> origin_of(std::string_view before) {
-  const std::size_t device = before.rfind(" [");
-  if (device == std::string_view::npos) return std::nullopt;
-  before = before.substr(0, device);
-  if (const std::size_t space = before.find_last_of(" \t"); space != std::string_view::npos)
-    before.remove_prefix(space + 1);
-  const std::size_t thread = before.rfind(':');
-  if (thread == std::string_view::npos || thread == 0) return std::nullopt;
-  const std::size_t process = before.rfind(':', thread - 1);
-  if (process == std::string_view::npos || !number_in(before.substr(process + 1, thread - process - 1)))
-    return std::nullopt;
-  return std::pair(before.substr(0, process), before.substr(0, thread));
-}
-
-// Seconds of "[2026-11-25 12:00:00.123456] "; null without a fraction, which says too little.
+// Seconds of "[2026-11-25 12:00:00.123456] " at the end of a text; null without a fraction, which says too little.
 std::optional<double> time_of(std::string_view line) {
+  line.remove_prefix(std::min(line.rfind('['), line.size()));
   constexpr std::size_t whole = 20;
   if (line.size() < whole + 2 || line[0] != '[' || line[whole] != '.') return std::nullopt;
   const std::size_t end = line.find(']');
@@ -75,16 +63,19 @@ class LogReader {
  public:
   LogReader(const TraceFile& file, Trace& trace) : file_(file), trace_(trace) {}
 
-  void take(std::string_view line) {
+  void take(std::string_view raw) {
+    if (raw.find(" NCCL ") == std::string_view::npos) return;
+    const std::string line = plain_line(raw);
     const std::size_t at = line.find(mark);
-    if (at == std::string_view::npos) return;
-    const auto origin = origin_of(line.substr(0, at));
-    if (!origin) return;
-    const std::string_view text = line.substr(at + mark.size());
+    if (at == std::string::npos) return;
+    const std::optional<NcclOrigin> found = nccl_origin(std::string_view(line).substr(0, at + 1));
+    if (!found) return;
+    const Origin origin(found->host, found->process);
+    const std::string_view text = std::string_view(line).substr(at + mark.size());
     if (text.find("- Init ") != std::string_view::npos)
-      take_communicator(text, *origin);
+      take_communicator(text, origin);
     else if (text.find(": opCount ") != std::string_view::npos)
-      take_call(text, *origin, time_of(line));
+      take_call(text, origin, time_of(found->before));
   }
 
  private:

@@ -143,6 +143,8 @@ class PytorchReader {
   }
 
   std::uint32_t group(std::string_view name) {
+    constexpr std::size_t longest = 4096;
+    if (name.size() > longest) throw file_.refuse("the name of a process group is longer than PyTorch's are");
     const auto [at, fresh] = group_of_name_.try_emplace(std::string(name), static_cast<std::uint32_t>(groups_.size()));
     if (fresh) groups_.push_back({std::string(name), {}, 0});
     return at->second;
@@ -195,7 +197,7 @@ class PytorchReader {
       one.number = *sequence;
     }
     if (const auto created = record.number("time_created_ns")) one.start = *created * 1e-9;
-    if (const auto took = record.number("duration_ms"); took && *took > 0) one.seconds = *took * 1e-3;
+    if (const auto took = record.number("duration_ms"); took && *took != 0) one.seconds = *took * 1e-3;
     recorded_.push_back(std::move(one));
   }
 
@@ -248,6 +250,7 @@ class PytorchReader {
     const auto at = record.number("ts"), took = record.number("dur");
     if (!id || !at || !took || *took < 0) return;
     const auto [kernel, fresh] = kernels_.try_emplace(*id, Kernel{*at, *at + *took});
+    if (kernels_.size() > most_executions) throw file_.refuse("it holds more kernels than can be read");
     if (fresh) return;
     kernel->second.start = std::min(kernel->second.start, *at);
     kernel->second.end = std::max(kernel->second.end, *at + *took);
@@ -285,8 +288,14 @@ class PytorchReader {
   }
 
   std::uint32_t communicator_of(Group& group) {
-    if (const auto known = configured_.find(group.name); known != configured_.end() && !known->second.empty())
+    if (const auto known = configured_.find(group.name); known != configured_.end() && !known->second.empty()) {
+      if (!group.ranks.empty() && group.ranks != known->second)
+        trace_.remark(fmt::format(
+            "'{}' contradicts itself about process group {}: ranks {} at its calls, {} in its list "
+            "of groups, which counts",
+            file_.name(), in_quotes(group.name), fmt::join(group.ranks, " "), fmt::join(known->second, " ")));
       group.ranks = known->second;
+    }
     if (!group.ranks.empty()) group.size = static_cast<int>(group.ranks.size());
     if (group.size == 0)
       throw UsageError(
@@ -295,13 +304,30 @@ class PytorchReader {
       group.ranks.resize(static_cast<std::size_t>(world_));
       std::iota(group.ranks.begin(), group.ranks.end(), 0);
     }
+    check(group);
     // A name means other ranks on other processes.
     std::string name = group.name;
     for (const int each : group.ranks) name += fmt::format(" {}", each);
     if (group.ranks.empty()) name += fmt::format(" of rank {}", rank_);
     const std::uint32_t index = trace_.communicator(name, group.size);
-    if (!group.ranks.empty()) trace_.set_ranks(index, group.ranks);
+    if (!group.ranks.empty()) trace_.set_ranks(index, group.ranks, group.name);
     return index;
+  }
+
+  // A process calls on the groups that it is in, and the job has no more ranks than the record says.
+  void check(const Group& group) const {
+    const auto refuse = [&](const std::string& why) { throw UsageError(fmt::format("'{}': {}", file_.name(), why)); };
+    if (world_ > 0 && rank_ >= world_) refuse(fmt::format("it is of rank {}, but of a job of {} ranks", rank_, world_));
+    if (group.ranks.empty()) return;
+    if (const int last = std::ranges::max(group.ranks); world_ > 0 && last >= world_)
+      refuse(
+          fmt::format("process group {} has rank {}, but the job has {} ranks", in_quotes(group.name), last, world_));
+    if (std::ranges::find(group.ranks, rank_) == group.ranks.end())
+      refuse(fmt::format("rank {} is not in process group {} that it calls on (ranks {}){}", rank_,
+                         in_quotes(group.name), fmt::join(group.ranks, " "),
+                         rank_is_of_name_ ? ": the rank is the number at the end of the file's name, which counts from "
+                                            "0; rename the files"
+                                          : ""));
   }
 
   Bytes bytes_of(const Recorded& one, int size) const {
@@ -313,6 +339,7 @@ class PytorchReader {
   }
 
   void finish() {
+    rank_is_of_name_ = rank_ < 0;
     if (rank_ < 0) rank_ = rank_in_name();
     if (rank_ < 0)
       throw UsageError(
@@ -323,7 +350,7 @@ class PytorchReader {
     const std::uint32_t process = trace_.process(name, "", rank_);
     if (!trace_.processes[process].executions.empty())
       throw UsageError(fmt::format("'{}': {} is in an earlier file already", file_.name(), name));
-    trace_.ranks = std::max(trace_.ranks, world_);
+    if (world_ > 0) trace_.set_size(world_);
     if (!kernels_.empty()) trace_.device_times = true;
     std::vector<std::uint32_t> communicators;
     std::vector<bool> used(groups_.size(), false);
@@ -389,6 +416,7 @@ class PytorchReader {
   std::vector<Recorded> recorded_;
   std::unordered_map<std::int64_t, Kernel> kernels_;  // microseconds, by external id
   int rank_ = -1, world_ = 0;
+  bool rank_is_of_name_ = false;
 };
 
 }  // namespace

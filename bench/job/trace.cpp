@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <numeric>
 #include <set>
 #include <utility>
@@ -27,6 +29,8 @@ std::uint32_t Trace::communicator(const std::string& name, int size) {
   const auto [at, fresh] = communicator_of_name_.try_emplace(name, static_cast<std::uint32_t>(communicators.size()));
   if (fresh) {
     const auto members = static_cast<std::size_t>(size);
+    if ((members_ += members) > most_members)
+      throw UsageError(fmt::format("the communicators have more than {} members together", most_members));
     communicators.push_back({name, size, std::vector<int>(members, -1), std::vector<int>(members, -1)});
   }
   if (communicators[at->second].size != size)
@@ -37,11 +41,30 @@ std::uint32_t Trace::communicator(const std::string& name, int size) {
   return at->second;
 }
 
-void Trace::set_ranks(std::uint32_t communicator, const std::vector<int>& all) {
+void Trace::set_size(int size) {
+  if (stated_size_ > 0 && size != stated_size_)
+    throw UsageError(fmt::format(
+        "the job has {} ranks here and {} in an earlier file: these are traces of different jobs", size, stated_size_));
+  stated_size_ = size;
+  ranks = std::max(ranks, size);
+}
+
+void Trace::set_ranks(std::uint32_t communicator, const std::vector<int>& all, const std::string& group) {
   Communicator& known = communicators[communicator];
   if (std::cmp_not_equal(all.size(), known.size) || std::set<int>(all.begin(), all.end()).size() != all.size())
     throw UsageError(fmt::format("communicator {} has the same rank twice", in_quotes(known.name)));
+  if (known.ranks == all) return;
   known.ranks = all;
+  // Ranks that are not in it may have another group of this name, but no rank has two.
+  std::unordered_map<int, std::uint32_t>& of_rank = communicator_of_rank_[group];
+  for (const int rank : all)
+    if (const std::uint32_t other = of_rank.try_emplace(rank, communicator).first->second; other != communicator) {
+      remark(
+          fmt::format("records contradict each other about process group {}: ranks {} in one, {} in another; both "
+                      "count as groups of their own",
+                      in_quotes(group), fmt::join(communicators[other].ranks, " "), fmt::join(all, " ")));
+      return;
+    }
 }
 
 bool Trace::set_member(std::uint32_t communicator, int member, std::uint32_t process) {
@@ -79,15 +102,31 @@ void Trace::add(std::uint32_t process, const Execution& execution) {
         fmt::format("more than {} calls of all ranks together; give a shorter part of the job, such as "
                     "ten steps",
                     most_executions));
-  processes[process].executions.push_back(execution);
+  Process& of = processes[process];
+  std::vector<Execution>& all = of.executions;
+  if (const std::uint32_t before = std::exchange(of.file, file_); before != file_ && !all.empty())
+    remark(fmt::format("calls of {} are in more than one file; if one is a copy, leave it out", of.name));
+  all.push_back(execution);
+  Execution& added = all.back();
+  constexpr double latest = 1e12;  // seconds since whatever the clock counts from
+  const bool wrong_time = added.seconds < shortest_call || added.seconds > longest_call,
+             wrong_start = std::abs(added.start) > latest;
+  if (wrong_time) added.seconds = std::numeric_limits<float>::quiet_NaN();
+  if (wrong_start) added.start = std::numeric_limits<double>::quiet_NaN();
+  if (wrong_time || wrong_start) remark("times that no call can take, below 1 ns or above 11 days, are left out");
 }
 
 void Trace::remark(const std::string& text) {
-  const auto found = std::ranges::find(remarks_, text, &std::pair<std::string, int>::first);
-  if (found != remarks_.end())
-    ++found->second;
-  else
-    remarks_.emplace_back(text, 1);
+  constexpr std::size_t most = 40;
+  const auto find = [&](std::string_view wanted) {
+    return std::ranges::find(remarks_, wanted, &std::pair<std::string, int>::first);
+  };
+  auto found = find(text);
+  if (found == remarks_.end() && remarks_.size() < most) found = remarks_.insert(found, {text, 0});
+  constexpr std::string_view others = "there are more remarks of other kinds";
+  if (found == remarks_.end()) found = find(others);
+  if (found == remarks_.end()) found = remarks_.insert(found, {std::string(others), 0});
+  ++found->second;
 }
 
 std::vector<std::string> Trace::remarks() const {
@@ -111,8 +150,13 @@ void Trace::give_ranks() {
   }
   std::set<int> taken;
   for (const Process& each : processes) taken.insert(each.rank);
-  int next = std::max(ranks, 0);
-  if (std::ranges::count_if(processes, unnumbered) > 0)
+  const auto left = std::ranges::count_if(processes, unnumbered);
+  // One process without a rank and one rank without a process are the same: its record ends before its first call
+  // there.
+  const bool one_is_missing =
+      largest != communicators.end() && left == 1 && std::ranges::count(largest->processes, -1) == 1;
+  int next = one_is_missing ? 0 : std::max(ranks, 0);
+  if (left > 0 && !one_is_missing)
     remark("some processes are in no communicator of the whole job; they are counted as ranks behind the others");
   for (Process& each : processes)
     if (unnumbered(each)) {

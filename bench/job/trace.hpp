@@ -44,6 +44,7 @@ struct Process {
   std::string host;  // "": unknown
   int rank = -1;     // in the job; set by finish() where the record does not say it
   std::vector<Execution> executions;
+  std::uint32_t file = 0;  // of the newest of them, by number
 };
 
 struct Communicator {
@@ -56,16 +57,22 @@ struct Communicator {
 // Far more than a replay needs; all of them take half a GiB.
 inline constexpr std::size_t most_executions = 12'000'000;
 inline constexpr int most_ranks = 1 << 20;
+inline constexpr std::size_t most_members = 16'000'000;              // of all communicators together, 128 MB
+inline constexpr double shortest_call = 1e-9, longest_call = 1e6;    // seconds
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;  // of a message
 
 class Trace {
  public:
+  // What is added from here on is of another file.
+  void begin_file() { ++file_; }
   // Index of a process, made where it is new.
   std::uint32_t process(const std::string& name, const std::string& host, int rank = -1);
   // Index of a communicator. Throws UsageError if its size contradicts earlier records.
   std::uint32_t communicator(const std::string& name, int size);
-  // The ranks of a communicator in the job, by member.
-  void set_ranks(std::uint32_t communicator, const std::vector<int>& ranks);
+  // The ranks of a communicator in the job, by member. `group`: its name on the processes that are in it.
+  void set_ranks(std::uint32_t communicator, const std::vector<int>& ranks, const std::string& group);
+  // The number of ranks that a record states for the job. Throws UsageError if it contradicts earlier records.
+  void set_size(int size);
   // A process is a member of a communicator. False where another process is it already.
   bool set_member(std::uint32_t communicator, int member, std::uint32_t process);
   std::uint32_t call(const Call& call);
@@ -88,6 +95,8 @@ class Trace {
 
   // "remark", "remark (n times)"
   std::vector<std::string> remarks() const;
+  // All calls that were added.
+  std::size_t calls_added() const { return executions_; }
 
  private:
   void give_ranks();
@@ -97,7 +106,10 @@ class Trace {
   std::unordered_map<std::string, std::uint32_t> communicator_of_name_;
   std::map<std::tuple<const Collective*, std::uint64_t, int, int, int, int>, std::uint32_t> index_of_call_;
   std::vector<std::pair<std::string, int>> remarks_;
-  std::size_t executions_ = 0, sent_values_ = 0;
+  std::unordered_map<std::string, std::unordered_map<int, std::uint32_t>> communicator_of_rank_;  // by name of group
+  std::size_t executions_ = 0, sent_values_ = 0, members_ = 0;
+  int stated_size_ = 0;
+  std::uint32_t file_ = 0;
 };
 
 // PyTorch's and NCCL's element types: bytes of an element, and our type if we have it. Null: unknown name.

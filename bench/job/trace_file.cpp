@@ -114,6 +114,8 @@ bool TraceFile::refill() {
   lines_before_ += lines_in(piece_);
   piece_ = std::string_view(buffer_).substr(0, static_cast<std::size_t>(got));
   at_ = 0;
+  if (value_begin_ && bytes_before_ - *value_begin_ > longest_value)
+    throw refuse(fmt::format("a value is longer than {} MiB", longest_value >> 20));
   if (bytes_before_ + piece_.size() > largest_trace)
     throw refuse(fmt::format("it has more than {} GiB", largest_trace >> 30));
   return true;
@@ -186,7 +188,8 @@ Field& Record::add(std::string_view name) {
 namespace {
 
 constexpr int deepest = 64;
-constexpr std::size_t longest_text = std::size_t{1} << 20, most_kept = 4'000'000;
+constexpr std::size_t longest_text = std::size_t{1} << 20, longest_name = std::size_t{64} << 10;
+constexpr std::size_t most_kept = 4'000'000, most_kept_bytes = std::size_t{64} << 20;
 
 // Fills a record from the parser's events.
 class RecordBuilder {
@@ -283,13 +286,15 @@ class RecordBuilder {
 class Events final : public nlohmann::json_sax<json> {
  public:
   Events(const TraceFile& file, const Wanted& wanted, std::function<void(const Record&)> on_record,
-         std::function<void(std::string_view, const json&)> on_member, bool line)
+         std::function<void(std::string_view, const json&)> on_member, TraceFile* document)
       : file_(file),
         wanted_(wanted),
         on_record_(std::move(on_record)),
         on_member_(std::move(on_member)),
         builder_(file, wanted.fields, record_),
-        line_(line) {}
+        document_(document) {
+    begin_value();
+  }
 
   bool null() override {
     return value([] { return json(); }, [] {});
@@ -310,6 +315,7 @@ class Events final : public nlohmann::json_sax<json> {
     return value([&] { return json(v); }, [&] { builder_.number(v, whole ? static_cast<std::int64_t>(v) : 0); });
   }
   bool string(string_t& v) override {
+    keep_bytes(v.size());
     return value([&] { return json(std::move(v)); }, [&] { builder_.text(v); });
   }
   bool binary(binary_t& /*v*/) override { return false; }
@@ -318,6 +324,9 @@ class Events final : public nlohmann::json_sax<json> {
   bool end_object() override { return close(); }
   bool end_array() override { return close(); }
   bool key(string_t& name) override {
+    begin_value();
+    if (name.size() > longest_name) throw file_.refuse(fmt::format("a name is longer than {} KiB", longest_name >> 10));
+    keep_bytes(name.size());
     if (builder_.within()) {
       builder_.key(name);
     } else if (!kept_.empty()) {
@@ -336,6 +345,7 @@ class Events final : public nlohmann::json_sax<json> {
  private:
   template <class Value, class Field>
   bool value(const Value& make, const Field& field) {
+    begin_value();
     if (builder_.within())
       field();
     else if (keep_ && depth_ >= 1)
@@ -343,8 +353,9 @@ class Events final : public nlohmann::json_sax<json> {
     return true;
   }
   bool open(bool list) {
+    begin_value();
     // A line is a record; in a document the objects in one of the lists are.
-    if (builder_.within() || (line_ && depth_ == 0 && !list) || (in_list_ && depth_ == 2 && !list)) {
+    if (builder_.within() || (!document_ && depth_ == 0 && !list) || (in_list_ && depth_ == 2 && !list)) {
       builder_.open(list);
       return true;
     }
@@ -353,6 +364,7 @@ class Events final : public nlohmann::json_sax<json> {
     return true;
   }
   bool close() {
+    begin_value();
     if (builder_.within()) {
       if (builder_.close()) on_record_(record_);
       return true;
@@ -376,6 +388,13 @@ class Events final : public nlohmann::json_sax<json> {
     kept_.back()->push_back(std::move(value));
     return &kept_.back()->back();
   }
+  void begin_value() {
+    if (document_) document_->begin_value();
+  }
+  void keep_bytes(std::size_t bytes) {
+    if (keep_ && !builder_.within() && (kept_bytes_ += bytes) > most_kept_bytes)
+      throw file_.refuse(fmt::format("{} has more than {} MiB", in_quotes(name_), most_kept_bytes >> 20));
+  }
   void finish_member() {
     on_member_(name_, root_);
     root_ = json();
@@ -388,14 +407,14 @@ class Events final : public nlohmann::json_sax<json> {
   std::function<void(std::string_view, const json&)> on_member_;
   Record record_;
   RecordBuilder builder_;
-  const bool line_;
-  std::string name_;  // the current member of the document
+  TraceFile* const document_;  // null for a line
+  std::string name_;           // the current member of the document
   bool in_list_ = false, keep_ = false;
   int depth_ = 0;  // outside of records
   json root_;
   std::vector<json*> kept_;
   json* member_ = nullptr;
-  std::size_t values_ = 0;
+  std::size_t values_ = 0, kept_bytes_ = 0;
 };
 
 // Lets the parser take bytes from a file.
@@ -429,7 +448,7 @@ class ByteIterator {
 
 void read_document(TraceFile& file, const Wanted& wanted, const std::function<void(const Record& record)>& record,
                    const std::function<void(std::string_view name, const json& value)>& member) {
-  Events events(file, wanted, record, member, false);
+  Events events(file, wanted, record, member, &file);
   if (!json::sax_parse(ByteIterator(&file), ByteIterator(), &events)) throw file.refuse("it is no JSON here");
 }
 
@@ -443,7 +462,7 @@ void read_line(const TraceFile& file, std::string_view line, const std::vector<s
         record = one;
         found = true;
       },
-      [](std::string_view, const json&) {}, true);
+      [](std::string_view, const json&) {}, nullptr);
   if (!json::sax_parse(line, &events) || !found) throw file.refuse("the line is no JSON object");
 }
 

@@ -21,6 +21,8 @@ namespace p5::job {
 // Names of files: a trace of gigabytes is common, more than this is a mistake or an attack by compression.
 inline constexpr std::uint64_t largest_trace = std::uint64_t{64} << 30;
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
+// Of a text, a number or the blanks between two values of a document, whose bytes the parser keeps.
+inline constexpr std::size_t longest_value = std::size_t{16} << 20;
 
 // Bytes of a trace, one after the other. From a file, whose gzip form is recognized, or from memory.
 class TraceFile {
@@ -41,6 +43,9 @@ class TraceFile {
   char current() const { return piece_[at_]; }
   void advance() { ++at_; }
 
+  // The next value of a document begins here; one above longest_value is refused.
+  void begin_value() { value_begin_ = bytes_before_ + at_; }
+
   // The next line without its end; nullopt at the end of the file. Throws UsageError for one above longest_line.
   std::optional<std::string_view> line();
 
@@ -57,6 +62,7 @@ class TraceFile {
   std::string_view piece_;
   std::size_t at_ = 0;
   std::uint64_t bytes_before_ = 0, lines_before_ = 0;  // of earlier pieces
+  std::optional<std::uint64_t> value_begin_;           // of a document
   std::string buffer_, line_;
 };
 

@@ -100,6 +100,108 @@ class ImportJob(Folder):
         self.assertEqual(found["steps"], 4)
         self.assertEqual(sorted(each["bytes"] for each in found["operations"]), [8 << 20] * 4 + [64 << 20])
 
+    def test_the_step_is_the_same_wherever_a_record_ends(self):
+        for job, last in ((job_traces.of_all_levels(16), 8), (job_traces.pipeline(4), 6)):
+            whole, _ = self.read(job, "log")
+            for kind, ranks, calls in [*(("log", [1], calls) for calls in range(1, last + 1)), *((kind, [1], 3) for kind in WITH_ALL),
+                                       ("log", [0], 3), ("recorder", [1, 2, 3], 2), ("log", range(2), 5)]:
+                with self.subTest(kind, ranks=ranks, calls=calls):
+                    found, told = self.read(job_traces.behind(job, ranks, calls), kind, arguments=["--hosts", len(set(whole["node_of_rank"]))])
+                    self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))))
+                    self.assertEqual(found.get("remarks"), whole.get("remarks"), told)
+
+    def test_a_record_that_ends_long_before_the_others_counts_as_not_given(self):
+        job = job_traces.of_all_levels(16)
+        whole, _ = self.read(job, "log")
+        for kind, calls in (("log", 20), ("log", 17), ("inspector", 16), ("recorder", 18), ("profiler", 12)):
+            with self.subTest(kind, calls=calls):
+                found, told = self.read(job_traces.behind(job, [5], calls), kind, arguments=["--hosts", 2])
+                self.assertEqual((self.essence(found), found["steps"]), (self.essence(whole), 5))
+                self.assertRegex(told, r"left out, since they hold less than half .* the records of (rank 5|made-up-0:1005)")
+                self.assertIn("no calls of 1 of 16 ranks are recorded (5)", told)
+
+    def test_what_launchers_put_in_front_of_lines_is_no_part_of_a_host(self):
+        for number, tag in enumerate(("[1,%d]<stdout>:", "[1,%d]<stderr>: ", "[default%d]:", "[rank%d]:", "%d:", " %d: ", "[pod/train-%d/main] ",
+                                      "(worker pid=%d, ip=10.0.0.1) ", "2026-11-20T10:00:00.12%dZ stdout F ", "\033[3%dm", "\\u001b[1;3%dm",
+                                      "w-%d  | \033[0m", "Nov 20 10:00:0%d n train[401]:")):
+            with self.subTest(tag):
+                folder = job_traces.write(job_traces.tensor_parallel(16, 2), "log", self.folder / f"tags{number}", 3)
+                for rank, path in enumerate(sorted(folder.iterdir())):
+                    path.write_text("".join(tag % (rank % 8) + line for line in path.read_text().splitlines(True)))
+                self.assertEqual(self.run_import(folder)[0]["node_of_rank"], [0] * 8 + [1] * 8)
+
+    def test_records_that_contradict_each_other(self):
+        job = job_traces.of_all_levels(16)
+        whole, _ = self.read(job, "inspector")
+        for name, kind, files, change, remark in (
+                ("size", "inspector", [3], lambda text: text.replace(f'"coll_msg_size_bytes":{8 << 20}', '"coll_msg_size_bytes":8'),
+                 "contradict each other about the size or root of 10 calls: made-up-0:1003 has all_reduce of 8 bytes"),
+                ("one size", "log", [9], lambda text: text.replace(f"count {1 << 20} datatype 9 op", "count 8 datatype 9 op", 1), "of 1 call: made-up-1:1009"),
+                ("group", "recorder", [2], lambda text: text.replace(str(list(range(16))), str([*range(15), 9999])), "contradict each other about process group"),
+                ("group of calls", "profiler", [2], lambda text: text.replace(f'"Process Group Ranks": "{list(range(16))}"', '"Process Group Ranks": "[2, 9999]"'),
+                 "trace_rank_2.json' contradicts itself about process group '0': ranks 2 9999 at its calls"),
+                ("line lost", "inspector", [5], lambda text: "".join(text.splitlines(True)[:9] + text.splitlines(True)[10:]), "missing within a record or are in it twice, as the numbers of calls show: in made-up-0:1005"),
+                ("line twice", "inspector", [5], lambda text: "".join(text.splitlines(True)[:10] + text.splitlines(True)[9:]), "are in it twice"),
+                ("less than no time", "inspector", range(16), lambda text: text.replace('"coll_exec_time_us":100', '"coll_exec_time_us":-5'), "below 1 ns"),
+                ("no time", "inspector", range(16), lambda text: text.replace('"coll_exec_time_us":100', '"coll_exec_time_us":1e-30'), "below 1 ns"),
+                ("long time", "recorder", range(16), lambda text: text.replace('"duration_ms": 0.1', '"duration_ms": 1e30'), "above 11 days"),
+                ("start", "profiler", range(16), lambda text: text.replace('"ts": 10', '"ts": 1e307, "was": 10'), "above 11 days")):
+            with self.subTest(name):
+                folder = job_traces.write(job, kind, self.folder / f"changed-{name}", 5)
+                for rank in files:
+                    path = folder / f"trace_rank_{rank}.json"
+                    changed = change(path.read_text())
+                    self.assertTrue(changed != path.read_text())
+                    path.write_text(changed)
+                found, told = self.run_import(folder, *(["--hosts", 2] if kind in ("recorder", "profiler") else []))
+                self.assertIn(remark, told)
+                if name not in ("group", "line lost", "line twice"):
+                    self.assertEqual(self.essence(found), self.essence(whole))
+                self.assertNotIn("e+", told)
+
+    def test_records_that_cannot_be_of_one_job_are_refused(self):
+        job = job_traces.of_all_levels(16)
+        for name, kind, ranks, change, words in (
+                ("counted from 1", "recorder", range(16), None, ["trace_rank_1.json", "rank 1 is not in process group", "counts from 0"]),
+                ("few ranks", "profiler", range(16), lambda text: text.replace('"world_size": 16', '"world_size": 8'), ["process group", "rank 15", "8 ranks"]),
+                ("one of fewer", "profiler", [7], lambda text: text.replace('"world_size": 16', '"world_size": 32'), ["trace_rank_7.json", "different jobs"]),
+                ("beyond", "profiler", [7], lambda text: text.replace('"ranks": [7, 15]', '"ranks": [7, 9999]'), ["rank 9999", "16 ranks"]),
+                ("two formats", "log", range(16), "recorder", ["NCCL log", "PyTorch", "twice"])):
+            with self.subTest(name):
+                folder = job_traces.write(job, kind, self.folder / name, 3)
+                if change is None:
+                    for rank in reversed(ranks):
+                        (folder / f"trace_rank_{rank}.json").rename(folder / f"trace_rank_{rank + 1}.json")
+                elif change == "recorder":
+                    for path in job_traces.write(job, change, self.folder / "others", 3).iterdir():
+                        path.rename(folder / f"recorder_{path.name}")
+                else:
+                    for rank in ranks:
+                        path = folder / f"trace_rank_{rank}.json"
+                        path.write_text(change(path.read_text()))
+                told = self.run_import(folder, code=2)
+                for word in words:
+                    self.assertIn(word, told)
+
+    def test_files_without_calls_and_ranks_without_files_are_told(self):
+        job = job_traces.of_all_levels(16)
+        for content in ("garbage\n", "[" * 200_000, "\n" * 1000, "made-up-0:1001:1001 [1] NCCL INFO Bootstrap\n"):
+            with self.subTest(content[:10]):
+                folder = job_traces.write(job, "recorder", self.folder / str(len(content)), 5)
+                (folder / "trace_rank_1.json").write_text(content)
+                (folder / "trace_rank_9.json").unlink()
+                found, told = self.run_import(folder)
+                self.assertEqual(len(found["operations"]), 4)
+                self.assertRegex(told, r"no call of a rank is in 1 of the 15 files: '\S*trace_rank_1.json'")
+                self.assertIn("no calls of 2 of 16 ranks are recorded (1, 9)", told)
+                self.assertIn("(14 files of PyTorch)", told)
+
+    def test_a_copy_of_a_file_is_told(self):
+        for kind in ("log", "inspector"):
+            folder = job_traces.write(job_traces.of_all_levels(16), kind, self.folder / kind, 5)
+            (folder / "copy.json").write_text((folder / "trace_rank_3.json").read_text())
+            self.assertIn("calls of made-up-0:1003 are in more than one file", self.run_import(folder)[1])
+
     def test_ranks_of_one_output_and_of_a_late_rank(self):
         job = job_traces.tensor_parallel(8, 1)
         lines = "".join("".join(job_traces.inspector(job, rank, 6)) for rank in range(8))
@@ -136,6 +238,14 @@ class ImportJob(Folder):
                 ("ranks.json", good.replace('"rank":0', '"rank":8', 1), ["line 1", "rank 8"]),
                 ("bytes.json", good.replace('"coll_msg_size_bytes":8', '"coll_msg_size_bytes":-8', 1), ["coll_msg_size_bytes"]),
                 ("nobody.json", trace.replace('"rank": 0, ', ""), ["does not say of which rank"]),
+                ("text_0.json.gz", gzip.compress(b'{"x": "' + b"a" * (48 << 20) + b'"}'), ["text_0.json.gz", "a value is longer than 16 MiB"]),
+                ("number_0.json.gz", gzip.compress(b'{"x": ' + b"1" * (48 << 20) + b"}"), ["a value is longer than 16 MiB"]),
+                ("blanks_0.json.gz", gzip.compress(b'{"traceEvents": [' + b" " * (48 << 20) + b"]}"), ["a value is longer than 16 MiB"]),
+                ("name_0.json", '{"traceEvents": [{"' + "a" * 100_000 + '": 1}]}', ["a name is longer than 64 KiB"]),
+                ("kept_0.json.gz", gzip.compress(b'{"pg_config": [' + b",".join([b'"' + b"a" * (1 << 20) + b'"'] * 70) + b"]}"), ["pg_config", "64 MiB"]),
+                ("groups_0.json", trace.replace('"Process Group Name": "', '"Process Group Name": "' + "a" * 5000), ["name of a process group"]),
+                ("members.log", "".join(f"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x{i:x} rank 0 nranks 1000000 cudaDev 0 commId 0x{i:x} - Init START\n"
+                                        for i in range(20)), ["members together"]),
                 ("empty.json", "", ["it is empty"]),
                 ("binary", b"\x00\x01\x02", ["no trace that can be read", "NCCL_DEBUG_SUBSYS"])):
             with self.subTest(name):
@@ -148,6 +258,9 @@ class ImportJob(Folder):
     def test_what_does_not_belong_is_refused(self):
         self.assertIn("cannot be read", self.run_import("missing.json", code=2))
         self.assertIn("--ranks", self.run_import("x", "--ranks", 4, code=2))
+        told = " ".join(subprocess.run([PROGRAM, "import", "job", "--help"], text=True, capture_output=True, check=True).stdout.split())
+        for option in ("--collective NAME nccl-tests: ", "--ranks N nccl-tests: ", "import job has none"):  # which a job's import refuses
+            self.assertIn(option, told)
         (self.folder / "empty").mkdir()
         self.assertIn("holds no file", self.run_import(self.folder / "empty", code=2))
 

@@ -3,6 +3,7 @@ flight recorder and its profiler would have written. Times are made up; marked s
 
 As a program: job_traces.py FORMAT FOLDER [RANKS [STEPS [REPEATED]]]."""
 
+import copy
 import gzip
 import json
 import pathlib
@@ -80,6 +81,23 @@ def pipeline(ranks):
             ops.append(Op("p2p", "world", 1 << 20, peer=rank + 1, sends=True))
         return [*ops, Op("all_reduce", "world", 256, "Float")]
     return Job(ranks, {"world": [list(range(ranks))]}, calls)
+
+
+def of_all_levels(ranks):
+    """Two all-reduces of each node, an all-gather of each rail, an all-reduce of all ranks."""
+    nodes = [list(range(first, first + 8)) for first in range(0, ranks, 8)]
+    rails = [list(range(rail, ranks, 8)) for rail in range(8)]
+    step = [Op("all_reduce", "node", 4 << 20), Op("all_reduce", "node", 4 << 20), Op("all_gather", "rail", 1 << 20),
+            Op("all_reduce", "world", 1 << 20)]
+    return Job(ranks, {"world": [list(range(ranks))], "node": nodes, "rail": rails}, lambda rank, at: step,
+               lambda rank: [Op("all_reduce", "world", 1, "Long")])
+
+
+def behind(job, ranks, calls):
+    """The job when some ranks have not called its last `calls` yet."""
+    early = copy.copy(job)
+    early.ops = lambda rank, steps: list(job.ops(rank, steps))[:-calls if rank in ranks else None]
+    return early
 
 
 def experts(ranks):

@@ -101,6 +101,41 @@ TEST(JobTraces, RecordsThatContradictEachOtherGiveTheStepOfOneRank) {
   EXPECT_NE(to_json(found.job).dump().find("contradict"), std::string::npos);
 }
 
+TEST(JobTraces, ExchangedMessagesOfAStepThatNotAllFinishedAreLeftOut) {
+  // Two ranks exchange messages, then all reduce; rank 1 has not called its last calls yet.
+  for (std::size_t behind = 0; behind < 5; ++behind) {
+    std::string text = start_line(0, 2, "a") + start_line(1, 2, "a");
+    for (int rank = 0; rank < 2; ++rank) {
+      std::vector<std::string> calls;
+      for (int step = 0; step < 5; ++step)
+        for (const char* const name : {"Recv", "Send", "AllReduce"})
+          calls.push_back(call_line(rank, name, "a", 4, name[0] == 'A' ? 0 : 1 - rank));
+      if (rank == 1) calls.resize(calls.size() - behind);
+      for (const std::string& call : calls) text += call;
+    }
+    const job::Analysis found = analyse(trace_of({text}), 0);
+    EXPECT_EQ(found.job.operations.size(), 3U) << behind;
+    EXPECT_EQ(found.job.steps, (15 - static_cast<int>(behind)) / 3) << behind;
+    EXPECT_TRUE(found.job.remarks.empty()) << behind << ": " << found.job.remarks.front();
+  }
+}
+
+TEST(JobTraces, ARankWhoseRecordEndsBeforeItsFirstCallOfTheWholeJobIsTheOneThatIsMissing) {
+  std::string text = start_line(0, 3, "a") + start_line(1, 3, "a");
+  for (int rank = 1; rank < 3; ++rank)
+    text += log_line(rank, "ncclCommInitRank comm 0xcb rank " + std::to_string(rank - 1) +
+                               " nranks 2 cudaDev 0 commId 0xb - Init START") +
+            call_line(rank, "AllReduce", "b", 1);
+  for (int rank = 0; rank < 2; ++rank) text += call_line(rank, "AllReduce", "a", 8);
+  EXPECT_EQ(trace_of({text}).processes.back().rank, 2);
+}
+
+TEST(JobTraces, RemarksOfHostileRecordsStayFew) {
+  std::string text = start_line(0, 2, "a") + call_line(0, "AllReduce", "a", 8);
+  for (int i = 0; i < 1000; ++i) text += call_line(0, "Op" + std::to_string(i), "a", 8);
+  EXPECT_LE(trace_of({text}).remarks().size(), 41U);
+}
+
 TEST(JobTraces, CallsOfAnUnknownCommunicatorAreSaid) {
   EXPECT_THROW(trace_of({call_line(0, "AllReduce", "a", 1)}), UsageError);
   try {

@@ -230,6 +230,8 @@ TEST(ExplainedLog, reads_a_line_behind_whatever_launchers_put_before_it) {
       line,
       "[pod/train-3/main] " + line,
       "[1,3]<stdout>: " + line,
+      "[1,3]<stdout>:" + line,
+      "[rank3]:" + line,
       "(worker pid=17, ip=10.0.0.1) " + line,
       "2026-11-20T10:00:00.123Z stdout F " + line,
       "Nov 20 10:00:00 gpu-a train[401]: " + line,
@@ -237,7 +239,10 @@ TEST(ExplainedLog, reads_a_line_behind_whatever_launchers_put_before_it) {
       std::string(
           R"({"log":"\u001b[36mgpu-a:401:460 [1] NCCL INFO \u001b[33mBootstrap : Using veth0a1b:10.0.0.1<0>"})"),
       "gpu-a:401:460 [1] NCCL \033[1;32mINFO\033[0m Bootstrap : Using veth0a1b:10.0.0.1<0>"};
-  for (const std::string& text : texts) EXPECT_THAT(explained_ids(text + "\n"), ElementsAre("nccl.bootstrap")) << text;
+  for (const std::string& text : texts) {
+    EXPECT_THAT(explained_ids(text + "\n"), ElementsAre("nccl.bootstrap")) << text;
+    EXPECT_THAT(explained(text + "\n").findings[0].hosts, ElementsAre("gpu-a")) << text;
+  }
 }
 
 TEST(ExplainedLog, says_where_how_often_and_of_which_hosts) {

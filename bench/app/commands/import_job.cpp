@@ -6,6 +6,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -48,6 +49,33 @@ std::vector<fs::path> files_of(const std::vector<std::string>& given) {
   }
   if (files.empty()) throw UsageError(fmt::format("'{}' holds no file", printable(given.front())));
   return files;
+}
+
+// Reads the files into the trace; the format of those that hold calls, and how many they are. Two formats name ranks
+// and groups differently, so that the same calls would count twice.
+std::pair<std::string_view, std::size_t> read_all(const std::vector<fs::path>& files, job::Trace& trace) {
+  constexpr std::size_t most_named = 4;
+  std::string_view format;
+  std::string first, without;
+  std::size_t with_calls = 0, others = 0;
+  for (const fs::path& path : files) {
+    const std::size_t before = trace.calls_added();
+    job::TraceFile file(path);
+    const std::string_view read = job::read_trace(file, trace).name;
+    if (trace.calls_added() == before) {
+      if (++others <= most_named) without += fmt::format("{}'{}'", others == 1 ? "" : ", ", file.name());
+      continue;
+    }
+    if (++with_calls > 1 && read != format)
+      throw UsageError(
+          fmt::format("'{}' is of {} and '{}' of {}: the same calls would count twice; give the files of one of them",
+                      first, format, file.name(), read));
+    if (with_calls == 1) format = read, first = file.name();
+  }
+  if (others > 0 && with_calls > 0)
+    trace.remark(fmt::format("no call of a rank is in {} of the {} files: {}{}", others, files.size(), without,
+                             others > most_named ? ", ..." : ""));
+  return {format, with_calls};
 }
 
 // Limits of the machine that the job ran on, as far as it was named.
@@ -141,7 +169,7 @@ std::string table_of(const Job& job, const std::string& platform) {
   return text;
 }
 
-std::string summary_of(const Job& job, const std::string& formats, std::size_t files) {
+std::string summary_of(const Job& job, std::string_view format, std::size_t files) {
   double time = 0;
   bool timed = true;
   for (const JobOperation& each : job.operations) {
@@ -152,7 +180,7 @@ std::string summary_of(const Job& job, const std::string& formats, std::size_t f
   if (!job.node_of_rank.empty()) text += fmt::format(" on {} hosts", count_nodes(job.node_of_rank));
   text += fmt::format(", {} operations a step, {} of it recorded ({} {} of {})", job.operations.size(),
                       job.steps == 1 ? "one" : fmt::format("{} repetitions", job.steps), files,
-                      files == 1 ? "file" : "files", formats);
+                      files == 1 ? "file" : "files", format);
   if (job.step) text += fmt::format("; {:.3f} ms a step", job.step->count * 1e3);
   if (timed && time > 0) {
     text += fmt::format("{} {:.3f} ms of communication", job.step ? "," : ";", time * 1e3);
@@ -167,15 +195,18 @@ std::string summary_of(const Job& job, const std::string& formats, std::size_t f
 ExitCode import_job(const Request& request) {
   const Options& options = request.options;
   job::Trace trace;
-  std::set<std::string> formats;
   const std::vector<fs::path> files = files_of(options.import_files);
-  for (const fs::path& path : files) {
-    job::TraceFile file(path);
-    formats.emplace(job::read_trace(file, trace).name);
-  }
+  const auto [format, files_with_calls] = read_all(files, trace);
   job::join_messages(trace);
-  trace.finish();
-  const job::Analysis analysis = job::analyse(trace, options.import_hosts);
+  try {
+    trace.finish();
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format(
+        "{}: {}",
+        in_quotes(files.front().string()) + (files.size() == 1 ? "" : fmt::format(" and {} more", files.size() - 1)),
+        problem.what()));
+  }
+  const job::Analysis analysis = job::analyse(std::move(trace), options.import_hosts);
   const Job& found = analysis.job;
 
   const fs::path folder = new_folder_of_import(options, files.front());
@@ -189,11 +220,11 @@ ExitCode import_job(const Request& request) {
     written.push_back(folder / fmt::format("traffic-{}.csv", name));
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }
-  std::vector<std::string> known(formats.begin(), formats.end());
-  std::string text =
-      summary_of(found, join(known, " and "), files.size()) + "\n" + table_of(found, options.platform) + "\n";
+  std::string text = summary_of(found, format, files_with_calls) + "\n" + table_of(found, options.platform) + "\n";
   for (const std::string& remark : found.remarks) text += printable(remark) + "\n";
   for (const fs::path& path : written) text += path.string() + "\n";
+  text += fmt::format("The step again, with these ranks: mpirun -np {} p5bench tune --job {}\n", found.ranks,
+                      written.front().string());
   return print_result_for(ExitCode::ok, text);
 }
 

@@ -1,0 +1,39 @@
+#include "bench/base/log_line.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+
+namespace p5 {
+
+TEST(LogLines, TheOriginIsTheSameBehindWhateverLaunchersPutBeforeIt) {
+  for (const std::string before :
+       {"", "[1,3]<stdout>:", "[1,3]<stdout>: ", "[default3]:", "[rank3]:", "[rank3]: ", "3:", "3: ", "gpu-b: ",
+        "[pod/train-3/main] ", "train-3 main ", "(worker pid=17, ip=10.0.0.1) ", "2026-11-20T10:00:00.123Z stdout F ",
+        "[2026-11-20 10:00:00] ", "w-1  | ", "Thu Nov 20 10:00:00 2026<stdout>:", "h:1:2 [0] NCCL INFO h:1:2 [0] "}) {
+    const std::string line = before + "gpu-a.x:401:460 [-1] ";
+    const std::optional<NcclOrigin> found = nccl_origin(line);
+    ASSERT_TRUE(found.has_value()) << line;
+    EXPECT_EQ(found->host, "gpu-a.x") << line;
+    EXPECT_EQ(found->process, "gpu-a.x:401") << line;
+    EXPECT_EQ(found->before, before) << line;
+  }
+}
+
+TEST(LogLines, AnOriginHasAHostAProcessAThreadAndADevice) {
+  for (const char* const line : {"", " [0] ", "a:1 [0] ", ":1:2 [0] ", "a:b:2 [0] ", "a:1:b [0] ", "a:1:2 0 ",
+                                 "a:1:2 [x] ", "a:1:2 [] ", "a:1:2 [0"})
+    EXPECT_FALSE(nccl_origin(line).has_value()) << line;
+  EXPECT_EQ(nccl_origin("a:1:2 [0] transport/net.cc:12 [send] ")->host, "a");
+}
+
+TEST(LogLines, ColoursInAnySpellingAndCarriageReturnsAreLeftOut) {
+  for (const char* const line :
+       {"a:1:2 [0] NCCL INFO x", "\x1b[36ma:1:2\x1b[0m [0] NCCL \x1b[1;32mINFO x\x1b[K\r",
+        "\\u001b[36ma:1:2 [0] NCCL INFO x", "^[[36ma:1:2 [0]#033[0m NCCL INFO x", "\x1b(Ba:1:2 [0] NCCL INFO x"})
+    EXPECT_EQ(plain_line(line), "a:1:2 [0] NCCL INFO x");
+  for (const char* const line : {"a^b #0 [1]", "C:\\temp", "x^[y", "\\"}) EXPECT_EQ(plain_line(line), line);
+  EXPECT_EQ(plain_line("{\\\"a\\\"}"), "{\"a\"}");
+}
+
+}  // namespace p5
