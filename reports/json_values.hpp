@@ -13,11 +13,9 @@ namespace p5::reports {
 // Rounds to significant digits. Twelve are finer than any clock, and stable when a time is read and written again.
 double rounded(double value, int digits = 12);
 inline nlohmann::json microseconds(double seconds) { return json_fields::written(rounded(seconds * 1e6)); }
-// Seconds from microseconds between 1e-6 and 1e15 (thirty years), so that no rate overflows.
-inline double seconds_from(const nlohmann::json& j) {
-  constexpr json_fields::Range times{.least = 1e-6, .most = 1e15};
-  return json_fields::number_in(j, times) * 1e-6;
-}
+// Times in microseconds that a report can have: a picosecond to thirty years, so that no rate overflows.
+inline constexpr json_fields::Range times_us{.least = 1e-6, .most = 1e15};
+inline double seconds_from(const nlohmann::json& j) { return json_fields::number_in(j, times_us) * 1e-6; }
 
 auto in_microseconds(auto& seconds) { return json_fields::As{seconds, microseconds, seconds_from}; }
 

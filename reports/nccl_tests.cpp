@@ -20,6 +20,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
+#include "reports/json_values.hpp"
 #include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests_text.hpp"
@@ -28,19 +29,22 @@ namespace p5::reports::nccl_tests {
 
 namespace {
 
-constexpr std::string_view out_of_bounds_id = "import.out_of_bounds";
-
 const std::map<std::string, std::string> type_names{
     {"char", "int8"},           {"int", "int32"},          {"half", "float16"},       {"float", "float32"},
     {"double", "float64"},      {"f8e4m3", "float8_e4m3"}, {"f8e5m2", "float8_e5m2"}, {"fp8_e4m3", "float8_e4m3"},
     {"fp8_e5m2", "float8_e5m2"}};
 
+// Where the head of a table is.
+std::string place_of(const Table& table) {
+  return table.line > 0 ? fmt::format("line {}", table.line) : "/config/devices";
+}
+
 // Null if p5bench does not know the collective.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
   if (!table.program.empty()) return try_find_collective(table.program);
   if (otherwise.empty())
-    throw UsageError(
-        fmt::format("line {}: nothing says which program printed this table; give --collective NAME", table.line));
+    throw UsageError(fmt::format("{}: nothing says which program printed this table; give --collective NAME",
+                                 table.line > 0 ? place_of(table) : "/args"));
   return &find_collective(otherwise);
 }
 
@@ -142,38 +146,35 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
   const bool is_given = job.ranks > 0 && job.hosts > 0;
   if (table.devices.empty()) {
     if (is_given) return given;
-    throw UsageError(
-        fmt::format("line {}: nothing says how many ranks and hosts this table is of: the lines '#  Rank  0 ... on "
-                    "HOST' are missing; {}",
-                    table.line, advice_on_size(fits, collective)));
+    throw UsageError(fmt::format(
+        "{}: nothing says how many ranks and hosts this table is of: {} missing; {}", place_of(table),
+        table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_size(fits, collective)));
   }
   // The table belongs to the group of rank 0.
   const int group = table.devices.front().group;
   Ranks found;
   std::set<std::string> hosts;
-  std::set<int> listed;
   for (const Device& device : table.devices) {
-    listed.insert(device.rank);
     found.split = found.split || device.group != group;
     if (device.group != group) continue;
     ++found.ranks;
     hosts.insert(device.host);
   }
   found.nodes = static_cast<int>(hosts.size());
-  const int end = std::max(*listed.rbegin() + 1, found.split ? 0 : fits.value_or(0));
+  const int end = std::max(*table.ranks.rbegin() + 1, found.split ? 0 : fits.value_or(0));
   std::vector<int> missing;
   constexpr std::size_t enough = 1000;
   for (int rank = 0; rank < end && missing.size() < enough; ++rank)
-    if (!listed.contains(rank)) missing.push_back(rank);
+    if (!table.ranks.contains(rank)) missing.push_back(rank);
   if (!missing.empty()) {
     if (is_given && job.ranks >= end) return given;
-    throw UsageError(fmt::format("line {}: the list of ranks is not whole: {} of {} {} missing ({}); {}", table.line,
+    throw UsageError(fmt::format("{}: the list of ranks is not whole: {} of {} {} missing ({}); {}", place_of(table),
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
                                  advice_on_size(fits, collective)));
   }
   if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
-    throw UsageError(fmt::format("line {}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
-                                 table.line, found.ranks, found.nodes));
+    throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
+                                 place_of(table), found.ranks, found.nodes));
   return found;
 }
 
@@ -199,7 +200,7 @@ struct RoundedTime {
 };
 
 // Uses the column with the most digits. From 2.17 on nccl-tests prints times of 10 s and more with two digits, and
-// bandwidths with three. A bandwidth that contradicts the time is ignored (hypercube counts other bytes).
+// bandwidths with three. A bandwidth that contradicts the time, as hypercube's, which counts other bytes, is ignored.
 RoundedTime time_of(const Timing& timing, const Case& c) {
   constexpr double enough = 0.005;  // three digits; negligible in any band
   const RoundedTime printed{timing.time_us * 1e-6, timing.rounding.time_us * 1e-6};
@@ -243,6 +244,11 @@ class Importer {
   void add(const Table& table) {
     if (table.rows.empty()) return;
     const Collective* collective = collective_of(table, collective_);
+    if (table.program.empty())
+      used_collective_ = true;
+    else if (!collective_.empty() && (!collective || collective->name != collective_) && other_program_.empty())
+      other_program_ = fmt::format("{}: the file is of {}, not of {}: leave --collective out",
+                                   table.line > 0 ? place_of(table) : "/args", printable(table.program), collective_);
     if (!collective) {
       remark(fmt::format("{} was left out: p5bench does not know it", in_quotes(table.program)));
       return;
@@ -263,8 +269,9 @@ class Importer {
   std::vector<Result> finish() {
     for (std::size_t i = 0; i < report_.results.size(); ++i) finish(report_.results[i], i);
     if (unchecked_) remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
+    // The option may be for one table of several.
+    if (!other_program_.empty() && !used_collective_) throw UsageError(other_program_);
     add_wrong_data_remarks();
-    if (wrong_somewhere_) report_.exit_code = worse(report_.exit_code, ExitCode::wrong_data);
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
     return std::move(journal_);
   }
@@ -295,27 +302,30 @@ class Importer {
       texts.push_back(fmt::format("wrong data: {} has wrong elements at {}: {}", operation, counted(all.size(), "size"),
                                   join(sizes)));
     }
+    if (texts.empty())
+      for (const topo::Finding& finding : report_.findings) texts.push_back("wrong data: " + finding.evidence);
     report_.run.remarks.insert(report_.run.remarks.begin(), texts.begin(), texts.end());
   }
 
   // Old versions print the largest deviation per row instead of a count, so the affected rows are unknown.
   void note_out_of_bounds(const Table& table) {
+    const std::string count =
+        table.values_out_of_bounds > 0 ? fmt::format("{}", table.values_out_of_bounds) : std::string("...");
     report_.findings.push_back(
-        {.id = std::string(out_of_bounds_id),
+        {.id = std::string(out_of_bounds),
          .severity = topo::Severity::error,
          .subject = {},
-         .evidence = fmt::format("nccl-tests says 'Out of bounds values ... FAILED' of {}", in_quotes(table.program)),
+         .evidence = fmt::format("nccl-tests says 'Out of bounds values : {} FAILED' of {}", count,
+                                 table.program.empty() ? collective_ : in_quotes(table.program)),
          .action = "Measure again with p5bench, which says which rank has the wrong data.",
          .about = topo::About::hardware});
-    wrong_somewhere_ = true;
   }
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {
     const std::optional<DataType> type = data_type_from(row.type);
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
-      if (*each && (*each)->time_us <= 0)
-        throw UsageError(fmt::format("line {}: {} B in a time of 0", row.line, row.size));
+      if (*each) check(**each, row, collective);
     if (!type)
       return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", in_quotes(row.type)));
     if (collective.reduces && !is_known_op(row.op))
@@ -339,6 +349,25 @@ class Importer {
     }
   }
 
+  // Throws UsageError naming the row if its time is none, or not that of its bandwidth. Hypercube counts other bytes.
+  static void check(const Timing& timing, const ResultRow& row, const Collective& collective) {
+    const std::string where = place_of(row);
+    constexpr std::uint64_t most = std::uint64_t{1} << 60;
+    if (row.size > most) throw UsageError(fmt::format("{}: {} B are no size of a message", where, row.size));
+    for (const double time : timing.samples_us)
+      if (time < times_us.least || time > times_us.most)
+        throw UsageError(fmt::format("{}: {} us is no time of an iteration", where, time));
+    if (timing.time_us <= 0) throw UsageError(fmt::format("{}: {} B in a time of 0", where, row.size));
+    // The time may be computed from a bandwidth of two digits.
+    if (timing.time_us < times_us.least || timing.time_us > times_us.most / 2)
+      throw UsageError(fmt::format("{}: {} us is no time of an operation", where, timing.time_us));
+    if (&collective != &hypercube && !fits_time(timing, static_cast<double>(row.size)))
+      throw UsageError(fmt::format(
+          "{}: {} B in {} us are {:.4g} GB/s, but its algbw is {}: one of them was changed, or its times "
+          "are in another unit; import what nccl-tests printed",
+          where, row.size, timing.time_us, static_cast<double>(row.size) * 1e-3 / timing.time_us, timing.algbw));
+  }
+
   // Warns if busbw and algbw imply another number of ranks than the list.
   void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
     constexpr double enough_digits = 1, rounding = 0.02;
@@ -346,9 +375,10 @@ class Importer {
     const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
     if (std::abs(given / wanted - 1) > rounding)
       remark(
-          fmt::format("the table of line {} says busbw = {:.3g} x algbw, but {} of {} ranks has {:.3g}: its figures "
-                      "are of another number of ranks than its list, or of another program",
-                      table.line, given, c.collective->name, c.ranks, wanted));
+          fmt::format("{} says busbw = {:.3g} x algbw, but {} of {} ranks has {:.3g}: its figures are of another "
+                      "number of ranks than its list, or of another program",
+                      table.line > 0 ? fmt::format("the table of line {}", table.line) : "/results", given,
+                      c.collective->name, c.ranks, wanted));
   }
 
   void add(const Timing& timing, const Case& c, const Table& table) {
@@ -391,8 +421,9 @@ class Importer {
     Measurement& m = result.measurement;
     const int operations = m.throughput->operations_per_sample;
     Launched all;
+    const Result of_case = result;  // without the launches, so that a line of the journal does not hold those before it
     for (const Launched& launch : launches_[place]) {
-      Result& line = journal_.emplace_back(result);
+      Result& line = journal_.emplace_back(of_case);
       line.measurement.throughput = series_of(launch, operations);
       line.measurement.launch = static_cast<int>(m.launches_s.size());
       line.measurement.launches_s = {line.measurement.throughput->summary.median};
@@ -419,7 +450,8 @@ class Importer {
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
   std::vector<Result> journal_;
   std::set<std::size_t> places_;  // results that the current launch already has
-  bool unchecked_ = false, wrong_somewhere_ = false;
+  bool unchecked_ = false, used_collective_ = false;
+  std::string other_program_;  // of the first table that is not of `collective_`
 };
 
 // True for '{"' or '{}': a log may begin with other braces.
@@ -453,7 +485,13 @@ using json_fields::member;
 using json_fields::member_as;
 using json_fields::Range;
 
-constexpr Range times{.open = true, .most = 1e15};
+// nccl-tests writes six decimals; JSON does not keep how many were written.
+void read_bandwidth(const json& j, const char* name, double& value, double& rounding) {
+  const auto found = j.find(name);
+  if (found == j.end() || found->is_null()) return;
+  value = member_as<double>(j, name);
+  rounding = rounding_in(fmt::format("{}", value));
+}
 
 std::optional<Timing> timing(const json& row, const char* which) {
   const auto found = row.find(which);
@@ -462,7 +500,9 @@ std::optional<Timing> timing(const json& row, const char* which) {
   json_fields::at(which, [&] {
     if (found->contains("cpu_time"))
       throw UsageError("these are times of the host (-C), not of the operations; run nccl-tests without -C");
-    timing.time_us = member_as<double>(*found, "time", times);
+    timing.time_us = member_as<double>(*found, "time", times_us);
+    read_bandwidth(*found, "alg_bw", timing.algbw, timing.rounding.algbw);
+    read_bandwidth(*found, "bus_bw", timing.busbw, timing.rounding.busbw);
     if (!member(*found, "nwrong").is_null()) timing.wrong = member_as<std::uint64_t>(*found, "nwrong");
   });
   const std::string iterations = fmt::format("{}_per_iter", which);
@@ -493,14 +533,21 @@ int root_of(const json& j) {
   return root;
 }
 
-ResultRow row_of(const json& j) {
-  ResultRow row{.size = member_as<std::uint64_t>(j, "size"),
+template <class Number>
+Number member_or(const json& j, const char* name, Number otherwise) {
+  return j.contains(name) ? member_as<Number>(j, name) : otherwise;
+}
+
+ResultRow row_of(const json& j, std::size_t index) {
+  ResultRow row{.index = index,
+                .size = member_as<std::uint64_t>(j, "size"),
+                .count = member_or<std::uint64_t>(j, "count", 0),
                 .type = member_as<std::string>(j, "type"),
                 .op = member_as<std::string>(j, "redop"),
                 .root = -1,
                 .out_of_place = timing(j, "out_of_place"),
                 .in_place = timing(j, "in_place")};
-  json_fields::at("root", [&] { row.root = root_of(member(j, "root")); });
+  json_fields::at("root", [&, &root = member(j, "root")] { row.root = root_of(root); });
   if (row.out_of_place && row.in_place && row.out_of_place->wrong && !row.in_place->wrong) row.in_place.reset();
   return row;
 }
@@ -549,14 +596,24 @@ void add_devices(const json& device, int per_process, std::vector<Device>& devic
 
 template <class Take>
 void each_of(const json& object, const char* name, const Take& take) {
-  json_fields::at(name, [&] {
+  json_fields::at(name, [&, &list = member(object, name)] {
     std::size_t number = 0;
-    for (const json& one : json_fields::list_in(member(object, name))) json_fields::at(number++, [&] { take(one); });
+    for (const json& one : json_fields::list_in(list)) json_fields::at(number++, [&] { take(one); });
   });
 }
 
 // nccl-tests writes booleans as text.
 bool is_true(const json& object, const char* name) { return member_as<std::string>(object, name) == "true"; }
+
+// Throws UsageError naming the first row whose size is not that of its elements.
+void check_sizes(const Table& table) {
+  const Consistency consistency(listed_ranks(table), try_find_collective(table.program));
+  std::vector<ResultRow> fit, others;
+  for (const ResultRow& row : table.rows) (row.count == 0 || consistency.fits_size(row) ? fit : others).push_back(row);
+  if (others.empty() || counts_differently(fit, others)) return;
+  throw UsageError(fmt::format("{}: {} B are not the size of {} elements of {}", place_of(others.front()),
+                               others.front().size, others.front().count, in_quotes(others.front().type)));
+}
 
 Table table_of(const json& j) {
   Table table;
@@ -565,6 +622,7 @@ Table table_of(const json& j) {
     const std::string& path = table.arguments.front();
     table.program = path.substr(path.find_last_of('/') + 1);
   }
+  std::vector<Device> devices;
   json_fields::at("config", [&, &config = member(j, "config")] {
     constexpr Range few{.least = 1, .most = 64};
     table.iterations = member_as<int>(config, "iterations");
@@ -572,10 +630,19 @@ Table table_of(const json& j) {
     table.graphs = member_as<int>(config, "graph");
     table.blocking = is_true(config, "blocking_collectives");
     const int per_process = member_as<int>(config, "nthreads", few) * member_as<int>(config, "ngpus", few);
-    each_of(config, "devices", [&](const json& device) { add_devices(device, per_process, table.devices); });
+    each_of(config, "devices", [&](const json& device) { add_devices(device, per_process, devices); });
+    table.sizes = {.least = member_or<std::uint64_t>(config, "minimum_bytes", 0),
+                   .most = member_or<std::uint64_t>(config, "maximum_bytes", 0),
+                   .factor = member_or<std::uint64_t>(config, "step_factor", 0),
+                   .bytes = member_or<std::uint64_t>(config, "step_bytes", 0)};
   });
-  each_of(j, "results", [&](const json& row) { table.rows.push_back(row_of(row)); });
-  json_fields::at("out_of_bounds", [&] { table.out_of_bounds = !is_true(member(j, "out_of_bounds"), "okay"); });
+  for (Device& device : devices) add_device(table, std::move(device), "/config/devices");
+  each_of(j, "results", [&](const json& row) { table.rows.push_back(row_of(row, table.rows.size())); });
+  check_sizes(table);
+  json_fields::at("out_of_bounds", [&, &found = member(j, "out_of_bounds")] {
+    table.values_out_of_bounds = member_or<std::uint64_t>(found, "count", 0);
+    table.out_of_bounds = !is_true(found, "okay") || table.values_out_of_bounds > 0;
+  });
   return table;
 }
 
@@ -618,7 +685,7 @@ Imported import(std::string_view text, const std::string& collective, const std:
 }
 
 std::vector<topo::FindingKind> import_finding_kinds() {
-  return {{std::string(out_of_bounds_id), topo::About::hardware,
+  return {{std::string(out_of_bounds), topo::About::hardware,
            "nccl-tests found wrong data, in an imported table that does not say where"}};
 }
 
@@ -636,6 +703,7 @@ Log read_json(std::string_view text) {
   try {
     Log log;
     log.tables.push_back(table_of(j));
+    log.remarks = missing_sizes(log.tables.back(), true);
     add_context(j, log);
     const std::string registration = argument(log.tables.front().arguments, "-R", "--local_register");
     if (!registration.empty()) log.context["nccl-tests.local_register"] = registration;

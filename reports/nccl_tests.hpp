@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,6 +30,7 @@ struct Timing {
 
 struct ResultRow {
   int line = 0;                       // line of the file, from 1; 0 in JSON
+  std::size_t index = 0;              // in JSON's results
   std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
   std::string type, op;               // nccl-tests' names; op is "" or "none" where nothing is reduced
   int root = -1;
@@ -40,14 +42,22 @@ struct Device {
   std::string host, name;
 };
 
+// Sizes that a program was asked for; `factor` or `bytes` from one to the next. 0: not known.
+struct Sizes {
+  std::uint64_t least = 0, most = 0, factor = 0, bytes = 0;
+};
+
 // Output of one execution of a program.
 struct Table {
-  int line = 0;
+  int line = 0;         // of the head; 0 in JSON
   std::string program;  // "all_reduce_perf"; "" if unknown
   std::vector<Device> devices;
+  std::set<int> ranks;  // of the devices
+  Sizes sizes;
   int iterations = 0, aggregated = 1, graphs = 0;
   bool blocking = false;
-  bool out_of_bounds = false;          // by the footer
+  bool out_of_bounds = false;  // the footer says that data was wrong
+  std::uint64_t values_out_of_bounds = 0;
   std::vector<std::string> arguments;  // JSON only
   std::vector<ResultRow> rows;
 };
@@ -80,6 +90,8 @@ struct JobSize {
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster,
                 const JobSize& job = {});
 
+// Finding of wrong data in a table that does not say where.
+inline constexpr std::string_view out_of_bounds = "import.out_of_bounds";
 // Kinds of the findings of import().
 std::vector<topo::FindingKind> import_finding_kinds();
 

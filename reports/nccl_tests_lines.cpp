@@ -57,6 +57,14 @@ std::string without_escapes(std::string_view line) {
   return text;
 }
 
+// Text of a line. Of a very long one only the beginning and the end, where rows may be.
+std::string text_of_line(std::string_view line, std::size_t& left_out) {
+  constexpr std::size_t kept = 100'000;  // to each side
+  if (line.size() <= 2 * kept) return without_escapes(line);
+  left_out = line.size() - 2 * kept;
+  return without_escapes(line.substr(0, kept)) + " ... " + without_escapes(line.substr(line.size() - kept));
+}
+
 // Lines of the file. A carriage return within a line starts it anew; without line feeds it ends lines.
 std::vector<Line> physical_lines(std::string_view text) {
   std::vector<Line> lines;
@@ -69,10 +77,8 @@ std::vector<Line> physical_lines(std::string_view text) {
     ++number;
     for (std::size_t part = 0; part <= line.size();) {
       const std::size_t stop = std::min(line.find('\r', part), line.size());
-      lines.push_back({.text = without_escapes(line.substr(part, stop - part)),
-                       .first = number,
-                       .last = number,
-                       .ended = to < text.size()});
+      Line& fresh = lines.emplace_back(Line{.text = "", .first = number, .last = number, .ended = to < text.size()});
+      fresh.text = text_of_line(line.substr(part, stop - part), fresh.left_out);
       part = stop + 1;
     }
     from = to + 1;
@@ -388,8 +394,9 @@ std::size_t find_comment(std::string_view text, std::size_t from) {
 
 bool are_lines_of_json(std::string_view text) {
   const std::string_view line = text.substr(0, text.find('\n'));
+  if (line.size() == text.size()) return false;
   const nlohmann::json first = nlohmann::json::parse(line, nullptr, false);
-  return line.size() < text.size() && first.is_object() && !first.contains("config");
+  return first.is_object() && !first.contains("config");
 }
 
 std::vector<Line> lines_of(std::string_view text) {
@@ -427,6 +434,9 @@ std::vector<Line> lines_of(std::string_view text) {
       lines.push_back(std::move(line));
       continue;
     }
+    if (line.left_out > 0)
+      lines.push_back(
+          {.text = "", .first = line.first, .last = line.last, .foreign = true, .left_out = line.left_out, .gaps = {}});
     bool ends_here = true;
     for (; found; found = foreign.in(rest)) {
       std::string_view before = rest.substr(0, found->begin);

@@ -46,16 +46,6 @@ std::string_view figure_in(std::string_view word) {
 }
 bool is_figure(std::string_view word) { return !word.empty() && figure_in(word).size() == word.size(); }
 
-// Half a unit of the last printed digit: 0.05 of "100.0", 5e4 of "1.6e+06".
-double rounding_in(std::string_view text) {
-  const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
-  const std::string_view digits = text.substr(0, exponent);
-  const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
-  std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
-  if (power.starts_with('+')) power.remove_prefix(1);
-  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
-}
-
 // Null if not run. Clears `good` if the words are no figures.
 std::optional<Timing> timing_in(std::span<const std::string_view> words, const Columns& columns, bool& valid) {
   constexpr double most_time = 1e15, most_wrong = 1e19;
@@ -170,7 +160,25 @@ bool is_piece(std::string_view word) {
   return std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '.' || c == '-' || c == '+' || c == ':'; });
 }
 
+bool within(double value, double rounding, double low, double high) {
+  constexpr double slack = 1e-6;
+  return value + rounding >= low * (1 - slack) && value - rounding <= high * (1 + slack);
+}
+
 }  // namespace
+
+std::string place_of(const ResultRow& row) {
+  return row.line > 0 ? fmt::format("line {}", row.line) : fmt::format("/results/{}", row.index);
+}
+
+double rounding_in(std::string_view text) {
+  const std::size_t exponent = text.find_first_of("eE"), point = text.find('.');
+  const std::string_view digits = text.substr(0, exponent);
+  const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
+  std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
+  if (power.starts_with('+')) power.remove_prefix(1);
+  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
+}
 
 std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line) {
   const auto refuse = [&](const char* what) { throw UsageError(fmt::format("line {}: {}", line, what)); };
@@ -201,6 +209,19 @@ std::optional<Columns> columns_of(std::string_view text, std::string_view title,
   return columns;
 }
 
+void check_units(std::string_view text, int line) {
+  constexpr std::array<std::string_view, 6> others{"(ns)", "(ms)", "(msec)", "(s)", "(sec)", "(seconds)"};
+  const auto is_other_rate = [](std::string_view word) {
+    return word.starts_with('(') && (word.ends_with("/s)") || word.ends_with("bps)")) && word != "(GB/s)";
+  };
+  for (const std::string_view word : words_of(text))
+    if (std::ranges::find(others, word) != others.end() || is_other_rate(word))
+      throw UsageError(
+          fmt::format("line {}: its figures are in {}, but nccl-tests prints us and GB/s: import what it "
+                      "printed",
+                      line, printable(word)));
+}
+
 std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, int line) {
   const Words words = words_of(text);
   for (std::size_t at = 2; at < words.size(); ++at)
@@ -213,6 +234,23 @@ std::optional<std::uint64_t> shares_in(const ResultRow& row) {
   const std::optional<std::uint64_t> bytes = bytes_of_type(row.type);
   if (!bytes || row.count == 0 || row.size % (row.count * *bytes) != 0) return std::nullopt;
   return row.size / (row.count * *bytes);
+}
+
+bool counts_differently(const std::vector<ResultRow>& rows, const std::vector<ResultRow>& others) {
+  const auto may_be = [&](const ResultRow& row) {
+    return shares_in(row) || (others.size() > 1 && row.size >= row.count);
+  };
+  return std::ranges::none_of(rows, [](const ResultRow& row) { return row.count > 0; }) &&
+         std::ranges::all_of(others, may_be);
+}
+
+bool fits_time(const Timing& timing, double bytes) {
+  if (timing.rounding.algbw <= 0) return true;
+  const double rounding =
+      timing.rounding.time_us > 0 ? timing.rounding.time_us : rounding_in(fmt::format("{}", timing.time_us));
+  const double shortest = std::max(timing.time_us - rounding, rounding * 1e-3);
+  return within(timing.algbw, timing.rounding.algbw, bytes * 1e-3 / (timing.time_us + rounding),
+                bytes * 1e-3 / shortest);
 }
 
 bool Consistency::fits_size(const ResultRow& row) const {
@@ -232,10 +270,6 @@ bool Consistency::fits_figures(const ResultRow& row) const {
     if (rounding < 10 * two_decimals - slack) return true;
     return rounding < 100 * two_decimals - slack ? value >= tenths_from : value >= whole_from;
   };
-  const auto within = [](double value, double rounding, double low, double high) {
-    constexpr double slack = 1e-6;
-    return value + rounding >= low * (1 - slack) && value - rounding <= high * (1 + slack);
-  };
   if (!bytes_of_type(row.type) || !(row.op.empty() || is_op(row.op))) return false;
   if (collective_ && collective_->reduces && (row.op.empty() || row.op == "none")) return false;
   if (has_in_place_ && *has_in_place_ != row.in_place.has_value()) return false;
@@ -247,9 +281,7 @@ bool Consistency::fits_figures(const ResultRow& row) const {
     if (!as_printed(t.time_us, t.rounding.time_us, whole_times) ||
         !as_printed(t.algbw, t.rounding.algbw, whole_rates) || !as_printed(t.busbw, t.rounding.busbw, whole_rates))
       return false;
-    const double bytes = static_cast<double>(row.size) * algbw_factor_ * 1e-3;
-    const double shortest = std::max(t.time_us - t.rounding.time_us, t.rounding.time_us * 1e-3);
-    if (!within(t.algbw, t.rounding.algbw, bytes / (t.time_us + t.rounding.time_us), bytes / shortest)) return false;
+    if (!fits_time(t, static_cast<double>(row.size) * algbw_factor_)) return false;
     if (busbw_factor > 0 && !within(t.busbw, t.rounding.busbw, busbw_factor * (t.algbw - t.rounding.algbw),
                                     busbw_factor * (t.algbw + t.rounding.algbw)))
       return false;
@@ -268,6 +300,58 @@ void Consistency::learn(const ResultRow& row) {
     const double factor = t.algbw * 1e3 * t.time_us / static_cast<double>(row.size);
     algbw_factor_ = std::abs(factor - 1) < near ? 1 : factor;
   }
+}
+
+void add_device(Table& table, Device device, const std::string& place) {
+  if (!table.ranks.insert(device.rank).second)
+    throw UsageError(
+        fmt::format("{}: there are two ranks {}: these are several programs that know nothing of each other; build "
+                    "nccl-tests with MPI=1",
+                    place, device.rank));
+  table.devices.push_back(std::move(device));
+}
+
+int listed_ranks(const Table& table) {
+  if (table.devices.empty() || *table.ranks.rbegin() + 1 != std::ssize(table.ranks)) return 0;
+  return static_cast<int>(std::ranges::count(table.devices, table.devices.front().group, &Device::group));
+}
+
+// nccl-tests rounds sizes down to a multiple of the ranks.
+std::vector<std::string> missing_sizes(const Table& table, bool has_end) {
+  const std::vector<ResultRow>& rows = table.rows;
+  const Sizes& sizes = table.sizes;
+  std::vector<std::string> remarks;
+  if (sizes.most == 0 || (sizes.factor < 2 && sizes.bytes == 0) || rows.empty()) return remarks;
+  const auto after = [&](double size) {
+    return sizes.factor > 1 ? size * static_cast<double>(sizes.factor) : size + static_cast<double>(sizes.bytes);
+  };
+  const double slack = 32.0 * static_cast<double>(std::max<std::size_t>(1, table.devices.size()));
+  const auto exceeds = [&](double size, double wanted) {
+    return size > wanted * 1.25 + slack && size > wanted + slack;
+  };
+  const std::string in = table.line > 0 ? fmt::format("the table of line {}", table.line) : "/results";
+  const auto remark = [&](const std::string& where, double least, double most) {
+    remarks.push_back(fmt::format("{} rows are missing in {}: between {:.0f} and {:.0f} B", where, in, least, most));
+  };
+  const auto same = [](const ResultRow& a, const ResultRow& b) {
+    return a.type == b.type && a.op == b.op && a.root == b.root;
+  };
+  const auto bytes = [](const ResultRow& row) { return static_cast<double>(row.size); };
+  if (const double least = static_cast<double>(sizes.least); least > slack && exceeds(bytes(rows[0]), least))
+    remark("the first", least, bytes(rows[0]));
+  for (std::size_t i = 1; i < rows.size(); ++i)
+    if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack && exceeds(bytes(rows[i]), after(bytes(rows[i - 1]))))
+      remark("before " + place_of(rows[i]), bytes(rows[i - 1]), bytes(rows[i]));
+  if (has_end && bytes(rows.back()) > slack && !reaches_its_end(table))
+    remark("the last", bytes(rows.back()), static_cast<double>(sizes.most));
+  return remarks;
+}
+
+bool reaches_its_end(const Table& table) {
+  if (table.sizes.most == 0 || table.rows.empty()) return false;
+  const std::uint64_t last = table.rows.back().size;
+  return table.sizes.factor > 1 ? last > table.sizes.most / table.sizes.factor
+                                : last + table.sizes.bytes + 32 * table.devices.size() > table.sizes.most;
 }
 
 std::size_t beginning_of_row(std::string_view text) {

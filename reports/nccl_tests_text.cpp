@@ -56,15 +56,13 @@ struct Pending {
   std::set<int> lines;
 };
 
-// Sizes of a program, by its head.
-struct Steps {
-  std::uint64_t least = 0, most = 0, factor = 0, bytes = 0;
-};
-
 // Parser for the lines of a log; lines outside tables (logs of NCCL, warnings) are skipped.
 class Reader {
  public:
   void take(const Line& line) {
+    if (line.left_out > 0)
+      log_.remarks.push_back(fmt::format("line {}: {} characters in its middle were left out, because it is so long",
+                                         line.first, line.left_out));
     if (!line.foreign && cut_) {
       const Line cut = *std::exchange(cut_, std::nullopt);
       if (continues_row(line)) return take(joined(cut, line));
@@ -173,7 +171,14 @@ class Reader {
   void note_failure(std::string_view text) {
     constexpr std::size_t most = 5, longest = 300;
     constexpr std::array<std::string_view, 3> failures{"Test NCCL failure ", "Test CUDA failure ", "Test timeout ("};
-    if (std::ranges::none_of(failures, [&](auto each) { return text.find(each) != std::string_view::npos; })) return;
+    // What launchers and libraries print about a process that was killed; before a program it is of something else.
+    constexpr std::array<std::string_view, 8> ends{
+        " exited on signal ", "Caught signal ",          "Process received signal",
+        "Segmentation fault", "BAD TERMINATION OF ",     "slurmstepd: error: *** ",
+        ": Killed",           ": Exited with exit code "};
+    const auto stands = [&](auto each) { return text.find(each) != std::string_view::npos; };
+    const bool is_in_program = columns_ || program_line_ > 0 || !log_.tables.empty();
+    if (std::ranges::none_of(failures, stands) && !(is_in_program && std::ranges::any_of(ends, stands))) return;
     if (failures_.size() < most) failures_.push_back(printable(trimmed(text).substr(0, longest)));
   }
 
@@ -210,17 +215,21 @@ class Reader {
     drop_pending();
     last_.reset();
     stray_.clear();
-    if (std::optional<Device> device = device_in(text)) return add_device(std::move(*device));
+    if (std::optional<Device> device = device_in(text))
+      return add_device(next_, std::move(*device), fmt::format("line {}", line_));
     if (const std::optional<Columns> columns = columns_of(text, title_, line_)) return begin_table(*columns);
     title_ = text;
     if (text.find("nThread") != std::string::npos) return begin_program(text);
+    Sizes& sizes = columns_ ? table().sizes : next_.sizes;
     if (const std::string most = value_after(text, "Reducing maxBytes to ", is_digit); !most.empty())
-      steps_.most = number_in<std::uint64_t>(most).value_or(steps_.most);
+      sizes.most = number_in<std::uint64_t>(most).value_or(sizes.most);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
     if (!columns_) return;
     const Words words = words_of(text);
+    if (std::ranges::find(words, "(B)") != words.end()) check_units(text, line_);
     if (text.find("Out of bounds") != std::string::npos) {
-      table().out_of_bounds = words.back() == "FAILED";
+      table().values_out_of_bounds = number_in<std::uint64_t>(value_after(text, ": ", is_digit)).value_or(0);
+      table().out_of_bounds = words.back() == "FAILED" || table().values_out_of_bounds > 0;
       has_footer_ = true;
     }
     if (text.find("Avg bus") != std::string::npos) {
@@ -249,17 +258,7 @@ class Reader {
     next_.graphs = small(text, "graph: ", 0);
     const bool by_factor = text.find("(factor)") != std::string::npos;
     const std::uint64_t step = value("step: ", 0);
-    steps_ = {value("minBytes ", 0), value("maxBytes ", 0), by_factor ? step : 0, by_factor ? 0 : step};
-  }
-
-  void add_device(Device device) {
-    if (next_.devices.empty()) ranks_.clear();
-    if (!ranks_.insert(device.rank).second)
-      refuse(line_,
-             fmt::format("there are two ranks {}: these are several programs that know nothing of each other; build "
-                         "nccl-tests with MPI=1",
-                         device.rank));
-    next_.devices.push_back(std::move(device));
+    next_.sizes = {value("minBytes ", 0), value("maxBytes ", 0), by_factor ? step : 0, by_factor ? 0 : step};
   }
 
   // ---- programs and tables
@@ -272,23 +271,13 @@ class Reader {
     mismatched_.clear();
     next_.line = line_;
     log_.tables.push_back(next_);
-    consistency_.emplace(ranks_of_table(), try_find_collective(next_.program));
-  }
-
-  // Ranks in the group of rank 0; 0 if the list is incomplete or missing.
-  int ranks_of_table() const {
-    if (next_.devices.empty() || *ranks_.rbegin() + 1 != std::ssize(ranks_)) return 0;
-    return static_cast<int>(std::ranges::count(next_.devices, next_.devices.front().group, &Device::group));
+    consistency_.emplace(listed_ranks(next_), try_find_collective(next_.program));
   }
 
   void end_table() {
     drop_pending();
     // No row fits if a program counts elements differently and the list of ranks is incomplete.
-    const auto may_be = [&](const ResultRow& row) {
-      return shares_in(row) || (mismatched_.size() > 1 && row.size >= row.count);
-    };
-    if (std::ranges::none_of(table().rows, [](const ResultRow& row) { return row.count > 0; }) &&
-        std::ranges::all_of(mismatched_, may_be))
+    if (counts_differently(table().rows, mismatched_))
       table().rows.insert(table().rows.end(), mismatched_.begin(), mismatched_.end());
     else
       for (const ResultRow& row : mismatched_) lost_.insert(row.line);
@@ -297,49 +286,12 @@ class Reader {
           fmt::format("{} {}: no whole row of the table could be read there, because other text stands in it or it is "
                       "cut off; what is not whole was left out",
                       lost_.size() == 1 ? "line" : "lines", lines_in_words(lost_)));
-    note_missing_sizes();
+    std::ranges::move(missing_sizes(table(), has_footer_), std::back_inserter(log_.remarks));
     columns_.reset();
     last_.reset();
     next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
     program_line_ = 0;
-  }
-
-  // Reports rows that are missing without a trace, by the sizes in the program's head.
-  void note_missing_sizes() {
-    const std::vector<ResultRow>& rows = table().rows;
-    if (steps_.most == 0 || (steps_.factor < 2 && steps_.bytes == 0) || rows.empty()) return;
-    // nccl-tests rounds sizes down to a multiple of the ranks.
-    const auto after = [&](double size) {
-      return steps_.factor > 1 ? size * static_cast<double>(steps_.factor) : size + static_cast<double>(steps_.bytes);
-    };
-    const double slack = 32.0 * static_cast<double>(std::max<std::size_t>(1, table().devices.size()));
-    const auto exceeds = [&](double size, double wanted) {
-      return size > wanted * 1.25 + slack && size > wanted + slack;
-    };
-    const auto remark = [&](const std::string& where, double least, double most) {
-      log_.remarks.push_back(fmt::format("{} rows are missing in the table of line {}: between {:.0f} and {:.0f} B",
-                                         where, table().line, least, most));
-    };
-    const auto same = [](const ResultRow& a, const ResultRow& b) {
-      return a.type == b.type && a.op == b.op && a.root == b.root;
-    };
-    const auto bytes = [](const ResultRow& row) { return static_cast<double>(row.size); };
-    if (const double least = static_cast<double>(steps_.least); least > slack && exceeds(bytes(rows[0]), least))
-      remark("the first", least, bytes(rows[0]));
-    for (std::size_t i = 1; i < rows.size(); ++i)
-      if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack &&
-          exceeds(bytes(rows[i]), after(bytes(rows[i - 1]))))
-        remark(fmt::format("before line {}", rows[i].line), bytes(rows[i - 1]), bytes(rows[i]));
-    if (has_footer_ && bytes(rows.back()) > slack && !reaches_its_end())
-      remark("the last", bytes(rows.back()), static_cast<double>(steps_.most));
-  }
-
-  bool reaches_its_end() const {
-    if (steps_.most == 0 || log_.tables.back().rows.empty()) return false;
-    const std::uint64_t last = log_.tables.back().rows.back().size;
-    return steps_.factor > 1 ? last > steps_.most / steps_.factor
-                             : last + steps_.bytes + 32 * log_.tables.back().devices.size() > steps_.most;
   }
 
   // Called at the beginning of the next program and at the end of the file.
@@ -352,7 +304,7 @@ class Reader {
     std::string what;
     if (in_table) {
       const int head = table().line;
-      const bool whole = has_footer_, as_pasted = steps_.most == 0, reached = reaches_its_end();
+      const bool whole = has_footer_, as_pasted = table().sizes.most == 0, reached = reaches_its_end(table());
       end_table();
       if (!whole) {
         died = died || !(as_pasted || reached);
@@ -371,7 +323,6 @@ class Reader {
     if (died && log_.ended_by.empty())
       log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front());
     failures_.clear();
-    steps_ = {};
     program_line_ = 0;
     Table fresh;
     fresh.program = next_.program;
@@ -607,10 +558,8 @@ class Reader {
   Log log_;
   Table next_;                      // head of the next table, as far as it was read
   std::string following_program_;   // program after the current table
-  std::set<int> ranks_;             // ranks of the listed devices
   std::optional<Columns> columns_;  // columns of the current table; null outside a table
   std::string title_;               // the previous comment
-  Steps steps_;
   std::optional<Consistency> consistency_;
   std::vector<Pending> pending_;  // pieces of a row in order
   struct Last {

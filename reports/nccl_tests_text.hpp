@@ -86,10 +86,11 @@ struct Gap {
 
 struct Line {
   std::string text;
-  int first = 0, last = 0;  // range of lines in the file, from 1
-  bool foreign = false;     // output of NCCL, or the failure message of a test
-  bool ended = true;        // false only for a last line without line end
-  bool is_cut = false;      // NCCL printed the line end before a warning; the next line may continue this one
+  int first = 0, last = 0;   // range of lines in the file, from 1
+  bool foreign = false;      // output of NCCL, or the failure message of a test
+  bool ended = true;         // false only for a last line without line end
+  std::size_t left_out = 0;  // characters in the middle of a very long line
+  bool is_cut = false;       // NCCL printed the line end before a warning; the next line may continue this one
   std::vector<Gap> gaps = {};
 };
 
@@ -117,6 +118,9 @@ struct Columns {
 // Throws UsageError naming the line.
 std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line);
 
+// Throws UsageError naming the line if the line of units below the head has other units than us and GB/s.
+void check_units(std::string_view text, int line);
+
 struct FoundRow {
   ResultRow row;
   std::size_t begin = 0, end = 0;  // range in the text
@@ -126,9 +130,32 @@ struct FoundRow {
 // First complete row within a text, whatever surrounds it.
 std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, int line);
 
+// "line 17"; "/results/3" in JSON.
+std::string place_of(const ResultRow& row);
+
+// Half a unit of the last digit of a printed figure: 0.05 of "100.0", 5e4 of "1.6e+06".
+double rounding_in(std::string_view text);
+
+// Adds to the list of a table. Throws UsageError naming `place` if the rank is listed already.
+void add_device(Table& table, Device device, const std::string& place);
+// Ranks in the group of rank 0; 0 if the list is incomplete or missing.
+int listed_ranks(const Table& table);
+
+// One remark for each gap between the sizes that a program was asked for and those of its rows.
+std::vector<std::string> missing_sizes(const Table& table, bool has_end);
+// True if the last row has the last of these sizes.
+bool reaches_its_end(const Table& table);
+
 // Size over the bytes of the counted elements: 1, or the number of ranks if each rank counts its own. Null if it is no
 // whole number or unknown.
 std::optional<std::uint64_t> shares_in(const ResultRow& row);
+
+// True if a program counts elements in another way: none of `rows`, whose sizes fit their elements, has any, and
+// `others`, whose sizes do not fit, may be right nevertheless.
+bool counts_differently(const std::vector<ResultRow>& rows, const std::vector<ResultRow>& others);
+
+// True if the bandwidth algbw is `bytes` over the time, as far as both are printed. True if it was not printed.
+bool fits_time(const Timing& timing, double bytes);
 
 // Properties shared by the rows of a table; they decide whether a reassembled row is right.
 class Consistency {

@@ -100,13 +100,22 @@ class Reader {
     }
     return device;
   }
+  // Null if it is absent. Throws UsageError naming the attribute.
+  static std::optional<int> natural(const Element& element, const char* attribute) {
+    if (!element.attributes.contains(attribute)) return std::nullopt;
+    const std::optional<int> number = element.number(attribute);
+    if (!number || *number < 0)
+      throw UsageError(fmt::format("{}=\"{}\" of a <{}> has to be a whole number from 0", attribute,
+                                   printable(element.text(attribute)), printable(element.name)));
+    return number;
+  }
   void add_gpu(const Element& element) {
     const Device at = device();
     Gpu gpu;
     gpu.pci = at.place;
     gpu.pcie = at.link;
     gpu.numa_node = at.numa_node;
-    gpu.architecture = element.number("sm").value_or(0);
+    gpu.architecture = natural(element, "sm").value_or(0);
     host_.gpu_devices.push_back(std::move(gpu));
     gpu_ = true;
   }

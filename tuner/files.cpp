@@ -80,6 +80,15 @@ std::string interval_text(const Gain& gain) {
   return fmt::format("{:.1f} to {:.1f} %", 100 * gain.interval.low, 100 * gain.interval.high);
 }
 
+void add_step(std::vector<std::string>& lines, const TuningResult& result) {
+  if (!result.step) return;
+  const Gain& gain = result.step->gain;
+  lines.push_back("");
+  lines.push_back(fmt::format("The step of {}, replayed in fresh processes: {:.3f} -> {:.3f} ms  {:.1f} % saved ({})",
+                              result.step->job, 1e3 * gain.standard_s, 1e3 * gain.tuned_s, 100 * gain.share,
+                              interval_text(gain)));
+}
+
 void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
   if (result.gains.empty()) return;
   lines.push_back("");
@@ -124,7 +133,10 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
     lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
                                 each.nodes, version_text(each.nccl_version)));
   lines.push_back("Measure again (p5bench tune) when any of these changes.");
-  if (sets_anything(result)) add_gains(lines, result);
+  if (sets_anything(result)) {
+    add_step(lines, result);
+    add_gains(lines, result);
+  }
   for (std::string& line : lines) line = comment_text(line);
   return lines;
 }

@@ -24,6 +24,11 @@ struct GainLine {
   Gain gain;
 };
 
+struct StepGain {
+  std::string job;
+  Gain gain;
+};
+
 struct TuningResult {
   std::string cluster, date, version;  // `version`: p5bench's
   // Conditions of validity in the order of printing: {"NCCL", "2.28.3"}, {"driver", "580.95"}, ...
@@ -32,8 +37,9 @@ struct TuningResult {
   Table table;              // confirmed
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file
   std::vector<GainLine> gains;
-  int size_points = 0;       // judged
-  int candidates_tried = 0;  // at all of them, for the note on multiple comparisons
+  std::optional<StepGain> step;  // of a job's step with all of it
+  int size_points = 0;           // judged
+  int candidates_tried = 0;      // at all of them, for the note on multiple comparisons
   std::string
       no_settings_reason;  // reason why nothing is set; "" where something is, or where nothing beat the default
   // Absolute paths as jobs see them: the files' folder, and the plugin's library. The plugin is used only where the

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <locale>
 #include <span>
 #include <sstream>
@@ -108,9 +109,11 @@ void check_row(const Row& row, std::span<const Row> before) {
   if (row.setting.chunk > 0 && row.setting.chunk < least_chunk)
     throw Malformed("chunk is " + std::to_string(row.setting.chunk) + ", not 0 or at least " +
                     std::to_string(least_chunk));
-  // NCCL would prefer a time of 0 to any of its own estimates.
-  if (!std::isfinite(row.microseconds) || row.microseconds <= 0)
-    throw Malformed("microseconds is " + shortest_text(row.microseconds) + ", not a positive finite number");
+  // NCCL's costs are floats, and it would prefer a cost of 0 to any of its own estimates.
+  using Cost = std::numeric_limits<float>;
+  if (!(row.microseconds >= Cost::min() && row.microseconds <= Cost::max()))
+    throw Malformed("microseconds is " + shortest_text(row.microseconds) +
+                    ", not a positive finite number that a float can hold");
   for (const Row& other : before)
     if (other.function == row.function && row.from <= other.to && other.from <= row.to)
       throw Malformed("overlaps " + std::string(name_of(other.function)) + " from " + std::to_string(other.from) +
@@ -123,7 +126,8 @@ void check_validity(const Table& table) {
   if (table.nodes < 1 || table.nodes > table.ranks) throw Malformed("nodes is not a number of nodes for these ranks");
 }
 
-// Iterates over the lines that are neither empty nor comments.
+// Iterates over the lines that are neither empty nor comments. Throws Malformed where a line does not end with a line
+// feed alone: a copy that is cut off may end within a number.
 class Lines {
  public:
   explicit Lines(std::string_view text) : rest_(text) {}
@@ -135,6 +139,10 @@ class Lines {
       line = rest_.substr(0, end);
       rest_.remove_prefix(end == std::string_view::npos ? rest_.size() : end + 1);
       ++number;
+      if (end == std::string_view::npos)
+        throw Malformed("the file ends within this line, so it may be cut off: copy it again, or end the line");
+      if (line.ends_with('\r'))
+        throw Malformed("it ends with a carriage return, as on Windows: copy the file unchanged, byte for byte");
       if (!line.empty() && line.front() != '#') return true;
     }
     ++number;

@@ -16,7 +16,9 @@
 #include <vector>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "reports/nccl_tests.hpp"
+#include "reports/writer.hpp"
 
 namespace p5::reports::nccl_tests {
 namespace {
@@ -473,6 +475,7 @@ TEST(NcclTestsLogs, of_any_shape_give_their_whole_rows_or_say_what_is_not_whole)
       ++refused;
       continue;
     }
+    EXPECT_NO_THROW(report_from_json(parse_json(render_json(report)))) << what;
     std::map<std::pair<std::uint64_t, bool>, const Measurement*> found;
     for (const Result& each : report.results) {
       const Measurement& m = each.measurement;

@@ -14,6 +14,7 @@
 #include <sstream>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/findings.hpp"
 #include "reports/writer.hpp"
@@ -72,6 +73,7 @@ const std::string alltoall_2_10 = R"(# alltoall_perf
 
 // 2.13 to 2.19: redop and root always, a count of wrong elements.
 std::string all_reduce_2_13(const std::string& times = "1400.0", const std::string& wrong = "0") {
+  const double algbw = 268435456 / (std::stod(times) * 1e3);
   return R"(# nThread 1 nGpus 1 minBytes 268435456 maxBytes 268435456 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 2 validation: 1 graph: 0
 #
 # Using devices
@@ -86,7 +88,8 @@ NCCL version 2.18.3+cuda12.2
 #        (B)    (elements)                               (us)  (GB/s)  (GB/s)            (us)  (GB/s)  (GB/s)       
 worker-0:1887:1950 [0] NCCL INFO comm 0x55 rank 0 nranks 4 - Init COMPLETE
    268435456      67108864     float     sum      -1   )" +
-         times + "  191.74  287.61      " + wrong + R"(    1410.0  190.38  285.57      0
+         times + fmt::format("  {:.2f}  {:.2f}      ", algbw, 1.5 * algbw) + wrong +
+         R"(    1410.0  190.38  285.57      0
 # Out of bounds values : 0 OK
 # Avg bus bandwidth    : 286.59 
 #
@@ -166,6 +169,19 @@ TEST(NcclTests, out_of_bounds_without_a_count_is_a_finding) {
   EXPECT_EQ(report.findings[0].id, "import.out_of_bounds");
   EXPECT_EQ(std::ranges::count(finding_kinds(), report.findings[0].id, &topo::FindingKind::id), 1);
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
+TEST(NcclTests, out_of_bounds_is_said_and_graded_as_wrong_data) {
+  for (const char* footer : {"3 FAILED", "3 OK", "FAILED"}) {
+    std::string text = all_gather_2_0;
+    text.replace(text.find("0 OK"), 4, footer);
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(report.grade, Grade::wrong) << footer;
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data) << footer;
+    EXPECT_THAT(report.run.remarks.front(), HasSubstr("wrong data: nccl-tests says 'Out of bounds values : "))
+        << footer;
+    EXPECT_EQ(report_from_json(to_json(report)).grade, Grade::wrong) << footer;
+  }
 }
 
 TEST(NcclTests, are_read_behind_what_launchers_print) {
@@ -293,12 +309,32 @@ TEST(NcclTests, times_of_two_digits_come_from_the_bandwidth) {
   EXPECT_NEAR(*small.rounding_us, 0.005, 1e-9);
 }
 
-TEST(NcclTests, bandwidths_that_are_of_something_else_do_not_give_the_time) {
+TEST(NcclTests, bandwidths_of_hypercube_which_are_of_other_bytes_do_not_give_the_time) {
   std::string text = table_of_times({{GiB(16).count, 16.49e6}});
+  text.replace(text.find("all_reduce_perf"), 15, "hypercube_perf");
   for (const std::string figure : {" 1.04 ", " 1.56 "})
     for (std::size_t at = 0; (at = text.find(figure, at)) != std::string::npos;)
       text.replace(at, figure.size(), " 2.50 ");
   EXPECT_DOUBLE_EQ(import(text, "", "lab").report.results[0].measurement.throughput->summary.median, 16);
+}
+
+TEST(NcclTests, of_which_a_time_contradicts_its_bandwidth_are_refused_by_line) {
+  std::string other = program + all_reduce_2_13();
+  other.replace(other.find("191.74"), 6, "291.74");
+  EXPECT_THAT(problem_of(other), HasSubstr("line 15: 268435456 B in 1400 us are 191.7 GB/s, but its algbw is 291.74"));
+  for (const char* unit : {"(ms)", "(s)"}) {
+    std::string text = program + all_reduce_2_13();
+    text.replace(text.find("(us)"), 4, unit);
+    EXPECT_THAT(problem_of(text), HasSubstr(fmt::format("line 13: its figures are in {}", unit)));
+  }
+  std::string rate = program + all_reduce_2_13();
+  rate.replace(rate.find("(GB/s)"), 6, "(GiB/s)");
+  EXPECT_THAT(problem_of(rate), HasSubstr("its figures are in (GiB/s)"));
+  // Milliseconds where no line has the units.
+  std::string text = program + all_reduce_2_13();
+  text.erase(text.find("#        (B)"), text.find("worker-0:1887:1950") - text.find("#        (B)"));
+  text.replace(text.find("1410.0"), 6, "1.4100");
+  EXPECT_THAT(problem_of(text), HasSubstr("its times are in another unit"));
 }
 
 // Two runs whose bandwidths differ by at most 0.05 %, so that they round to either side.
@@ -431,6 +467,22 @@ TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {
   EXPECT_THAT(problem_of(program + all_reduce_2_13() + all_reduce_2_13()), HasSubstr("--collective"));
 }
 
+TEST(NcclTests, that_say_what_they_are_are_not_of_another_collective) {
+  const auto problem_as = [](const std::string& text, const std::string& collective) -> std::string {
+    try {
+      import(text, collective, "lab");
+    } catch (const UsageError& problem) {
+      return problem.what();
+    }
+    return "imported";
+  };
+  EXPECT_THAT(problem_as(program + all_reduce_2_13(), "broadcast"),
+              HasSubstr("line 12: the file is of all_reduce_perf, not of broadcast: leave --collective out"));
+  EXPECT_EQ(problem_as(program + all_reduce_2_13(), "all_reduce"), "imported");
+  EXPECT_EQ(problem_as(program + all_reduce_2_13() + all_reduce_2_13(), "all_reduce"), "imported");
+  EXPECT_EQ(problem_as(all_gather_2_0 + all_reduce_2_13(), "all_reduce"), "imported") << "of the second table";
+}
+
 TEST(NcclTests, of_which_no_row_is_whole_are_refused_by_line) {
   const std::string whole = program + all_reduce_2_13();
   EXPECT_THAT(problem_of(""), HasSubstr("line 0"));
@@ -475,6 +527,42 @@ std::vector<double> times_of(const Report& report) {
   for (const Result& each : report.results)
     times.push_back(std::round(each.measurement.throughput->summary.median * 1e9) / 1e3);
   return times;
+}
+
+TEST(NcclTests, in_very_long_lines_are_read_at_their_ends_and_that_is_said) {
+  const std::vector<double> plain = times_of(import(three_sizes, "", "lab").report);
+  for (const std::string unit : {"x", "ab 12 ", "7 ", "node-y:801:850 [0] NCCL INFO Channel 00/02 : 0 1 "}) {
+    std::string dots;
+    while (dots.size() < 1'000'000) dots += unit;
+    std::string text = three_sizes;
+    text.insert(text.find("     2097152"), dots + "\n");
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(times_of(report), plain) << unit;
+    EXPECT_THAT(report.run.remarks, Contains(testing::ContainsRegex("line 15: [0-9]+ characters in its middle")))
+        << unit;
+  }
+  std::string text = three_sizes;
+  text.insert(text.find("     2097152"), std::string(1'000'000, '.') + "  ");
+  EXPECT_EQ(times_of(import(text, "", "lab").report), plain);
+}
+
+// The journal has a line for each launch and case.
+TEST(NcclTests, of_many_runs_in_one_file_have_journals_of_their_own_launches) {
+  std::string text;
+  for (int run = 0; run < 300; ++run) text += three_sizes;
+  const Imported imported = import(text, "", "lab");
+  ASSERT_EQ(imported.journal.size(), 300u * 6);
+  std::size_t held = 0;
+  for (const Result& line : imported.journal) held += line.measurement.launches_s.capacity();
+  EXPECT_LE(held, imported.journal.size() * 4);
+}
+
+TEST(NcclTests, of_times_that_no_report_has_are_refused_by_line) {
+  for (const char* time : {"0.0000001", "0.00"}) {
+    std::string text = three_sizes;
+    text.replace(text.find("    95.00"), 9, fmt::format(" {}", time));
+    EXPECT_THAT(problem_of(text), HasSubstr("line 14: ")) << time;
+  }
 }
 
 // No row is lost wherever whole lines of NCCL are printed into the table.
@@ -527,6 +615,31 @@ TEST(NcclTests, that_died_keep_their_rows_and_say_why) {
   EXPECT_THAT(problem_of(head + failure), HasSubstr("remote process exited"));
   EXPECT_EQ(import(head + failure + three_sizes, "", "lab").report.exit_code, ExitCode::unfinished);
   EXPECT_EQ(import(three_sizes, "", "lab").report.exit_code, ExitCode::ok);
+}
+
+// A process that was killed may leave a whole table.
+TEST(NcclTests, of_which_a_process_was_killed_say_so) {
+  const std::string mpirun =
+      "mpirun noticed that process rank 1 with PID 901 on node node-x exited on signal 9 (Killed).\n";
+  for (const std::string& said :
+       {mpirun, std::string("prterun noticed that process rank 1 with PID 901 on node a exited on signal 11.\n"),
+        std::string("[node-y:801:0:801] Caught signal 11 (Segmentation fault: address not mapped to object)\n"),
+        std::string("[node-y:00801] *** Process received signal ***\n"),
+        std::string("srun: error: node-y: task 3: Killed\n"),
+        std::string("srun: error: node-y: tasks 2-3: Exited with exit code 1\n"),
+        std::string(
+            "slurmstepd: error: *** STEP 7.0 ON node-x CANCELLED AT 2026-11-20T10:00:00 DUE TO TIME LIMIT ***\n"),
+        std::string("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n")})
+    for (const bool within : {false, true}) {
+      std::string text = three_sizes;
+      text.insert(within ? text.find("     2097152") : text.size(), said);
+      const Report report = import(text, "", "lab").report;
+      EXPECT_EQ(report.results.size(), 6u) << said;
+      EXPECT_EQ(report.status, "partial") << said << within;
+      EXPECT_EQ(report.exit_code, ExitCode::unfinished) << said << within;
+      EXPECT_THAT(report.run.remarks, Contains(HasSubstr(said.substr(0, 30)))) << within;
+    }
+  EXPECT_EQ(import(mpirun + three_sizes, "", "lab").report.status, "complete") << "of what ran before";
 }
 
 TEST(NcclTests, that_are_cut_off_anywhere_keep_their_whole_rows) {
@@ -662,6 +775,116 @@ nlohmann::json json_3() {
       "actual_iterations": 3, "experiment_name": ""}],
     "out_of_bounds": {"count": 0, "okay": "true"}, "average_bus_bandwidth": {"bandwidth": 0.0016, "okay": "unchecked"},
     "errors": [], "end_time": "2026-11-20 10:00:01"})");
+}
+
+// Four ranks on two hosts, seven sizes.
+nlohmann::json json_of_sizes() {
+  nlohmann::json j = json_3();
+  j["args"] = {"/opt/all_reduce_perf", "-b", "1M", "-e", "64M", "-f", "2"};
+  j["config"]["ngpus"] = 1;
+  j["config"]["minimum_bytes"] = 1 << 20;
+  j["config"]["maximum_bytes"] = 1 << 26;
+  nlohmann::json device = j["config"]["devices"][0];
+  j["config"]["devices"].clear();
+  for (int rank = 0; rank < 4; ++rank) {
+    device["rank"] = rank;
+    device["hostname"] = rank < 2 ? "a" : "b";
+    j["config"]["devices"].push_back(device);
+  }
+  j["results"].clear();
+  for (std::uint64_t size = 1 << 20; size <= 1 << 26; size *= 2) {
+    const double us = 20 + static_cast<double>(size) * 1e-5, algbw = static_cast<double>(size) * 1e-3 / us;
+    const nlohmann::json half{{"time", us}, {"alg_bw", algbw}, {"bus_bw", 1.5 * algbw}, {"nwrong", 0}};
+    j["results"].push_back({{"size", size},
+                            {"count", size / 4},
+                            {"type", "float"},
+                            {"redop", "sum"},
+                            {"root", "    -1"},
+                            {"out_of_place", half},
+                            {"in_place", half}});
+  }
+  return j;
+}
+
+std::vector<std::string> remarks_of(const nlohmann::json& j) { return import(j.dump(), "", "lab").report.run.remarks; }
+
+TEST(NcclTestsJson, passes_the_checks_of_a_table) {
+  const nlohmann::json whole = json_of_sizes();
+  EXPECT_EQ(remarks_of(whole).size(), 1u) << "only what is said of all imports";
+  nlohmann::json j = whole;
+  for (nlohmann::json& device : j["config"]["devices"]) device["rank"] = 0;
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr("/config/devices: there are two ranks 0"));
+  j = whole;
+  j["config"]["devices"][3]["rank"] = 2;
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr("there are two ranks 2"));
+  j = whole;
+  j["config"]["devices"].erase(3);
+  EXPECT_THAT(problem_of(j.dump()),
+              HasSubstr("/config/devices: the list of ranks is not whole: 1 of 4 is missing (3)"));
+  j = whole;
+  j["args"][0] = "/opt/all_gather_perf";
+  EXPECT_THAT(remarks_of(j), Contains(HasSubstr("busbw = 1.5 x algbw, but all_gather of 4 ranks has 0.75")));
+  j = whole;
+  j["results"].erase(3);
+  EXPECT_THAT(remarks_of(j), Contains(HasSubstr("before /results/3 rows are missing")));
+  j = whole;
+  j["results"].erase(6);
+  EXPECT_THAT(remarks_of(j), Contains(HasSubstr("the last rows are missing")));
+  j = whole;
+  j["results"][2]["size"] = std::numeric_limits<std::uint64_t>::max();
+  EXPECT_THAT(problem_of(j.dump()),
+              HasSubstr("/results/2: 18446744073709551615 B are not the size of 1048576 elements"));
+  j = whole;
+  j["results"][3]["out_of_place"]["time"] = 1000.0;
+  EXPECT_THAT(problem_of(j.dump()),
+              HasSubstr("/results/3: 8388608 B in 1000 us are 8.389 GB/s, but its algbw is 80.7"));
+  j = whole;
+  j["out_of_bounds"]["count"] = 3;  // okay is "true"
+  EXPECT_EQ(import(j.dump(), "", "lab").report.exit_code, ExitCode::wrong_data);
+  EXPECT_THAT(remarks_of(j).front(), HasSubstr("Out of bounds values : 3 FAILED"));
+}
+
+TEST(NcclTestsJson, that_lacks_what_a_report_needs_is_refused_by_member) {
+  const auto without = [](const char* member) {
+    nlohmann::json j = json_of_sizes();
+    j.erase(member);
+    return problem_of(j.dump());
+  };
+  EXPECT_THAT(without("out_of_bounds"), HasSubstr(": /out_of_bounds is missing"));
+  nlohmann::json j = json_of_sizes();
+  j["results"][0].erase("root");
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr(": /results/0/root is missing"));
+  j = json_of_sizes();
+  j["config"].erase("devices");
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr(": /config/devices is missing"));
+  j = json_of_sizes();
+  j["config"]["devices"].clear();
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr("/config/devices: nothing says how many ranks"));
+  j = json_of_sizes();
+  j["args"].clear();
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr("/args: nothing says which program"));
+}
+
+// What the import writes has to be a report.
+TEST(NcclTestsJson, is_read_or_refused_so_that_the_report_can_be_read) {
+  const std::vector<nlohmann::json> values{
+      1e-320, 1e-7, 1e-6, 1e15, 1e300, 0, 1, -1, std::uint64_t{1} << 60, ~std::uint64_t{0}, "", "x", "\x01", nullptr};
+  const nlohmann::json whole = json_3(), flat = whole.flatten();
+  int imported = 0;
+  for (const auto& [pointer, old] : flat.items())
+    for (const nlohmann::json& value : values) {
+      nlohmann::json j = whole;
+      j[nlohmann::json::json_pointer(pointer)] = value;
+      Report report;
+      try {
+        report = import(j.dump(), "", "lab").report;
+      } catch (const UsageError&) {
+        continue;
+      }
+      ++imported;
+      EXPECT_NO_THROW(report_from_json(parse_json(render_json(report)))) << pointer << " " << value;
+    }
+  EXPECT_GT(imported, 100);
 }
 
 TEST(NcclTestsJson, is_read_with_its_iterations) {
