@@ -5,6 +5,9 @@
 //   uses a fault:   k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
 //                   probability it is distributed like a healthy one
 //
+// A pair's route may be slow for good, so its deviation is one event. A group has no route of its own: its deviation in
+// the first measurement and that in the retest are two events, and a group that is slow both times is hardly healthy.
+//
 // The p of a part is equal in half of the kinds of transfers and lower in the others: with one slow NIC of four, a
 // message over all four slows down less than a message over that NIC alone, so fewer of its samples count as slow.
 //
@@ -13,9 +16,14 @@
 // logarithm of the posterior odds of "this part is faulty" to "nothing is", over the observations that no other part
 // explains.
 //
-// The search is greedy, with two corrections. A node is accepted only if its parts do not explain the same better: two
-// slow NICs make a node slow in a quarter of its transfers. Links that end at a faulty node are dropped, because
-// transfers between two slow nodes are slower than others.
+// The search is greedy, with corrections. A node is accepted only if its parts do not explain the same better: two slow
+// NICs make a node slow in a quarter of its transfers. Each part gives way to one that explains better what the others
+// leave, and is dropped if they leave nothing. Links that end at a faulty node are dropped, because transfers between
+// two slow nodes are slower than others.
+//
+// The probability of a part is its share of the weight of all explanations in which one part, or two at once, are
+// replaced by others. Two are needed: of two nodes and two rails that are slow in collectives, it may be the first
+// node's NIC of the first rail and the second's of the second, or crosswise, which no exchange of a single part shows.
 #include "reports/observations.hpp"
 
 #include <algorithm>
@@ -79,12 +87,17 @@ std::optional<double> show_probability(PartKind part, Mode mode, Transfers kind)
       {{PartKind::nics, Mode::at_scale}, {no, no, never, never, no, no, no, surely, surely, no}},
       {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
       {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
-      {{PartKind::link, Mode::at_scale}, {no, no, never, surely, never, no, no, perhaps, perhaps, no}},
+      {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
       {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, no, surely, no, no}},
       {{PartKind::domain, Mode::at_scale},
        {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
   };
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
+}
+
+// Part::node of other parts is a link's end, nothing, or the number of a domain.
+bool is_in_node(const Part& part) {
+  return part.kind != PartKind::link && part.kind != PartKind::rail && part.kind != PartKind::domain;
 }
 
 // GPUs that share NICs belong to one rail.
@@ -145,6 +158,26 @@ std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths
   return {parts.begin(), parts.end()};
 }
 
+// Nodes of a group, ascending.
+std::vector<int> nodes_of(const TransferRecord& group) {
+  std::vector<int> nodes;
+  for (const RankLocation& rank : group.ranks)
+    if (nodes.empty() || nodes.back() != rank.node) nodes.push_back(rank.node);
+  return nodes;
+}
+
+// Probability that a collective of these nodes does not use the part. Rings, such as those of an all-gather, join nodes
+// in the order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a
+// tree, is possible.
+double bypass_probability(const Part& part, const std::vector<int>& nodes) {
+  constexpr double if_neighbours = 0.1, if_apart = 0.9;
+  constexpr std::size_t all_neighbours = 3;  // of more nodes some are no neighbours
+  if (part.kind != PartKind::link || nodes.size() <= all_neighbours) return 0;
+  const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
+  const auto apart = static_cast<std::size_t>(high - low);
+  return apart == 1 || apart + 1 == nodes.size() ? if_neighbours : if_apart;
+}
+
 struct Score {
   double log_odds = 0;
   std::set<Transfers> shows_in;
@@ -162,16 +195,24 @@ class Localizer {
       if (trials(i).count > 0 && (!pairs_only || observations[i].is_pair()))
         for (const Part& part : parts_on(observations[i], paths))
           of_part_[part][static_cast<std::size_t>(observations[i].kind)].push_back(i);
+    only_small_.fill(true);
+    for (const TransferRecord& each : observations) {
+      if (!each.small) only_small_[static_cast<std::size_t>(each.kind)] = false;
+      // NVLink domains of several nodes are entered and left by all their nodes.
+      nodes_.push_back(each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each));
+    }
   }
 
   std::vector<FaultyPart> run(double least_log_odds) {
     if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
       return {};
-    std::vector<ScoredPart> found = search(least_log_odds);
+    search(least_log_odds);
     // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
     learn_healthy_shares();
     std::ranges::fill(open_, true);
-    found = search(least_log_odds);
+    std::vector<ScoredPart> found = search(least_log_odds);
+    improve(found, least_log_odds);
+    drop_links_of_nodes(found);
     std::vector<FaultyPart> faulty;
     for (const ScoredPart& each : found) faulty.push_back(describe(each, found));
     return faulty;
@@ -191,6 +232,11 @@ class Localizer {
                                      : &TransferRecord::wrong;
   }
   const SampleCounts& trials(std::size_t i) const { return observations_[i].*channel(); }
+  SampleCounts trials_of_retest(std::size_t i) const {
+    return fault_ == Fault::slow     ? observations_[i].slow_again
+           : fault_ == Fault::silent ? observations_[i].silent_again
+                                     : SampleCounts{};
+  }
 
   // Probability that a transfer deviates from the model. A pair's time may depend on its route; a collective averages
   // many transfers. Silence and wrong data always have a cause.
@@ -219,31 +265,40 @@ class Localizer {
     for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
   }
 
+  // Sum over the occasions on which a transfer may deviate by itself.
+  template <class Likelihood>
+  double over_occasions(std::size_t i, const Likelihood& of) const {
+    const SampleCounts all = trials(i), again = trials_of_retest(i);
+    if (observations_[i].is_pair() || again.count == 0) return of(all);
+    return of(SampleCounts{all.count - again.count, all.hits - again.hits}) + of(again);
+  }
+
   double log_healthy(std::size_t i) const {
     const double own = outlier_probability(i);
-    return log_add(std::log1p(-own) + log_binomial(trials(i), healthy_share(i)),
-                   std::log(own) + log_uniform(trials(i)));
+    return over_occasions(i, [&](const SampleCounts& its) {
+      return log_add(std::log1p(-own) + log_binomial(its, healthy_share(i)), std::log(own) + log_uniform(its));
+    });
   }
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
-  double log_faulty(std::size_t i, double share) const {
-    const double own = outlier_probability(i);
-    return log_add(std::log1p(-own) + log_binomial(trials(i), share),
-                   std::log(own) + log_binomial(trials(i), healthy_share(i)));
+  double log_faulty(std::size_t i, double share, double own) const {
+    return over_occasions(i, [&](const SampleCounts& its) {
+      return log_add(std::log1p(-own) + log_binomial(its, share), std::log(own) + log_binomial(its, healthy_share(i)));
+    });
   }
 
   static constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
   using Gains = std::array<double, shares.size()>;
 
   // Gain of one kind of transfers for each share of the part: the kind has the same share, or any lower one.
-  Gains gains(const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
+  Gains gains(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
     constexpr double least_difference = 0.03;  // above healthy transfers; smaller differences do not matter
     constexpr double never = -std::numeric_limits<double>::infinity();
     const double half = std::log(0.5);
     Gains all{};
     double of_lower = never;
     for (std::size_t at = 0; at < shares.size(); ++at) {
-      const double same = shares[at] >= healthy + least_difference ? gain(list, open, shares[at]) : never;
+      const double same = shares[at] >= healthy + least_difference ? gain(part, list, open, shares[at]) : never;
       of_lower = log_add(of_lower, same);
       all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(static_cast<double>(at + 1)));
     }
@@ -251,11 +306,20 @@ class Localizer {
   }
 
   // Log likelihood ratio of the open observations with a fault of this share on their path.
-  double gain(const std::vector<std::size_t>& list, const Mask& open, double share) const {
+  double gain(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double share) const {
     double sum = 0;
     for (const std::size_t i : list)
-      if (open[i]) sum += log_faulty(i, share) - healthy_[i];
+      if (open[i])
+        sum +=
+            log_faulty(i, share, std::max(outlier_probability(i), bypass_probability(part, nodes_[i]))) - healthy_[i];
     return sum;
+  }
+
+  // The bandwidth of a part matters little for small messages, so that what they do not show is no evidence.
+  double probability_to_show(PartKind part, Mode mode, std::size_t kind) const {
+    constexpr double at_most_in_small = 0.5;
+    const double probability = *show_probability(part, mode, static_cast<Transfers>(kind));
+    return fault_ == Fault::slow && only_small_[kind] ? std::min(probability, at_most_in_small) : probability;
   }
 
   // Score at the most likely share of hits.
@@ -266,14 +330,14 @@ class Localizer {
     const TransferRecords& its = of_part_.at(part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
       if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; }))
-        kind_gains.emplace_back(kind, gains(its[kind], open, healthy_share_[kind]));
+        kind_gains.emplace_back(kind, gains(part, its[kind], open, healthy_share_[kind]));
     Score best{never, {}};
     for (std::size_t at = 0; at < shares.size(); ++at) {
       std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
       for (const auto& [kind, its_gains] : kind_gains) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
-          const double probability = *show_probability(part.kind, mode, static_cast<Transfers>(kind));
+          const double probability = probability_to_show(part.kind, mode, kind);
           const double with = std::log(probability) + its_gains[at], without = std::log1p(-probability);
           of_mode.log_odds += log_add(with, without);
           if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
@@ -327,7 +391,7 @@ class Localizer {
       for (const std::size_t i : list) its[i] = open[i];
     const auto is_its = [&](const Part& part) {
       if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
-      return part.node == node.part.node && part.kind != PartKind::node && part.kind != PartKind::rail;
+      return is_in_node(part) && part.node == node.part.node && part.kind != PartKind::node;
     };
     std::optional<ScoredPart> first;
     double together = 0;
@@ -351,6 +415,45 @@ class Localizer {
       explain(*next, open_);
       found.push_back(std::move(*next));
     }
+    return found;
+  }
+
+  // Marks what all but one part leave unexplained.
+  Mask left_by_others(const std::vector<ScoredPart>& found, const Part& but) const {
+    Mask open(open_.size(), true);
+    for (const ScoredPart& other : found)
+      if (other.part != but) explain(other, open);
+    return open;
+  }
+
+  // Exchanges each part for the one that explains best what the others leave, and drops it if that is too little.
+  void improve(std::vector<ScoredPart>& found, double least) const {
+    constexpr int most_rounds = 4;
+    bool changed = true;
+    for (int round = 0; changed && round < most_rounds; ++round) {
+      changed = false;
+      for (std::size_t at = 0; at < found.size(); ++at) {
+        const Mask open = left_by_others(found, found[at].part);
+        std::optional<ScoredPart> best = best_part(open, [&](const Part& part) {
+          return part == found[at].part || std::ranges::find(found, part, &ScoredPart::part) == found.end();
+        });
+        if (!best || best->score.log_odds < least) {
+          found.erase(found.begin() + static_cast<std::ptrdiff_t>(at--));
+          changed = true;
+          continue;
+        }
+        if (best->part.kind == PartKind::node) best = parts_or_node(*best, open, least);
+        if (best->part != found[at].part) {
+          const bool is_there = std::ranges::find(found, best->part, &ScoredPart::part) != found.end();
+          if (is_there || best->score.log_odds <= score(found[at].part, open).log_odds) continue;
+          changed = true;
+        }
+        found[at] = std::move(*best);
+      }
+    }
+  }
+
+  static void drop_links_of_nodes(std::vector<ScoredPart>& found) {
     // Transfers between two faulty nodes are slower than those with one, which does not prove a faulty link.
     std::set<int> faulty_nodes;
     for (const ScoredPart& each : found)
@@ -359,13 +462,10 @@ class Localizer {
       return each.part.kind == PartKind::link &&
              (faulty_nodes.contains(each.part.node) || faulty_nodes.contains(each.part.number));
     });
-    return found;
   }
 
   FaultyPart describe(const ScoredPart& found, const std::vector<ScoredPart>& all) const {
-    Mask open(open_.size(), true);
-    for (const ScoredPart& other : all)
-      if (other.part != found.part) explain(other, open);
+    const Mask open = left_by_others(all, found.part);
     FaultyPart faulty{.part = found.part, .fault = fault_, .shows_in = found.score.shows_in};
     SampleCounts counts_of_part, again;
     for (const Transfers kind : faulty.shows_in)
@@ -386,60 +486,218 @@ class Localizer {
     return faulty;
   }
 
-  void weigh_alternatives(const ScoredPart& found, const std::vector<ScoredPart>& all, const Mask& open,
+  // If no group of nodes differs from the others, all of them may be slow: with two slow rails each may have a slow NIC
+  // in each group. Then these groups say nothing about rails.
+  void close_groups_without_contrast(const std::vector<ScoredPart>& all, Mask& open) const {
+    const auto is_rail = [](const ScoredPart& each) { return each.part.kind == PartKind::rail; };
+    if (std::ranges::count_if(all, is_rail) < 2) return;
+    const auto is_of_nodes = [&](std::size_t i) { return observations_[i].kind == Transfers::node_subset; };
+    for (std::size_t i = 0; i < open.size(); ++i)
+      if (is_of_nodes(i) && trials(i).share() >= 0.5) return;
+    for (std::size_t i = 0; i < open.size(); ++i)
+      if (is_of_nodes(i)) open[i] = false;
+  }
+
+  void weigh_alternatives(const ScoredPart& found, const std::vector<ScoredPart>& all, Mask open,
                           FaultyPart& faulty) const {
+    if (found.part.kind == PartKind::rail) close_groups_without_contrast(all, open);
     const double own = score(found.part, open).log_odds;
     std::set<Part> taken;
     for (const ScoredPart& other : all) taken.insert(other.part);
-    double weights = 1 + std::exp(-own);
+    std::map<Part, double> weight_of{{found.part, 1}};
+    for (const Part& part : parts_with(faulty.observations))
+      if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - own);
+    for (const ScoredPart& other : all)
+      if (other.part != found.part && are_ambiguous_together(found, other))
+        for (const auto& [part, weight] : weights_of_exchanges(found, other, all)) weight_of[part] += weight;
+    const double by_chance = relative_weight(-own);
+    double weights = by_chance;
+    for (const auto& [part, weight] : weight_of) weights += weight;
     std::vector<std::pair<Part, double>> others;
-    Mask its(open.size(), false);
-    for (const TransferRecord* each : faulty.observations)
-      its[static_cast<std::size_t>(each - observations_.data())] = true;
-    for (const auto& [part, list] : of_part_) {
-      if (taken.contains(part)) continue;
-      const bool overlaps = std::ranges::any_of(list, [&](const std::vector<std::size_t>& of_kind) {
-        return std::ranges::any_of(of_kind, [&](std::size_t i) { return its[i] && trials(i).hits > 0; });
-      });
-      if (!overlaps) continue;
-      const double weight = std::exp(score(part, open).log_odds - own);
-      weights += weight;
-      others.emplace_back(part, weight);
-    }
-    faulty.confidence = 1 / weights;
+    for (const auto& [part, weight] : weight_of)
+      if (part != found.part) others.emplace_back(part, weight);
+    faulty.confidence = weight_of.at(found.part) / weights;
     join_nics(faulty.part, others, weights, faulty.confidence);
     std::ranges::sort(others, std::greater(), &std::pair<Part, double>::second);
-    for (const auto& [part, weight] : others)
-      if (weight / weights >= 0.01) faulty.alternatives.emplace_back(part, weight / weights);
+    constexpr double worth_naming = 0.01, most_unnamed = 0.1;
+    constexpr std::size_t most_unlikely = 8;
+    double unnamed = 1 - faulty.confidence - by_chance / weights;
+    for (const auto& [part, weight] : others) {
+      const bool is_likely = weight / weights >= worth_naming;
+      if (!is_likely && (unnamed < most_unnamed || faulty.alternatives.size() >= most_unlikely)) break;
+      faulty.alternatives.emplace_back(part, weight / weights);
+      unnamed -= weight / weights;
+    }
+  }
+
+  // Parts with a hit among the observations.
+  std::vector<Part> parts_with(const std::vector<const TransferRecord*>& observations) const {
+    Mask its(open_.size(), false);
+    for (const TransferRecord* each : observations) its[static_cast<std::size_t>(each - observations_.data())] = true;
+    std::vector<Part> parts;
+    for (const auto& [part, list] : of_part_)
+      if (has_hits(list, its)) parts.push_back(part);
+    return parts;
+  }
+
+  // Pairs tell the ends of each transfer; only groups leave open which parts of several are at fault.
+  static bool are_ambiguous_together(const ScoredPart& a, const ScoredPart& b) {
+    const auto shows_in_groups = [](const ScoredPart& each) {
+      return std::ranges::any_of(each.score.shows_in, [](Transfers kind) { return !p5::reports::is_of_pairs(kind); });
+    };
+    return shows_in_groups(a) && shows_in_groups(b);
+  }
+
+  // Weights of the explanations in which other parts stand for both of two, relative to these two, each by the part
+  // that stands for the first: the one on its node, else the one with more of its hits.
+  std::map<Part, double> weights_of_exchanges(const ScoredPart& first, const ScoredPart& second,
+                                              const std::vector<ScoredPart>& all) const {
+    constexpr std::size_t most = 48;     // likeliest parts that are tried
+    constexpr double negligible = 12.0;  // natural logarithm
+    Mask open(open_.size(), true);
+    for (const ScoredPart& other : all)
+      if (other.part != first.part && other.part != second.part) explain(other, open);
+    Mask of_either(open_.size(), false);
+    for (const ScoredPart* const each : {&first, &second})
+      for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
+        for (const std::size_t i : of_part_.at(each->part)[kind]) {
+          // What a node uses without being slow in it is not explained by its parts either.
+          if (each->part.kind == PartKind::node && !each->score.shows_in.contains(static_cast<Transfers>(kind)))
+            open[i] = false;
+          of_either[i] = open[i];
+        }
+    std::vector<ScoredPart> candidates;
+    for (const auto& [part, list] : of_part_) {
+      const bool is_other = std::ranges::any_of(
+          all, [&](const ScoredPart& each) { return each.part == part && part != first.part && part != second.part; });
+      if (!is_other && has_hits(list, of_either)) candidates.push_back({part, score(part, open)});
+    }
+    const std::map<Part, double> alike = keep_one_nic_of_each_gpu(candidates, {first.part, second.part});
+    const std::size_t kept = std::min(most, candidates.size());
+    std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(kept), std::greater(),
+                              [](const ScoredPart& each) { return each.score.log_odds; });
+    candidates.resize(kept);
+    std::map<std::pair<Part, Part>, double> totals;
+    for (const ScoredPart& one : candidates) {
+      Mask left = open;
+      explain(one, left);
+      for (const ScoredPart& other : candidates) {
+        if (other.part == one.part) continue;
+        const double total = one.score.log_odds + score(other.part, left).log_odds;
+        const auto [at, fresh] = totals.try_emplace(std::minmax(one.part, other.part), total);
+        at->second = std::max(at->second, total);
+      }
+    }
+    std::map<Part, double> weights;
+    const auto own = totals.find(std::minmax(first.part, second.part));
+    if (own == totals.end()) return weights;
+    for (const auto& [two, total] : totals) {
+      const auto& [a, b] = two;
+      // Explanations in which the second part stays are weighed by themselves.
+      if (a == second.part || b == second.part || total < own->second - negligible) continue;
+      weights[stands_for(first, a, b, open)] += alike.at(a) * alike.at(b) * relative_weight(total - own->second);
+    }
+    return weights;
+  }
+
+  // Of the NICs beside a GPU, and all of them together, the likeliest or one of `preferred` stands for the others.
+  // Returns the sum of their weights relative to it, 1 for other parts.
+  std::map<Part, double> keep_one_nic_of_each_gpu(std::vector<ScoredPart>& candidates,
+                                                  const std::set<Part>& preferred) const {
+    std::map<Part, double> alike;
+    std::map<Part, std::vector<ScoredPart>> by_gpu;
+    std::vector<ScoredPart> kept;
+    for (ScoredPart& each : candidates) {
+      const std::optional<Part> nics = is_nic(each.part) ? nics_with(each.part) : std::nullopt;
+      if (nics)
+        by_gpu[*nics].push_back(std::move(each));
+      else
+        alike[kept.emplace_back(std::move(each)).part] = 1;
+    }
+    for (auto& [nics, its] : by_gpu) {
+      const auto best = std::ranges::max_element(its, {}, [&](const ScoredPart& each) {
+        return std::pair(preferred.contains(each.part), each.score.log_odds);
+      });
+      double sum = 0;
+      for (const ScoredPart& each : its) sum += relative_weight(each.score.log_odds - best->score.log_odds);
+      alike[best->part] = sum;
+      kept.push_back(std::move(*best));
+    }
+    candidates = std::move(kept);
+    return alike;
+  }
+
+  // Finite even where another explanation is better by far.
+  static double relative_weight(double log_odds) {
+    constexpr double most = 200;
+    return std::exp(std::min(log_odds, most));
+  }
+
+  Part stands_for(const ScoredPart& replaced, const Part& a, const Part& b, const Mask& open) const {
+    if (a == replaced.part || b == replaced.part) return replaced.part;
+    const auto is_near = [&](const Part& part) { return is_in_node(part) && part.node == replaced.part.node; };
+    if (is_near(a) != is_near(b)) return is_near(a) ? a : b;
+    Mask its(open.size(), false);
+    for (const std::vector<std::size_t>& list : of_part_.at(replaced.part))
+      for (const std::size_t i : list) its[i] = open[i] && trials(i).hits > 0;
+    const auto shared = [&](const Part& part) {
+      int count = 0;
+      for (const std::vector<std::size_t>& list : of_part_.at(part))
+        for (const std::size_t i : list) count += its[i] ? trials(i).hits : 0;
+      return count;
+    };
+    return shared(b) > shared(a) ? b : a;
+  }
+
+  static bool is_nic(const Part& part) { return part.kind == PartKind::nic || part.kind == PartKind::nics; }
+  static bool holds(const Part& nics, const Part& nic) {
+    return is_nic(nic) && nics.node == nic.node && nics.number <= nic.number &&
+           (nic.kind == PartKind::nics ? nic.last : nic.number) <= nics.last;
+  }
+  std::optional<Part> nics_with(const Part& nic) const {
+    for (const auto& [nics, records] : of_part_)
+      if (nics.kind == PartKind::nics && holds(nics, nic)) return nics;
+    return std::nullopt;
   }
 
   // Reports all NICs beside a GPU as one part if several of them, or what they share, may be faulty.
   void join_nics(Part& part, std::vector<std::pair<Part, double>>& others, double weights, double& confidence) const {
     constexpr double matters = 0.1;
-    const auto holds = [](const Part& nics, const Part& nic) {
-      return nics.node == nic.node && nics.number <= nic.number &&
-             (nic.kind == PartKind::nics ? nic.last : nic.number) <= nics.last;
-    };
-    for (const auto& [nics, records] : of_part_) {
-      if (nics.kind != PartKind::nics || (part.kind != PartKind::nics && part.kind != PartKind::nic)) continue;
-      if (!holds(nics, part)) continue;
+    if (const std::optional<Part> nics = is_nic(part) ? nics_with(part) : std::nullopt) {
       double sum = 0;
       for (const auto& [other, weight] : others)
-        if ((other.kind == PartKind::nic || other.kind == PartKind::nics) && holds(nics, other))
-          sum += weight / weights;
-      if (part.kind == PartKind::nic && sum < matters) continue;
-      std::erase_if(others, [&](const std::pair<Part, double>& each) {
-        return (each.first.kind == PartKind::nic || each.first.kind == PartKind::nics) && holds(nics, each.first);
-      });
-      confidence += sum;
-      part = nics;
-      return;
+        if (holds(*nics, other)) sum += weight / weights;
+      if (part.kind == PartKind::nics || sum >= matters) {
+        std::erase_if(others, [&](const std::pair<Part, double>& each) { return holds(*nics, each.first); });
+        confidence += sum;
+        part = *nics;
+      }
     }
+    // The same among the other explanations: the likeliest of the NICs stands alone only if it is much likelier.
+    std::map<Part, std::vector<std::pair<Part, double>>> by_gpu;
+    std::vector<std::pair<Part, double>> joined;
+    for (const auto& each : others) {
+      const std::optional<Part> nics = is_nic(each.first) ? nics_with(each.first) : std::nullopt;
+      if (nics && !holds(*nics, part))
+        by_gpu[*nics].push_back(each);
+      else
+        joined.push_back(each);
+    }
+    for (const auto& [nics, its] : by_gpu) {
+      double sum = 0;
+      for (const auto& [nic, weight] : its) sum += weight;
+      const auto likeliest = std::ranges::max_element(its, {}, &std::pair<Part, double>::second);
+      const bool alone = sum - likeliest->second < matters * sum;
+      joined.emplace_back(alone ? likeliest->first : nics, sum);
+    }
+    others = std::move(joined);
   }
 
   std::span<const TransferRecord> observations_;
   Fault fault_;
+  std::vector<std::vector<int>> nodes_;  // of each group whose rings join node by node
   std::map<Part, TransferRecords> of_part_;
+  std::array<bool, kinds_of_transfers> only_small_{};  // all messages of the kind
   std::array<double, kinds_of_transfers> healthy_share_{};
   std::vector<double> healthy_;  // log likelihood of each observation without a fault on its path
   Mask open_;                    // observations without an explanation so far

@@ -45,6 +45,7 @@ std::vector<std::string> fabric_nics(const topo::Host& host) {
 // Transfers of one class have comparable times.
 struct TransferClass {
   std::string operation;
+  std::size_t ranks = 0;         // larger groups take longer
   int distance = 0, place = -1;  // difference of indices, and the index; -1 if indices do not matter
   auto operator<=>(const TransferClass&) const = default;
 };
@@ -145,12 +146,14 @@ class Collector {
       observation.kind = kind;
       observation.nic = c.nic;
       observation.ranks = std::move(ranks);
+      observation.small = !observation.is_pair();
     }
+    if (has_bandwidth(c)) observations_[found->second].small = false;
     return found->second;
   }
 
   TransferClass class_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
-    TransferClass of_class{.operation = operation};
+    TransferClass of_class{.operation = operation, .ranks = ranks.size()};
     if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return of_class;
     const int there = ranks_on_[ranks[0].node];
     of_class.distance = (ranks[1].number - ranks[0].number + there) % there;
@@ -236,7 +239,7 @@ bool has_alike_groups(const Measurement& m) {
 }  // namespace
 
 std::optional<Transfers> transfers_of(const Case& c) {
-  if (!c.collective->moves_data) return std::nullopt;
+  if (!c.collective->moves_data || c.collective->replays) return std::nullopt;
   if (!c.beside.empty()) return std::nullopt;  // the others may be what slows it
   if (c.collective->pairwise) {
     if (c.nic) return Transfers::single_nic;

@@ -73,6 +73,7 @@ struct TransferRecord {
   Transfers kind = Transfers::within_node;
   std::vector<RankLocation> ranks;        // pairs: two, ascending
   std::optional<int> nic;                 // single_nic: index among the NICs of its rank
+  bool small = false;                     // groups: no message is large enough to be bound by bandwidth
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
   std::vector<float> ratios;              // time of each sample over the fast time of its class

@@ -250,9 +250,11 @@ std::string next_step(const std::vector<Part>& candidates) {
 
 OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   OpenQuestion question;
-  std::vector<Part> candidates{faulty.part};
-  question.probabilities = {faulty.confidence};
-  for (const auto& [part, probability] : faulty.alternatives) {
+  std::vector<std::pair<Part, double>> likeliest_first{{faulty.part, faulty.confidence}};
+  std::ranges::copy(faulty.alternatives, std::back_inserter(likeliest_first));
+  std::ranges::stable_sort(likeliest_first, std::greater(), &std::pair<Part, double>::second);
+  std::vector<Part> candidates;
+  for (const auto& [part, probability] : likeliest_first) {
     candidates.push_back(part);
     question.probabilities.push_back(probability);
   }
@@ -349,6 +351,15 @@ std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
   return pairs;
 }
 
+// True for a node whose GPUs cannot use its domain's NVLinks: the finding says so, and what to do, and its other
+// transfers are slow because of that.
+bool is_outside_clique(const Part& part, const Report& report) {
+  return part.kind == PartKind::node && std::ranges::any_of(report.findings, [&](const topo::Finding& finding) {
+           return finding.id == "domain.clique" &&
+                  finding.subject.host == report.topology.hosts.at(static_cast<std::size_t>(part.node)).name;
+         });
+}
+
 }  // namespace
 
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) {
@@ -365,6 +376,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
     for (const FaultyPart& faulty : all) {
       if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
       if (!named.is_new(faulty)) continue;
+      if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence)
         found.suspects.push_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
       else

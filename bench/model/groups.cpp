@@ -144,42 +144,82 @@ std::vector<Group> nodes_of_domain(const Placement& placement, const Group& doma
 // Two halves of the numbers from 0, ascending; with an odd number one is in neither.
 using Split = std::array<std::vector<std::size_t>, 2>;
 
-// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Three numbers form each pair in
-// turn, in one half; fewer have no splits.
-std::vector<Split> balanced_splits(std::size_t count, std::uint64_t seed) {
-  constexpr std::size_t three = 3, spare = 2;
-  constexpr int most_drawn = 100;  // four numbers have only three splits
-  if (count < three) return {};
-  std::vector<Split> chosen;
-  if (count == three) {
-    for (std::size_t i = 0; i < three; ++i) {
-      Split& split = chosen.emplace_back();
-      for (std::size_t each = 0; each < three; ++each)
-        if (each != i) split[0].push_back(each);
-    }
-    return chosen;
+// How often two numbers were in different halves, and in the same half.
+class Encounters {
+ public:
+  explicit Encounters(std::size_t count) : count_(count), seen_(count * count, 0) {}
+
+  // Number of pairs that this split would part or bring together for the first time.
+  std::size_t news_in(const Split& split) const {
+    std::size_t news = 0;
+    visit(split, [&](std::size_t at, char how) { news += (seen_[at] & how) == 0 ? 1 : 0; });
+    return news;
   }
+  void add(const Split& split) {
+    visit(split, [&](std::size_t at, char how) { seen_[at] = static_cast<char>(seen_[at] | how); });
+  }
+  // True if each two were in different halves and in the same one.
+  bool are_complete() const {
+    for (std::size_t a = 0; a < count_; ++a)
+      for (std::size_t b = a + 1; b < count_; ++b)
+        if (seen_[a * count_ + b] != (parted | together)) return false;
+    return true;
+  }
+
+ private:
+  static constexpr char parted = 1, together = 2;
+
+  template <class Each>
+  void visit(const Split& split, const Each& each) const {
+    const auto at = [&](std::size_t a, std::size_t b) { return std::min(a, b) * count_ + std::max(a, b); };
+    for (const std::vector<std::size_t>& half : split)
+      for (std::size_t i = 0; i < half.size(); ++i)
+        for (std::size_t j = i + 1; j < half.size(); ++j) each(at(half[i], half[j]), together);
+    for (const std::size_t a : split[0])
+      for (const std::size_t b : split[1]) each(at(a, b), parted);
+  }
+
+  std::size_t count_;
+  std::vector<char> seen_;  // of a < b: a * count + b
+};
+
+// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Up to 64 numbers are drawn so
+// that each two are also in the same half once, if a few splits more suffice: two that always part cannot be told from
+// two others, and what only the two have in common is not measured. Three numbers form each pair in turn, in one half;
+// fewer have no splits.
+std::vector<Split> balanced_splits(std::size_t count, std::uint64_t seed) {
+  constexpr std::size_t spare = 2, more = 3, most_compared = 64;
+  constexpr int most_drawn = 100, draws = 32;  // six numbers have only ten splits
+  std::vector<Split> chosen;
   const std::size_t wanted = static_cast<std::size_t>(std::bit_width(count - 1)) + spare;
+  const bool compares = count <= most_compared;
   std::mt19937_64 random(seed);
   std::vector<std::size_t> order(count);
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::vector<std::vector<std::size_t>> previous_halves(count);  // halves of each number so far
-  for (int drawn = 0; drawn < most_drawn && chosen.size() < wanted; ++drawn) {
+  const auto draw = [&] {
     // Numbers with the same halves so far are separated: every other one goes to the other half.
     shuffle(order, random);
     if (std::set(previous_halves.begin(), previous_halves.end()).size() < count)
       std::ranges::stable_sort(order, {}, [&](std::size_t each) { return previous_halves[each]; });
     Split split;
-    std::vector<std::vector<std::size_t>> new_halves = previous_halves;
-    for (std::size_t i = 0; i < count / 2 * 2; ++i) {
-      split[i % 2].push_back(order[i]);
-      new_halves[order[i]].push_back(chosen.size() * 2 + i % 2);
-    }
+    for (std::size_t i = 0; i < count / 2 * 2; ++i) split[i % 2].push_back(order[i]);
     for (std::vector<std::size_t>& half : split) std::ranges::sort(half);
     std::ranges::sort(split);
+    return split;
+  };
+  Encounters encounters(compares ? count : 0);
+  for (int drawn = 0; drawn < most_drawn; ++drawn) {
+    const bool enough = chosen.size() >= wanted;
+    if (enough && (!compares || chosen.size() >= wanted + more || encounters.are_complete())) break;
+    Split split = draw();
+    for (int other = 1; compares && other < draws; ++other)
+      if (Split next = draw(); encounters.news_in(next) > encounters.news_in(split)) split = std::move(next);
     if (std::ranges::find(chosen, split) != chosen.end()) continue;
+    for (std::size_t half = 0; half < split.size(); ++half)
+      for (const std::size_t each : split[half]) previous_halves[each].push_back(chosen.size() * 2 + half);
+    if (compares) encounters.add(split);
     chosen.push_back(std::move(split));
-    previous_halves = std::move(new_halves);
   }
   return chosen;
 }
@@ -318,8 +358,23 @@ std::vector<Round> select_retest_rounds(const RetestPairs& doubts, const std::ve
 }
 
 std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
+  constexpr std::size_t fewest = 3, most_in_twos = 8;
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
   std::vector<Round> rounds;
+  if (nodes.size() < fewest) return rounds;
+  if (nodes.size() <= most_in_twos) {
+    for (const auto& pairs : round_robin(static_cast<int>(nodes.size()))) {
+      Round& round = rounds.emplace_back();
+      for (const auto& [a, b] : pairs) {
+        Group& two = round.emplace_back(nodes[static_cast<std::size_t>(a)]);
+        const Group& other = nodes[static_cast<std::size_t>(b)];
+        two.insert(two.end(), other.begin(), other.end());
+        std::ranges::sort(two);
+      }
+      std::ranges::sort(round);
+    }
+    return rounds;
+  }
   for (const Split& split : balanced_splits(nodes.size(), seed)) {
     Round round;
     for (const std::vector<std::size_t>& side : split) {

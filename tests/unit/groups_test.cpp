@@ -17,6 +17,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::SizeIs;
 using Pairs = std::map<std::pair<int, int>, int>;  // number of rounds with each pair, lower rank first
 
 constexpr int no_limit = 1 << 20;
@@ -352,7 +353,7 @@ TEST(CommunicatorsOf, are_alike_for_both_directions_and_none_for_the_whole_job) 
 }
 
 TEST(Halves, part_every_two_nodes) {
-  for (const int nodes : {4, 5, 6, 7, 16, 33, 512}) {
+  for (const int nodes : {9, 12, 16, 33, 512}) {
     NodeOfRank node_of_rank;
     for (int rank = 0; rank < 2 * nodes; ++rank) node_of_rank.push_back(rank / 2);
     const std::vector<Round> rounds = node_halves(node_of_rank, 7);
@@ -371,9 +372,32 @@ TEST(Halves, part_every_two_nodes) {
     EXPECT_EQ(signatures.size(), static_cast<std::size_t>(nodes)) << nodes;
     EXPECT_NE(rounds.front(), rounds.back()) << nodes;
   }
+}
+
+TEST(Halves, are_two_nodes_each_up_to_eight_nodes) {
   EXPECT_THAT(node_halves({0, 0, 1, 1, 2, 2}, 7),
               ElementsAre(Round{{2, 3, 4, 5}}, Round{{0, 1, 4, 5}}, Round{{0, 1, 2, 3}}));
+  EXPECT_THAT(node_halves({0, 1, 2, 3}, 7),
+              ElementsAre(Round{{0, 3}, {1, 2}}, Round{{0, 2}, {1, 3}}, Round{{0, 1}, {2, 3}}));
+  EXPECT_THAT(node_halves({0, 1, 2, 3, 4, 5, 6, 7}, 7), SizeIs(7));
   EXPECT_THAT(node_halves({0, 1}, 7), IsEmpty());
+}
+
+TEST(Halves, bring_every_two_nodes_together) {
+  for (const int nodes : {4, 5, 6, 7, 8, 9, 12, 16, 32, 64})
+    for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
+      NodeOfRank node_of_rank(static_cast<std::size_t>(nodes));
+      std::iota(node_of_rank.begin(), node_of_rank.end(), 0);
+      std::set<std::pair<int, int>> together;
+      const std::vector<Round> rounds = node_halves(node_of_rank, seed);
+      for (const Round& round : rounds)
+        for (const Group& half : round)
+          for (const int a : half)
+            for (const int b : half)
+              if (a < b) together.emplace(a, b);
+      EXPECT_EQ(together.size(), static_cast<std::size_t>(nodes * (nodes - 1) / 2)) << nodes << ", seed " << seed;
+      EXPECT_LE(rounds.size(), 11U) << nodes;
+    }
 }
 
 TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {

@@ -82,7 +82,12 @@ std::vector<Round> rounds_of_pairs_again(const reports::RetestCase& doubt, const
 // Each silent round takes the timeout. So those without a silent pair come first: a rank that is silent with another
 // partner too is at fault, and one that is not is cleared.
 std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
-  if (doubt.pairs.empty()) return *doubt.like.rounds;
+  if (doubt.pairs.empty()) {
+    std::vector<Round> rounds = *doubt.like.rounds;
+    // A group that few others share parts with is named by being silent twice again.
+    if (doubt.silent) rounds.insert(rounds.end(), doubt.like.rounds->begin(), doubt.like.rounds->end());
+    return rounds;
+  }
   RetestPairs doubts;
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (!doubt.silent) return rounds_of_pairs_again(doubt, doubts, job);
