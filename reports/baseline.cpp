@@ -34,22 +34,6 @@ std::optional<double> median_time(const std::vector<Launch>& launches) {
 
 constexpr double outlying = 3.5;  // Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993
 
-// Reason why a run cannot be a baseline; "" if it can.
-std::string reason_to_exclude(const Run& run) {
-  if (run.report.status != "complete") return "the run did not finish";
-  for (const Result& result : run.report.results) {
-    if (result.measurement.wrong_elements > 0)
-      return fmt::format("{} gave wrong data", describe(result.measurement.measured_case));
-    if (result.measurement.outcome == Outcome::failed)
-      return fmt::format("{} failed", describe(result.measurement.measured_case));
-    if (result.verdict.grade == Grade::slow)
-      return fmt::format("{} was slow: {}", describe(result.measurement.measured_case), result.verdict.because);
-  }
-  if (const auto& found = run.report.findings; std::ranges::any_of(found, topo::condemns))
-    return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
-  return "";
-}
-
 struct Outlier {
   const RunTimes* run = nullptr;
   double times_matters = 0;  // distance in units of the threshold that matters
@@ -94,8 +78,10 @@ void refuse_other_hardware(std::span<const Run> runs) {
 std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<ExcludedRun>& excluded) {
   std::vector<RunTimes> times(runs.size());
   std::vector<std::size_t> kept;
+  const std::vector<std::string> originals = copied_from(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string because = reason_to_exclude(runs[i]);
+    const std::string because =
+        originals[i].empty() ? why_no_baseline(runs[i].report) : "it is a copy of " + originals[i];
     if (!because.empty()) {
       excluded.push_back({runs[i].name, because});
       continue;
@@ -189,6 +175,26 @@ void renumber(Observation& observation) {
 }
 
 }  // namespace
+
+std::string why_no_baseline(const Report& report) {
+  if (report.status != "complete") return "the run did not finish";
+  for (const Result& result : report.results) {
+    if (result.measurement.wrong_elements > 0)
+      return fmt::format("{} gave wrong data", describe(result.measurement.measured_case));
+    if (result.measurement.outcome == Outcome::failed)
+      return fmt::format("{} failed", describe(result.measurement.measured_case));
+    if (result.verdict.grade == Grade::slow)
+      return fmt::format("{} was slow: {}", describe(result.measurement.measured_case), result.verdict.because);
+  }
+  if (const auto& found = report.findings; std::ranges::any_of(found, topo::condemns))
+    return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
+  if (!report.suspects.empty())
+    return fmt::format("it suspects {} {}", report.suspects.front().kind, report.suspects.front().name);
+  // Of arms the exit code says which is slower.
+  if (report.arms.empty() && report.exit_code != ExitCode::ok && report.exit_code != ExitCode::inconclusive)
+    return fmt::format("it ended with {}: {}", static_cast<int>(report.exit_code), report.decision.sentence);
+  return "";
+}
 
 std::string row_name(std::string_view collective, Quantity quantity, std::string_view band) {
   return fmt::format("{}, {}, {}", collective, name_of(quantity), band);

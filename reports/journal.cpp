@@ -127,6 +127,13 @@ int launch_in(std::string_view text) {
   return launch;
 }
 
+std::uint64_t count_in(std::string_view text) {
+  std::uint64_t count = 0;
+  if (number_at(text, count) != text.data() + text.size())
+    throw NotJson(fmt::format("{} is no number of elements", in_quotes(text)));
+  return count;
+}
+
 std::vector<double> times(std::string_view list) {
   std::vector<double> values;
   if (list.size() < 2 || list.front() != '[') throw NotJson(fmt::format("{} is no list of times", in_quotes(list)));
@@ -176,6 +183,8 @@ Result result_of(std::string_view line, Cases& cases) {
       m.measured_case = place->second;
     }
     if (key == "launch" && value != "null") m.launch = launch_in(value);
+    if (key == "outcome" && value == R"("failed")") m.outcome = Outcome::failed;
+    if (key == "wrong_elements") m.wrong_elements = count_in(value);
     if (key == "latency") m.latency = series_of(value);
     if (key == "throughput") m.throughput = series_of(value);
   });

@@ -45,7 +45,9 @@ struct BandPairs {
 
 struct Matched {
   std::vector<std::pair<const Observation*, const Observation*>> both;
-  std::vector<std::string> only_in_base, only_in_new;
+  std::vector<std::string> only_in_base, only_in_new;  // measured there alone
+  // Of BASE what NEW skipped.
+  std::vector<const Observation*> skipped_in_new;
 };
 
 // Row of a case. Reduction operations and types share a row because they move the same bytes; other variants have their
@@ -62,6 +64,10 @@ bool decides(const Observation& observation, Quantity quantity);
 
 // Sorted by size.
 std::vector<Pair> pairs_of(const Matched& matched);
+// Names of the rows of BASE that are in no pair, since NEW skipped their cases.
+std::vector<std::string> skipped_rows(const Matched& matched, const std::vector<Pair>& pairs);
+// "p2p one_way >= 64 MiB"
+std::string name_of_row(std::string_view label, std::string_view band);
 std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs);
 
 class BandJudge {

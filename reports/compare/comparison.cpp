@@ -319,6 +319,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
   out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated);
   const std::vector<Pair> pairs = pairs_of(matched);
+  out.skipped_rows = skipped_rows(matched, pairs);
   const std::vector<BandPairs> rows = make_rows(pairs);
   BandJudge judge(pairs, rows.size(), options.seed);
   for (const BandPairs& row : rows) out.bands.push_back(judge.judge(row));

@@ -22,6 +22,8 @@ struct Observation {
   std::vector<Selection> selections;  // distinct selections
   std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
   bool wrong_data = false;            // `trouble` is wrong data
+  std::string skipped;                // why it was planned and not measured in some run; ""
+  bool measured() const { return !latency.empty() || !throughput.empty(); }
 };
 
 // A report with the samples that its journal keeps.
@@ -36,7 +38,7 @@ struct Run {
 // not compared and dominate reports of thousands of ranks.
 enum class Reading { whole, to_compare };
 // Reads a report.json, or the folder that holds it, with the measurements.jsonl beside it if there is one. Throws
-// UsageError.
+// UsageError, also where that journal is of another run.
 Run read_run(const std::string& path, Reading reading);
 // Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name.
 std::vector<std::string> find_runs(const std::string& path);
@@ -53,8 +55,12 @@ struct Side {
   std::vector<std::string> remarks;  // excluded launches, with the reason
 };
 
-// Side of one arm over all runs. Times of wrong data are excluded. Runs weigh alike: none contributes more launches
-// than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless none of them finished.
+// For each run the name of the first one that it is a copy of, with the same start and the same figures; "": none.
+std::vector<std::string> copied_from(std::span<const Run> runs);
+
+// Side of one arm over all runs. Copies of a run count once. Times of wrong data are excluded. Runs weigh alike: none
+// contributes more launches than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless
+// none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {
@@ -186,7 +192,10 @@ struct Comparison {
   // Parts that NEW suspects and most runs of BASE do not; in a history all that NEW suspects.
   std::vector<Suspect> new_suspects;
   std::size_t repeated = 0;  // of these, and of what is broken, how much most runs of BASE told too: in a history alone
-  std::vector<std::string> only_in_base, only_in_new;  // cases, described
+  std::vector<std::string> only_in_base,
+      only_in_new;  // cases, described, with the reason if the other side skipped them
+  // Rows of BASE, such as "p2p one_way >= 64 MiB", of which NEW planned cases and measured none.
+  std::vector<std::string> skipped_rows;
   std::vector<std::string> remarks;
   std::optional<Trend> trend;  // set if a history was compared
 };

@@ -178,16 +178,10 @@ std::string rounded_change(double ratio) {
   return fmt::format("{:+.{}f} %", percent, std::abs(percent) < 9.95 ? 1 : 0);
 }
 
-std::string_view sizes_of(std::string_view band) {
-  if (band == "latency") return "<= 64 KiB";
-  if (band == "mid") return "64 KiB to 64 MiB";
-  return band == "bandwidth" ? ">= 64 MiB" : band;
-}
-
 // The row and its change; the largest step of level if a history shows one.
 std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
-  const std::string name = fmt::format("{}{} {}", row.collective, row.quantity == Quantity::latency ? " latency" : "",
-                                       sizes_of(row.threshold.band));
+  const std::string name =
+      name_of_row(row.collective + (row.quantity == Quantity::latency ? " latency" : ""), row.threshold.band);
   if (row.change) {
     const Trend::Change& change = c.trend->changes[*row.change];
     const std::string& since = c.trend->points[change.first].started;
@@ -237,6 +231,9 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   std::string text;
   if (c.bands.empty())
     text = "INCONCLUSIVE: nothing was measured on both sides";
+  else if (open == 0 && !c.skipped_rows.empty())
+    text = fmt::format("INCONCLUSIVE: {} skipped all of {}", c.new_name,
+                       list_of(c.skipped_rows, "rows", room - std::min<std::size_t>(room, 40)));
   else if (open > 0)
     text = fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, c.bands.size(),
                        never ? "more launches alone would not settle all of them"
@@ -249,6 +246,8 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   if (slower > 0)
     text += fmt::format("; {} {} slower", counted(static_cast<std::size_t>(slower), "single size"),
                         slower == 1 ? "is" : "are");
+  if (!c.only_in_base.empty())
+    text += fmt::format("; {} of {} not in {}", counted(c.only_in_base.size(), "case"), c.base_name, c.new_name);
   return text;
 }
 
@@ -302,7 +301,7 @@ std::string text_of(const Suspect& suspect) {
 void conclude(Comparison& c) {
   const auto is_broken = [](const FailedRun& end) { return end.code == ExitCode::slow; };
   const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0;
-  c.answer = c.bands.empty() || in_trouble ? Answer::inconclusive : Answer::no_regression;
+  c.answer = c.bands.empty() || in_trouble || !c.skipped_rows.empty() ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
   const auto broken = std::ranges::find_if(c.bad_ends, is_broken);
   if (!c.new_suspects.empty() || broken != c.bad_ends.end()) c.answer = Answer::regression;

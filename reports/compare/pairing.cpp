@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/model/replay.hpp"
 #include "reports/compare/comparing.hpp"
 
 namespace p5::reports {
@@ -84,8 +85,20 @@ std::string label_of(const Case& c) {
 std::string identity_of(const Case& c, bool across_hardware) {
   const std::string what = fmt::format("{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
                                        c.op ? name_of(*c.op) : "", root_text(c));
-  return across_hardware ? what : fmt::format("{}|{}|{}|{}", what, c.backend, c.ranks, c.nodes);
+  const std::string_view step = c.replay ? std::string_view(c.replay->digest) : "";
+  return across_hardware ? fmt::format("{}|{}", what, step)
+                         : fmt::format("{}|{}|{}|{}|{}", what, step, c.backend, c.ranks, c.nodes);
 }
+
+namespace {
+
+bool is_skipped(const Observation& each) { return !each.skipped.empty() && !each.measured() && each.trouble.empty(); }
+
+std::string described(const Observation& each, const std::string& other, const std::string& skipped) {
+  return describe(each.measured_case) + (skipped.empty() ? "" : fmt::format(" ({} skipped it: {})", other, skipped));
+}
+
+}  // namespace
 
 Matched match(const Side& base, const Side& fresh, bool across_hardware) {
   std::unordered_map<std::string, const Observation*> of_base;
@@ -94,16 +107,37 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
   std::set<const Observation*> found;
   for (const Observation& each : fresh.observations) {
     const auto place = of_base.find(identity_of(each.measured_case, across_hardware));
-    if (place == of_base.end()) {
-      matched.only_in_new.push_back(describe(each.measured_case));
-    } else {
-      matched.both.emplace_back(place->second, &each);
-      found.insert(place->second);
+    const Observation* const before = place == of_base.end() ? nullptr : place->second;
+    if (before) found.insert(before);
+    if (before && before->measured() && is_skipped(each)) {
+      matched.skipped_in_new.push_back(before);
+      matched.only_in_base.push_back(described(*before, fresh.name, each.skipped));
+    } else if (before && (!is_skipped(*before) || is_skipped(each))) {
+      matched.both.emplace_back(before, &each);
+    } else if (!is_skipped(each)) {
+      matched.only_in_new.push_back(described(each, base.name, before ? before->skipped : ""));
     }
   }
   for (const Observation& each : base.observations)
-    if (!found.contains(&each)) matched.only_in_base.push_back(describe(each.measured_case));
+    if (!found.contains(&each) && !is_skipped(each)) matched.only_in_base.push_back(described(each, fresh.name, ""));
   return matched;
+}
+
+std::string name_of_row(std::string_view label, std::string_view band) {
+  const std::string_view sizes = band == "latency"     ? "<= 64 KiB"
+                                 : band == "mid"       ? "64 KiB to 64 MiB"
+                                 : band == "bandwidth" ? ">= 64 MiB"
+                                                       : band;
+  return fmt::format("{} {}", label, sizes);
+}
+
+std::vector<std::string> skipped_rows(const Matched& matched, const std::vector<Pair>& pairs) {
+  const auto name_of = [](const Case& c) { return name_of_row(label_of(c), band_of(c).name); };
+  std::set<std::string> rows, compared;
+  for (const Pair& pair : pairs) compared.insert(name_of(pair.base->measured_case));
+  for (const Observation* each : matched.skipped_in_new)
+    if (const std::string row = name_of(each->measured_case); !compared.contains(row)) rows.insert(row);
+  return {rows.begin(), rows.end()};
 }
 
 bool decides(const Observation& observation, Quantity quantity) {

@@ -8,10 +8,12 @@
 #include <unordered_map>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
+#include "bench/model/replay.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/journal.hpp"
@@ -39,7 +41,7 @@ Lines lines_of(const Run& run, std::string_view arm) {
   Lines lines;
   for (const Result& result : run.journal) {
     const Measurement& m = result.measurement;
-    if (m.measured_case.arm != arm) continue;
+    if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
     lines[side_key(m.measured_case)].insert_or_assign(m.launch.value_or(0), &m);
   }
   return lines;
@@ -92,12 +94,69 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
   return launches;
 }
 
+// Why a journal's lines of a case are not those of the report's measurement; "" if they may be. Lines may lack
+// launches, as of a run that was killed, or have more of them; what both have is the same.
+std::string contradiction_of(const Measurement& m, const LinesOfCase& lines) {
+  for (const auto& [launch, line] : lines) {
+    if (line->wrong_elements > 0 && m.wrong_elements == 0) return "has wrong data in one of them only";
+    if (line->outcome == Outcome::failed && m.outcome == Outcome::measured) return "failed in one of them only";
+  }
+  // Medians of launches in a baseline are those of repetitions, and lie within the samples of its journal.
+  for (const Figures& kind : kinds) {
+    const std::vector<double>& medians = m.*kind.medians;
+    std::vector<const Series*> of_lines;
+    for (const auto& [launch, line] : lines)
+      if (const std::optional<Series>& series = line->*kind.series) of_lines.push_back(&*series);
+    if (medians.empty() || of_lines.size() != medians.size()) continue;
+    for (std::size_t i = 0; i < medians.size(); ++i) {
+      const double rounding = rounding_of_reports * medians[i], of_line = of_lines[i]->summary.median;
+      const std::vector<double>& samples = of_lines[i]->samples;
+      const auto [low, high] = samples.empty() ? std::ranges::minmax({of_line, of_line}) : std::ranges::minmax(samples);
+      if (medians[i] < low - rounding || medians[i] > high + rounding)
+        return fmt::format("took {:.6g} us in the report and {:.6g} us in the journal", 1e6 * medians[i],
+                           1e6 * of_line);
+    }
+  }
+  return "";
+}
+
+// Throws UsageError if the journal beside a report is that of another run.
+void require_own_journal(const Run& run, const fs::path& journal) {
+  std::map<std::string, Lines> lines_by_arm;
+  for (const Result& result : run.report.results) {
+    const Measurement& m = result.measurement;
+    if (m.measured_case.for_parts) continue;
+    const std::string& arm = m.measured_case.arm;
+    const auto [lines, fresh] = lines_by_arm.try_emplace(arm);
+    if (fresh) lines->second = lines_of(run, arm);
+    const auto found = lines->second.find(side_key(m.measured_case));
+    if (found == lines->second.end()) continue;
+    if (const std::string why = contradiction_of(m, found->second); !why.empty())
+      throw UsageError(
+          format_printable("'{}' and '{}' are not of the same run: {} {}; put the run's own journal there, "
+                           "or take it away",
+                           run.name, journal.string(), describe(m.measured_case), why));
+  }
+}
+
+// Equal for copies of one run.
+std::string identity_of(const Run& run) {
+  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
+  for (const Result& result : run.report.results)
+    for (const Figures& kind : kinds)
+      if (const std::optional<Series>& series = result.measurement.*kind.series)
+        identity += fmt::format("|{} {}", series->summary.median, fmt::join(result.measurement.*kind.medians, " "));
+  return identity;
+}
+
 void add_trouble(Observation& observation, const Measurement& m) {
   if (m.wrong_elements > 0) {
     observation.wrong_data = true;
     observation.trouble = fmt::format("{} wrong {}", m.wrong_elements, m.wrong_elements == 1 ? "element" : "elements");
   } else if (m.outcome == Outcome::failed && observation.trouble.empty()) {
     observation.trouble = m.because.empty() ? "it failed" : m.because;
+  } else if (m.outcome == Outcome::skipped) {
+    observation.skipped = m.because.empty() ? "skipped" : m.because;
   }
 }
 
@@ -181,9 +240,9 @@ bool comes_before(const std::string& a, const std::string& b) {
 }  // namespace
 
 std::string side_key(const Case& c) {
-  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c), c.bytes.count, name_of(c.type),
-                     c.op ? name_of(*c.op) : "", root_text(c), c.in_place, describe(c.calls, "|"), c.group, c.ranks,
-                     c.nodes);
+  return fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", c.backend, operation_of(c),
+                     c.replay ? c.replay->digest : "", c.bytes.count, name_of(c.type), c.op ? name_of(*c.op) : "",
+                     root_text(c), c.in_place, describe(c.calls, "|"), c.group, c.ranks, c.nodes);
 }
 
 void order_by_launch(std::vector<Run>& runs, const std::string& now) {
@@ -238,6 +297,7 @@ Run read_run(const std::string& path, Reading reading) {
   const fs::path journal = file.parent_path() / journal_name;
   if (std::error_code problem; file.filename() == report_name && fs::exists(fs::symlink_status(journal, problem)))
     run.journal = read_journal(journal);
+  require_own_journal(run, journal);
   return run;
 }
 
@@ -264,14 +324,31 @@ std::vector<std::string> find_runs(const std::string& path) {
   return found;
 }
 
+std::vector<std::string> copied_from(std::span<const Run> runs) {
+  std::vector<std::string> originals(runs.size());
+  std::unordered_map<std::string, const Run*> first;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]); !fresh)
+      originals[i] = place->second->name;
+  return originals;
+}
+
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
   Side side{.name = std::move(name), .sources = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;
   std::vector<int> launches;
-  for (const Run& run : runs) launches.push_back(launches_of(run, arm));
+  const std::vector<std::string> originals = copied_from(runs);
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (originals[i].empty()) launches.push_back(launches_of(runs[i], arm));
   const int most = lower_median(launches);
   int first_launch = 0;
-  for (const Run& run : runs) {
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Run& run = runs[i];
+    if (!originals[i].empty()) {
+      side.remarks.push_back(
+          format_printable("{}: {} is a copy of {}, and the run counts once", side.name, run.name, originals[i]));
+      continue;
+    }
     const int its = launches_of(run, arm);
     const SelectedLaunches chosen(its, most);
     if (!chosen.are_all())
@@ -283,13 +360,14 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     const bool all_to_retest = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
-      if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
+      if (m.measured_case.arm != arm) continue;
+      if (m.measured_case.for_parts && m.wrong_elements == 0) continue;
       const std::string key = side_key(m.measured_case);
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
       const auto found = lines.find(key);
-      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest)
+      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)
           for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
             if (chosen.contains(launch.number)) {

@@ -18,6 +18,7 @@ from program import Folder, SOURCE, main, read_report, refuse_constant, validato
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
+PAIRS = ["--collectives", "p2p,all_reduce", "--min", "2GiB", "--max", "2GiB"]
 GOOD, USAGE, SLOW, WRONG, UNFINISHED, INCONCLUSIVE = 0, 2, 10, 11, 12, 14
 COMPARISON = validator("comparison")
 
@@ -93,8 +94,7 @@ class Compare(Folder):
         self.assertEqual(code, GOOD)  # a faster run is no regression
 
     def test_the_headline_names_what_only_the_new_run_accuses_and_is_the_same_everywhere(self):
-        pairs = ("--collectives", "p2p,all_reduce", "--min", "512MiB", "--max", "512MiB")
-        a, b = self.simulate("a", *pairs), self.simulate("b", *pairs, "--fault", "nic:n1r5:0.5")
+        a, b = self.simulate("a", *PAIRS), self.simulate("b", *PAIRS, "--fault", "nic:n1r5:0.5")
         code, comparison = self.compare(a, b)
         self.assertEqual((code, [suspect["name"] for suspect in comparison["new_suspects"]]), (SLOW, ["n1r5"]))
         headline = comparison["headline"]
@@ -112,10 +112,95 @@ class Compare(Folder):
         # A part can be suspected although no row is slower.
         report = json.loads((a / "report.json").read_text())
         report["suspects"] = json.loads((b / "report.json").read_text())["suspects"]
+        report["exit_code"] = SLOW
+        del report["decision"]
         (self.folder / "accusing.json").write_text(json.dumps(report))
         code, comparison = self.compare(a, "accusing.json")
         self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
         self.assertRegex(comparison["headline"], r"^REGRESSION: NEW suspects NIC n1r5; no slower in \d bands")
+
+    def test_a_journal_of_another_run_is_refused(self):
+        a, b = self.simulate("a"), self.simulate("b", "--fault", "node:n0:0.9", "--fault", "node:n1:0.9")
+        mixed = self.folder / "mixed"
+        shutil.copytree(a.resolve(), mixed)
+        shutil.copy(b / "report.json", mixed)
+        lines = [json.loads(line) for line in (a / "measurements.jsonl").read_text().splitlines()]
+        for what, change in (("wrong", {"wrong_elements": 3}), ("failed", {"outcome": "failed", "because": "it hung"})):
+            folder = self.folder / what
+            shutil.copytree(a.resolve(), folder)
+            (folder / "measurements.jsonl").write_text("".join(json.dumps(line | (change if i == 3 else {})) + "\n" for i, line in enumerate(lines)))
+        for folder in ("mixed", "wrong", "failed"):
+            with self.subTest(folder):
+                code, said = self.compare(a, folder)
+                self.assertEqual(code, USAGE)
+                self.assertIn("are not of the same run", said)
+                self.assertIn(f"{folder}/measurements.jsonl", said)
+
+    def test_what_the_new_run_skipped_is_named_and_a_whole_row_of_it_is_no_answer(self):
+        a = self.simulate("a")
+        report = json.loads((a / "report.json").read_text())
+
+        def skip(which, name):
+            changed = copy.deepcopy(report)
+            for m in changed["measurements"]:
+                if which(m["case"]):
+                    m |= {"outcome": "skipped", "because": "budget", "throughput": None, "latency": None, "launches_us": [],
+                          "latency_launches_us": [], "slowest_rank": None, "selection": None}
+            (self.folder / name).write_text(json.dumps(changed))
+            return name
+        largest = max(m["case"]["bytes"] for m in report["measurements"])
+        code, comparison = self.compare(a, skip(lambda case: case["collective"] == "all_gather" and case["group"] == "world", "all.json"))
+        self.assertEqual((code, comparison["answer"]), (INCONCLUSIVE, "inconclusive"))
+        self.assertRegex(comparison["headline"], "^INCONCLUSIVE: NEW skipped all of all_gather")
+        self.assertTrue(any("NEW skipped it: budget" in each for each in comparison["only_in_base"]), comparison["only_in_base"])
+        code, comparison = self.compare(a, skip(lambda case: case["collective"] == "all_gather" and case["bytes"] == largest, "some.json"))
+        self.assertEqual(code, GOOD)
+        self.assertIn("of BASE not in NEW", comparison["headline"])
+        code, comparison = self.compare("all.json", a)
+        self.assertEqual(code, GOOD)
+        self.assertTrue(any("BASE skipped it" in each for each in comparison["only_in_new"]))
+
+    def test_copies_of_a_run_count_once(self):
+        a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.9", seed=2)
+        for name, run in (("base", a), ("new", b)):
+            for i in range(7):
+                shutil.copytree(run.resolve(), self.folder / name / str(i))
+        once, copies = self.compare(a, b)[1], self.compare("base", "new")[1]
+        self.assertEqual(copies["answer"], once["answer"])
+        self.assertTrue(copies["screening"])
+        self.assertEqual({row["new_launches"] for row in copies["bands"]}, {1})
+        self.assertTrue(any("is a copy of" in remark for remark in copies["remarks"]), copies["remarks"])
+
+    def test_a_rejected_run_is_no_baseline(self):
+        rejected = self.simulate("rejected", *PAIRS, "--fault", "nic:n1r5:0.5")
+        done = self.run_it("baseline", rejected, "--cluster", "lab")
+        self.assertEqual(done.returncode, USAGE, done.stdout)
+        done = self.run_it(*SIM, *PAIRS, "--out", "new", "--baseline", rejected)
+        self.assertEqual(done.returncode, USAGE, done.stdout)
+        self.assertIn("no run of it is of a healthy machine", done.stderr)
+        self.assertFalse((self.folder / "new").exists())
+        # Of several runs the healthy ones are the baseline.
+        healthy = self.simulate("healthy", *PAIRS)
+        for name, run in (("healthy", healthy), ("rejected", rejected)):
+            shutil.copytree(run.resolve(), self.folder / "both" / name)
+        done = self.run_it(*SIM, *PAIRS, "--out", "new", "--baseline", "both")
+        self.assertEqual(done.returncode, GOOD, done.stderr + done.stdout)
+
+    def test_a_report_that_contradicts_itself_is_refused(self):
+        a, b = self.simulate("a", *PAIRS), self.simulate("b", *PAIRS, "--fault", "nic:n1r5:0.5")
+        good, bad = (json.loads((run / "report.json").read_text()) for run in (a, b))
+        wrong = copy.deepcopy(good)
+        wrong["measurements"][0]["wrong_elements"] = 5
+        for name, report in (("suspects", good | {"suspects": bad["suspects"]}), ("accepted", bad | {"decision": good["decision"]}),
+                             ("code", bad | {"exit_code": 0, "decision": good["decision"]}), ("partial", good | {"status": "partial"}), ("wrong", wrong),
+                             ("slow", {key: value for key, value in (bad | {"exit_code": 0, "grade": "ok", "suspects": []}).items() if key != "decision"})):
+            (self.folder / "edited.json").write_text(json.dumps(report))
+            for command in (("report", "edited.json"), ("compare", a, "edited.json")):
+                with self.subTest(name, command=command[0]):
+                    done = self.run_it(*command)
+                    self.assertEqual(done.returncode, USAGE, done.stdout)
+                    self.assertIn("contradicts itself", done.stderr)
+                    self.assertIn("edited.json", done.stderr)
 
     def test_wrong_data_that_is_new_ends_with_11(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "gpu:n0g0:1:lies", seed=2)

@@ -1,6 +1,7 @@
 // Baselines keep runs that agree, name excluded runs with the reason, and refuse ambiguous sets.
 #include "reports/baseline.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -19,6 +20,7 @@ reports::Run run_of(const std::string& name, double factor, double jitter = 0) {
   reports::Run run;
   run.name = name;
   run.report.status = "complete";
+  run.report.exit_code = ExitCode::ok;
   run.report.run.started = "2026-11-2" + name.substr(name.size() - 1) + "T00:00:00Z";
   for (const Bytes size : {MiB(64), MiB(256), GiB(1)}) {
     Measurement& m = run.report.results.emplace_back().measurement;
@@ -149,7 +151,9 @@ TEST(Sides, are_made_of_runs_that_weigh_alike) {
   const Side side = make_side("BASE", runs);
   EXPECT_THAT(side.observations.front().throughput, SizeIs(10));
   EXPECT_THAT(side.remarks, ElementsAre(HasSubstr("1 of the 25 launches of day2 count")));
-  const std::vector<reports::Run> alike(3, runs[2]);
+  std::vector<reports::Run> alike(3, runs[2]);
+  for (std::size_t i = 0; i < alike.size(); ++i)
+    alike[i].report.run.started = fmt::format("2026-11-20T12:00:0{}Z", i);  // the same start is a copy
   EXPECT_THAT(make_side("BASE", alike).observations.front().throughput, SizeIs(75));
   EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
 }

@@ -10,7 +10,9 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/nodes.hpp"
 #include "reports/writer.hpp"
@@ -30,9 +32,26 @@ std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, repor
   return runs;
 }
 
+// Removes runs that are no baseline, with a remark each. Throws UsageError if none is left.
+static std::vector<std::string> leave_out_unhealthy(std::vector<reports::Run>& runs) {
+  std::vector<std::string> remarks;
+  std::erase_if(runs, [&](const reports::Run& run) {
+    const std::string why = reports::why_no_baseline(run.report);
+    if (!why.empty()) remarks.push_back(format_printable("BASELINE: {} is left out: {}", run.name, why));
+    return !why.empty();
+  });
+  if (runs.empty())
+    throw UsageError(fmt::format("no run of it is of a healthy machine, such as {}; name healthy runs, or leave it out",
+                                 remarks.front().substr(std::string_view("BASELINE: ").size())));
+  return remarks;
+}
+
 reports::Side read_baseline(const std::string& path, const reports::Report& about) {
   try {
-    reports::Side base = reports::make_side("BASELINE", read_runs({path}, reports::Reading::to_compare));
+    std::vector<reports::Run> runs = read_runs({path}, reports::Reading::to_compare);
+    const std::vector<std::string> remarks = leave_out_unhealthy(runs);
+    reports::Side base = reports::make_side("BASELINE", runs);
+    base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
     reports::Side here;
     here.reports = {about};
     std::vector<std::string> hardware;
@@ -129,8 +148,9 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
                                                 const std::vector<reports::Result>& journal, std::string& why_not) {
   try {
     const reports::ArmInfo &a = report.arms.at(0), &b = report.arms.at(1);
-    reports::Comparison comparison = reports::compare(side_of(report, journal, a, "BASE"),
-                                                      side_of(report, journal, b, "NEW"), {.seed = report.run.seed});
+    reports::Comparison comparison =
+        reports::compare(side_of(report, journal, a, "BASE"), side_of(report, journal, b, "NEW"),
+                         {.seed = report.run.seed, .base_counts = true});
     std::ranges::move(library_path_warnings(report), std::back_inserter(comparison.remarks));
     return comparison;
   } catch (const UsageError& problem) {
