@@ -200,23 +200,49 @@ SampleRequest request_from_json(const json& j) {
 }
 
 json to_json(const Work& work, const std::optional<Group>& group) {
-  json j{{"work", name_of(work)}};
-  if (!work.planned) return j;
-  j["case"] = to_json(*work.planned, 0);
-  j["group"] = group ? json(*group) : json(nullptr);
-  return j;
+  if (!work.planned) return {{"work", name_of(work)}};
+  return {{"groups", work.group},
+          {"bytes", work.bytes.count},
+          {"case", to_json(*work.planned, 0)},
+          {"group", group ? json(*group) : json(nullptr)}};
 }
 
 Work work_from_json(const json& j) {
-  Work work = parse_work(j.at("work").get<std::string>());
-  if (!work.collective) return work;
+  if (!j.contains("case")) {
+    Work work = parse_work(j.at("work").get<std::string>());
+    if (work.collective) throw CaseError("the other process sent a collective without its case");
+    return work;
+  }
   Case c = case_from_json(j.at("case"));
-  if (c.collective != work.collective) throw CaseError("the other process sent a work and a case that differ");
+  Work work{.kind = Work::Kind::collective,
+            .collective = c.collective,
+            .group = j.at("groups").get<std::string>(),
+            .bytes = {j.at("bytes").get<std::uint64_t>()}};
   Round round;
   if (!j.at("group").is_null()) round.push_back(j.at("group").get<Group>());
   c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(round));
   work.planned = std::make_shared<const Case>(std::move(c));
   return work;
+}
+
+json to_json(const Replay& replay) {
+  json operations = json::array();
+  for (const ReplayedOperation& each : replay.operations) operations.push_back({each.work, each.gap.count});
+  return {{"name", replay.name}, {"operations", std::move(operations)}};
+}
+
+Replay replay_from_json(const json& j, std::vector<Work> works) {
+  Replay replay{.name = j.at("name").get<std::string>(), .works = std::move(works)};
+  for (const json& each : j.at("operations")) {
+    const ReplayedOperation operation{each.at(0).get<int>(), {each.at(1).get<double>()}};
+    if (operation.work < 0 || std::cmp_greater_equal(operation.work, replay.works.size()) ||
+        !(operation.gap.count >= 0))
+      throw CaseError("the other process sent an operation of a replay that is none");
+    replay.operations.push_back(operation);
+  }
+  for (const Work& work : replay.works)
+    if (!work.planned) throw CaseError("the other process sent a replay of what is no collective");
+  return replay;
 }
 
 json to_json(const ConcurrentRequest& request) { return json_fields::written(request); }

@@ -14,6 +14,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
+#include "bench/model/replay.hpp"
 
 namespace p5::protocol {
 
@@ -86,12 +87,13 @@ struct Identity {
 // library's initialization. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round
 // of a case and the group of this rank in it; form "groups": first the groups of the round get communicators of their
 // own, on all ranks ("alone": it is one group, "pauses": some rank of the job pauses), "job": groups of earlier rounds
-// are destroyed, "": communicators stay as they are. "beside": [{"work": name_of(Work)}], of collectives also their
-// "case" and this rank's "group" (or null): works that run at the same time as the case's operation; communicators of a
-// work's group are formed once, on all ranks. Reply {"slots": int, "unavailable": TEXT}. "warm_up" {"operations",
-// "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank that pauses;
-// "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of each sample the time of each work, or null.
-// "verify" {}: {Verification}; "selection" {}: {Selection or null}; "host_time" {}: {"seconds": NUMBER or null};
+// are destroyed, "": communicators stay as they are. "beside": [{"work": name_of(Work)}], or, of collectives, [{"case",
+// "group": this rank's or null, "groups": name of all, "bytes"}]: works that run at the same time as the case's
+// operation; communicators of a work's group are formed once, on all ranks. With "replay": {"name", "operations":
+// [[work, SECONDS]]} these are the operations of a step, with the gap before each. Reply {"slots": int, "unavailable":
+// TEXT}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank
+// that pauses; "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of each sample the time of each work, or
+// null. "verify" {}: {Verification}; "selection" {}: {Selection or null}; "host_time" {}: {"seconds": NUMBER or null};
 // "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}: {"cost_table": [Offer]}; "probe_nics"
 // {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
 // "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means none.
@@ -107,6 +109,8 @@ ConcurrentRequest concurrent_request_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Work& work, const std::optional<Group>& group);
 // The planned case, of a collective, has one round with this rank's group, or an empty one if it takes no part.
 Work work_from_json(const nlohmann::json& j);
+nlohmann::json to_json(const Replay& replay);  // without its works
+Replay replay_from_json(const nlohmann::json& j, std::vector<Work> works);
 nlohmann::json to_json(const Verification& v);
 Verification verification_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const std::optional<Selection>& selection);

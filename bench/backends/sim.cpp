@@ -17,6 +17,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/replay.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -313,6 +314,7 @@ class SampleState {
 
   // Blocks are proportional to the distance, from 0 to n - 1.
   std::vector<ExchangeLoad> uneven_loads(const std::vector<Port>& members) const {
+    if (members.size() < 2) return {{}};
     const Members in_domain = members_by_domain(members);
     const auto n = static_cast<double>(members.size());
     std::vector<ExchangeLoad> loads;
@@ -498,8 +500,8 @@ class SimSession final : public Session {
           if (fault.mode == Fault::Mode::lies) plant(c, fault, group, v);
       if (first && v.first) v.first->work = work;
     };
-    plant_all(case_, round_, "");
-    for (const Work& work : case_.beside)
+    if (!case_.replay) plant_all(case_, round_, "");
+    for (const Work& work : works_of(case_))
       if (work.planned) plant_all(*work.planned, work.planned->rounds->front(), name_of(work));
     return v;
   }
@@ -543,7 +545,26 @@ class SimSession final : public Session {
 
   double time_of(const SampleState& state, const Group& group, bool full_load) const {
     if (const CommunicatorStep* const step = step_of(case_)) return time_of_step(*step, group);
+    if (case_.replay) return time_of_replay(*case_.replay, state);
     return demand_of(case_, state, group, full_load).seconds;
+  }
+
+  // An operation begins when the last rank of its group is ready; the step ends when the last rank is done.
+  double time_of_replay(const Replay& replay, const SampleState& state) const {
+    std::map<std::pair<int, std::size_t>, double> known;  // by work and group
+    std::vector<double> now(static_cast<std::size_t>(machine_.nodes * machine_.gpus), 0);
+    for (const ReplayedOperation& each : replay.operations) {
+      const Case& c = *replay.works[static_cast<std::size_t>(each.work)].planned;
+      const Round& groups = c.rounds->front();
+      for (std::size_t i = 0; i < groups.size(); ++i) {
+        const auto [place, is_new] = known.try_emplace({each.work, i}, 0);
+        if (is_new) place->second = demand_of(c, state, groups[i], true).seconds;
+        double start = 0;
+        for (const int rank : groups[i]) start = std::max(start, now[static_cast<std::size_t>(rank)] + each.gap.count);
+        for (const int rank : groups[i]) now[static_cast<std::size_t>(rank)] = start + place->second;
+      }
+    }
+    return *std::ranges::max_element(now);
   }
 
   Demand demand_of(const Case& c, const SampleState& state, const Group& group, bool full_load) const {
@@ -747,7 +768,7 @@ class SimBackend final : public Backend {
   std::unique_ptr<Backend> arm(const Environment& changes) const override {
     auto other = std::make_unique<SimBackend>(machine_);
     for (const auto& [name, value] : changes) {
-      if (name == nvlink_variable && (value == "0" || value == "1")) {
+      if (name == nvlink_variable && (value.empty() || value == "0" || value == "1")) {
         if (value == "0") other->machine_.nodes_per_domain = 1;
         continue;
       }
@@ -756,6 +777,7 @@ class SimBackend final : public Backend {
             fmt::format("the sim backend has no library that reads {}; a simulated arm differs by {}=FAULT, "
                         "such as {}=nic:n0r0:0.5, or by {}=0",
                         name, fault_variable, fault_variable, nvlink_variable));
+      if (value.empty()) continue;  // the variable is removed
       for (const std::string& text : split(value)) other->add_fault(text);
     }
     other->launches_ = launches_;
@@ -798,7 +820,6 @@ class SimBackend final : public Backend {
     if (burn.count > 0)
       for (const char* name : {"burn_first_tflop_per_s", "burn_last_tflop_per_s", "burn_least_tflop_per_s"})
         checks.figures[name] = figure(680) * compute;
-    std::erase_if(checks.figures, [](const auto& each) { return !(each.second > 0); });
     checks.compute = {.digests = {{"bf16", "5"}, {"fp8", "6"}}, .library = "simulated"};
     const bool wrong = std::ranges::any_of(machine_.faults, [&](const Fault& fault) {
       return fault.mode == Fault::Mode::miscompute && fault.node == node && fault.part == gpu;

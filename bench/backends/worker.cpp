@@ -86,7 +86,8 @@ class WorkerSession final : public Session {
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
     takes_part_.push_back(place.has_value());
-    for (const Work& work : c.beside) {
+    if (c.replay) order["replay"] = protocol::to_json(*c.replay);
+    for (const Work& work : works_of(c)) {
       const std::optional<RankInGroup> its =
           work.planned ? rank_in_group(work.planned->rounds->front(), backend.rank(), 0) : std::nullopt;
       order["beside"].push_back(

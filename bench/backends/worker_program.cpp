@@ -161,7 +161,12 @@ json WorkerProgram::join_order(const json& order) {
 json WorkerProgram::open_order(const json& order) {
   if (session_) throw CaseError("\"open\" before the last case was closed");
   Case c = protocol::case_from_json(order.at("case"));
-  for (const json& work : order.value("beside", json::array())) c.beside.push_back(protocol::work_from_json(work));
+  std::vector<Work> works;
+  for (const json& work : order.value("beside", json::array())) works.push_back(protocol::work_from_json(work));
+  if (c.collective->replays)
+    c.replay = std::make_shared<const Replay>(protocol::replay_from_json(order.at("replay"), std::move(works)));
+  else
+    c.beside = std::move(works);
   std::optional<Group> group;
   if (!order.at("group").is_null()) group = order.at("group").get<Group>();
   if (c.shape.traffic && group && std::cmp_not_equal(group->size(), c.ranks))

@@ -61,6 +61,10 @@ std::string beside_error(const BackendInfo& backend, const std::string& work) {
       work, backend.name);
 }
 
+std::string job_error(const BackendInfo& backend) {
+  return fmt::format("--job: the {} backend replays no jobs; --backend nccl does, and sim as a model", backend.name);
+}
+
 std::string launches_error(std::string_view backend, int launches) {
   const bool soak = launches == 0;
   return fmt::format(

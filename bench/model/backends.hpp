@@ -27,7 +27,7 @@ struct BackendInfo {
   // tuner/ supports its library: checks variables and log, and searches for faster settings.
   bool tunable = false;
   std::vector<std::string_view> call_options = {};  // names of those of CallOptions that it has
-  bool runs_beside = false;                         // --beside
+  bool runs_beside = false;                         // --beside and --job
   Bytes default_max = GiB(4);  // largest size without an explicit --max, unless options set a lower one
   Seconds fixed_time{0};       // from mpirun to the first sample, and from the last sample to the end
 
@@ -50,8 +50,9 @@ const BackendInfo* requested_backend(std::string_view name);
 // Throws CaseError on any setting: for backends whose library has none.
 void refuse_setting(std::string_view backend, std::string_view setting);
 
-// Error message for --beside with a backend that runs nothing at the same time, with the remedy.
+// Error messages for --beside and --job with a backend that has no works besides a case's operation, with the remedy.
 std::string beside_error(const BackendInfo& backend, const std::string& work);
+std::string job_error(const BackendInfo& backend);
 
 // Error message for several launches (0: as many as fit) of a backend that cannot relaunch, with the remedy.
 std::string launches_error(std::string_view backend, int launches);

@@ -9,9 +9,12 @@
 #include "bench/base/statistics.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/measurement.hpp"
+#include "bench/model/replay.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
+
+const std::vector<Work>& works_of(const Case& c) { return c.replay ? c.replay->works : c.beside; }
 
 bool is_repeated(const Case& c) {
   return !c.for_parts && !c.every_root && c.rounds && c.rounds->size() > 1 &&
@@ -31,6 +34,7 @@ std::string own_operation_of(const Case& c) {
   for (const std::string* part : {&c.pattern, &c.pair})
     if (!part->empty()) text += " " + *part;
   if (c.shape.traffic) text += " " + c.shape.traffic->name;
+  if (c.replay) text += " " + c.replay->name;
   if (c.nic) text += fmt::format(" nic {}", *c.nic);
   if (c.gpu) text += fmt::format(" gpu +{}", *c.gpu);
   return text;
@@ -44,6 +48,7 @@ std::string operation_of(const Case& c) {
 
 std::string describe_alone(const Case& c) {
   std::string text = own_operation_of(c);
+  if (c.replay) return text;
   text += fmt::format(" {} {}", to_text(c.bytes), name_of(c.type));
   if (c.op) text += fmt::format(" {}", name_of(*c.op));
   if (const std::string root = root_text(c); !root.empty()) text += " root " + root;
@@ -117,6 +122,13 @@ double predicted_operation(const Case& c, const CostModel& cost) {
 // A guess at one operation of work on a rank's own device, for predictions.
 constexpr double usual_local_operation = 2e-3;
 
+double predicted_step(const Replay& replay, int ranks, const CostModel& cost) {
+  double seconds = longest_gaps(replay, ranks).count;
+  for (const ReplayedOperation& each : replay.operations)
+    seconds += predicted_operation(*replay.works[static_cast<std::size_t>(each.work)].planned, cost);
+  return seconds;
+}
+
 double predicted_work(const Work& work, const CostModel& cost) {
   return work.planned ? predicted_operation(*work.planned, cost) : usual_local_operation;
 }
@@ -139,6 +151,8 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
     return {cost.repetition.count +
             (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
   if (!c.beside.empty()) return {predict_concurrent_round(c, cost)};
+  if (c.replay)
+    return {cost.repetition.count + (usual_samples + usual_untimed) * predicted_step(*c.replay, c.ranks, cost)};
   constexpr double usual_slots = 20;
   const double one = c.calls.aggregate * predicted_operation(c, cost);  // a group of operations
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0,

@@ -19,6 +19,8 @@
 
 namespace p5 {
 
+struct Replay;
+
 // Ranks that perform an operation together, by their rank in the job. A pair's first rank is the source.
 using Group = std::vector<int>;
 // Disjoint groups that perform the operation at the same time. Ranks in no group are idle.
@@ -52,6 +54,7 @@ struct Case {
   std::string arm = "default";
   std::map<std::string, std::string> settings;
   std::vector<Work> beside;  // what runs at the same time; never compared with cases that run beside something else
+  std::shared_ptr<const Replay> replay;  // of job_step; else null
 
   Shape shape;
   // Shared between the sizes of a plan. A collective has one round, or the same round once per repetition.
@@ -69,6 +72,10 @@ inline int domains_of(const Case& c) { return c.domains.value_or(c.nodes); }
 
 // True for p2p cases whose pairs are in different NVLink domains.
 bool leaves_domain(const Case& c);
+
+// Operations besides the case's own, each with communicator and buffers of its own: those that run at the same time, or
+// those of a replay.
+const std::vector<Work>& works_of(const Case& c);
 
 // True if all rounds are the same: repetitions of a small collective, spread over the run, because the launch rate of a
 // busy host changes from second to second. The interval is that of the repetitions.

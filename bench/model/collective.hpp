@@ -71,6 +71,7 @@ struct Collective {
   bool chained = false;        // its steps wait for one another
   bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
   bool takes_traffic = false;  // blocks may follow a matrix (--traffic)
+  bool replays = false;        // performs the operations of Case::replay
   Route route = Route::rings;
   std::vector<std::string> patterns = {};  // variants that are separate cases; empty: only one
 
@@ -95,7 +96,9 @@ struct Collective {
   InPlaceOffset (*in_place_offset)(const Shape& shape, Member member) = nullptr;
 
   // True if several operations can be one group of NCCL's, in which all sends and receives run at the same time.
-  bool fits_a_group(std::string_view pattern = "") const { return moves_data && !chained && pattern != "ping_pong"; }
+  bool fits_a_group(std::string_view pattern = "") const {
+    return moves_data && !chained && !replays && pattern != "ping_pong";
+  }
 };
 
 // Elements of the shared buffer in place.
@@ -103,7 +106,7 @@ constexpr std::uint64_t in_place_elements(const Shape& shape) {
   return shape.input_elements > shape.output_elements ? shape.input_elements : shape.output_elements;
 }
 
-// All collectives, in listing order.
+// All collectives that can be chosen, in listing order: all but job_step.
 std::span<const Collective* const> collectives();
 std::vector<std::string> collective_names();
 // Looks up a name of p5bench or nccl-tests, including nccl-tests' programs: "all_to_all", "alltoall", "alltoall_perf",
@@ -127,5 +130,6 @@ extern const Collective scatter;
 extern const Collective send_recv;
 extern const Collective hypercube;
 extern const Collective communicator;
+extern const Collective job_step;
 
 }  // namespace p5

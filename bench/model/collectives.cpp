@@ -294,6 +294,15 @@ const Collective communicator{.name = "communicator",
                               .steps = one_step,
                               .result = no_result};
 
+// Its bytes are those of the operations of the rank that has most (Case::replay). Times are of whole steps.
+const Collective job_step{.name = "job_step",
+                          .summary = "one step of a recorded job (--job)",
+                          .replays = true,
+                          .shape = undivided,
+                          .bus_factor = unit_factor,
+                          .steps = one_step,
+                          .result = no_result};
+
 namespace {
 
 constexpr std::array table{&p2p,       &all_reduce, &all_gather,  &reduce_scatter, &broadcast,
@@ -341,6 +350,7 @@ const Collective* try_find_collective(std::string_view name) {
 
 const Collective& find_collective(std::string_view name) {
   if (const Collective* const found = try_find_collective(name)) return *found;
+  if (name == job_step.name) return job_step;
   throw UsageError(unknown_name("collective", name, collective_names()));
 }
 

@@ -37,7 +37,9 @@ struct Options {
   std::string group = "world";
   // all_to_allv: "", the text of a generator or the name of a file, whose content rank 0 shares with all.
   std::string traffic, traffic_file_content;
-  std::vector<Work> beside;   // what runs at the same time as each collective
+  std::vector<Work> beside;  // what runs at the same time as each collective
+  // tune, ab: "", or the file of a job's step (p5bench.job/1), whose content rank 0 shares with all.
+  std::string job, job_file_content;
   bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, for each arm

@@ -3,20 +3,25 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <filesystem>
 #include <functional>
 #include <iterator>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/job.hpp"
 #include "bench/model/pattern.hpp"
+#include "bench/model/replay.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -411,9 +416,24 @@ struct PlanBuilder {
     }
   }
 
+  // One case: the step of the job.
+  void add_replay(const Job& step) {
+    plan = {};
+    ReplayPlan replay =
+        plan_replay(step, std::filesystem::path(options.job).stem().string(), placement, options.types.front());
+    Case c = with_rounds(base_case(job_step, options.types.front()),
+                         std::make_shared<const std::vector<Round>>(1, make_groups("world", placement)));
+    c.bytes = c.bytes_per_rank = c.shape.bytes = c.shape.bytes_per_rank = most_bytes(replay.replay, ranks());
+    c.replay = std::make_shared<const Replay>(std::move(replay.replay));
+    plan.max = c.bytes;
+    plan.memory_per_rank = memory_of(c);
+    plan.remarks = std::move(replay.remarks);
+    plan.cases.push_back(std::move(c));
+  }
+
   Bytes memory_of(const Case& c) const {
     Bytes memory = backend.memory_per_rank(c);
-    for (const Work& work : c.beside)
+    for (const Work& work : works_of(c))
       memory.count += (work.planned ? backend.memory_per_rank(*work.planned) : device_memory(work)).count;
     return memory;
   }
@@ -469,6 +489,27 @@ struct PlanBuilder {
     return "";
   }
 };
+
+// The job of --job, from the content that rank 0 read.
+Job job_of(const Options& options) try {
+  return job_from_json(parse_json(options.job_file_content));
+} catch (const UsageError& problem) {
+  throw UsageError(fmt::format("--job {}: {}; `p5bench import job` writes such files", options.job, problem.what()));
+}
+
+Plan plan_job(PlanBuilder& builder) {
+  const Options& options = builder.options;
+  if (!builder.info.runs_beside) throw UsageError(job_error(builder.info));
+  const Job job = job_of(options);
+  try {
+    builder.add_replay(job);
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--job {}: {}", options.job, problem.what()));
+  }
+  if (const std::string misfit = builder.describe_misfit(); !misfit.empty())
+    throw UsageError(fmt::format("--job {}: {}; start fewer ranks per host", options.job, misfit));
+  return std::move(builder.plan);
+}
 
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   if (!options.sizes.empty()) {
@@ -601,6 +642,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   const BackendInfo& info = find_backend(backend_name);
   PlanBuilder builder{options, job, backend, info};
   check_call_options(options.calls, info);
+  if (!options.job.empty()) return plan_job(builder);
   if (options.root >= builder.ranks())
     throw UsageError(fmt::format("--root {}: the job has ranks 0 to {}", options.root, builder.ranks() - 1));
   const Bytes wanted = options.max_given ? options.max : std::min(options.max, info.default_max);

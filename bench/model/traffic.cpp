@@ -196,7 +196,7 @@ double number_of(std::string_view text, const Argument& wanted, const Generator&
   const bool valid = problem == std::errc() && end == text.data() + text.size() && value >= wanted.least &&
                      value <= wanted.most && (!wanted.whole || value == std::floor(value));
   if (!valid)
-    throw UsageError(fmt::format("{} is not valid as {} of {}: give a {}number from {:g} to {:g}", in_quotes(text),
+    throw UsageError(fmt::format("{} is not valid as {} of {}: give a {}number from {} to {}", in_quotes(text),
                                  wanted.name, generator.shown.form, wanted.whole ? "whole " : "", wanted.least,
                                  wanted.most));
   return value;

@@ -109,7 +109,9 @@ Bytes device_memory(const Work& work) {
   return {2 * n * k * 2 + 3 * n * n * 2};
 }
 
-bool runs_with_work(const Collective& collective) { return !collective.pairwise && collective.moves_data; }
+bool runs_with_work(const Collective& collective) {
+  return !collective.pairwise && collective.moves_data && !collective.replays;
+}
 
 std::string name_of(const Work& work) {
   switch (work.kind) {

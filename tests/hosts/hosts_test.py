@@ -12,6 +12,8 @@ import sys
 import tempfile
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from job_files import operation, write_job  # noqa: E402
 from hosts import Hosts, command_of, wait_for, what_is_missing
 
 import jsonschema
@@ -254,6 +256,16 @@ class Gpus(OnHosts):
         (entry,) = report["measurements"]
         self.assertEqual((entry["outcome"], entry["wrong_elements"]), ("measured", 0), entry)
         self.assertEqual([each["name"] for each in entry["concurrency"]["operations"]], ["all_reduce", "all_gather@node:64KiB"])
+
+    def test_a_step_of_a_job_whose_file_only_the_first_host_has(self):
+        self.make(2)
+        write_job(self.hosts.files("h1") / "step.json", 4,
+                  [operation("all_gather", 4096, 2, "node", gap_us=2000), operation("all_reduce", 4096, 2, "rail"), operation("p2p", 1000, 2, [[3, 0]]),
+                   operation("reduce_scatter", 4096, 4, "world")])
+        report = self.whole_run(2, ["run", "--backend", "nccl", "--job", "/tmp/step.json", "--budget", "60s"], **GPUS, P5BENCH_MOST_SAMPLES="6")
+        (entry,) = report["measurements"]
+        self.assertEqual((entry["case"]["collective"], entry["outcome"], entry["wrong_elements"]), ("job_step", "measured", 0), entry)
+        self.assertGreater(entry["throughput"]["median_us"], 2000)
 
     def test_nccl_is_kept_from_a_bridge_that_it_does_not_know(self):
         self.make(2, bridge="mybridge", networks=2)

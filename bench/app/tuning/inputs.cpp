@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
+#include <map>
+#include <set>
 #include <string>
 #include <tuple>
 #include <variant>
@@ -76,6 +78,57 @@ std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& op
     return all;
   });
   return tuner::parse_weights(options.weights, text);
+}
+
+namespace {
+
+bool is_named(const std::string& group, const Placement& placement) try {
+  make_groups(group, placement);
+  return true;
+} catch (const UsageError&) {
+  return false;
+}
+
+}  // namespace
+
+JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement) {
+  const std::vector<int> uses = uses_of_works(replay);
+  const auto moved = [&](std::size_t at) {
+    const Case& c = *replay.works[at].planned;
+    return static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks) * uses[at];
+  };
+  std::map<std::string, double> moved_by;
+  double all = 0;
+  for (std::size_t at = 0; at < replay.works.size(); ++at) {
+    all += moved(at);
+    if (tuner::parse_function(replay.works[at].collective->name) && is_named(replay.works[at].group, placement))
+      moved_by[replay.works[at].group] += moved(at);
+  }
+  JobToTune found{.options = options, .weights = {}, .remarks = {}};
+  found.options.job.clear();
+  found.options.collectives.clear();
+  const auto most = std::ranges::max_element(moved_by, {}, [](const auto& each) { return each.second; });
+  if (most == moved_by.end()) return found;
+  found.options.group = most->first;
+  std::set<std::string> names;
+  std::set<Bytes> sizes;
+  for (std::size_t at = 0; at < replay.works.size(); ++at) {
+    const Case& c = *replay.works[at].planned;
+    if (replay.works[at].group != most->first || !tuner::parse_function(c.collective->name)) continue;
+    names.emplace(c.collective->name);
+    sizes.insert(c.bytes);
+    found.weights.push_back({std::string(c.collective->name), c.bytes.count, moved(at) / all});
+  }
+  found.options.collectives.assign(names.begin(), names.end());
+  found.options.sizes.assign(sizes.begin(), sizes.end());
+  found.options.given.insert("--collectives");
+  for (const auto& [group, bytes] : moved_by)
+    if (group != most->first)
+      found.remarks.push_back(fmt::format(
+          "settings are searched for the groups {}, which move {:.0f} % of the job's bytes; for {} ({:.0f} %): p5bench "
+          "tune --group {} --keep-table with the nccl-tuner.csv of this run",
+          most->first, 100 * most->second / all, group, 100 * bytes / all, group));
+  return found;
 }
 
 namespace {

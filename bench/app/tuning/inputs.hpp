@@ -11,6 +11,7 @@
 #include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
+#include "bench/model/replay.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/table.hpp"
 
@@ -25,6 +26,15 @@ std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options&
 // Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
 // choose differently and hang.
 void refuse_differing_tuning_files(ControlPlane& control);
+
+// What to tune for a job's step: the collectives and sizes of the groups that move most bytes, of those that have a
+// name for --group, with the share of each.
+struct JobToTune {
+  Options options;
+  std::vector<tuner::Weight> weights;
+  std::vector<std::string> remarks;  // groups that are left out
+};
+JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
 
 // The job's collectives for which NCCL queries tuners; for a full tuning without --collectives, all of them.
 std::vector<std::string> tunable(const Options& options, const std::string& mode);

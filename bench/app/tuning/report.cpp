@@ -131,6 +131,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   for (const tuner::ConfirmedSizePoint& point : course.confirmations)
     tuning.confirmations.push_back({std::string(name_of(point.function)), point.bytes, text_of(point.setting),
                                     gain_of(point.gain), gain_of(point.throughput), point.verdict});
+  tuning.step = gain_of(course.step);
   tuning.processes = course.processes;
   tuning.refusals = course.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());

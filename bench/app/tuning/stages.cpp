@@ -216,6 +216,35 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   return measured;
 }
 
+StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
+                                   const tuner::TimeLeft& budget_left) {
+  constexpr std::size_t standard = 0, files = 1;
+  constexpr int min_launches = 3, most_launches = 7;
+  constexpr double spare = 1.1;  // factor on the duration of the last launch
+  const double launch_spread = band_of(trials.cases().front()).launch_spread;
+  trials.prepare({standard, files});
+  Alternation alternation(
+      trials,
+      {{.sides = {{standard, 0}, {files, 0}}, .samples = tuning_limits.samples, .quantities = {Quantity::throughput}}},
+      {.burst = tuning_limits.burst});
+  StepConfirmation result;
+  for (bool more = true; more;) {
+    const double began = budget_left();
+    alternation.launch();
+    const tuner::BothSides both{alternation.at(0, standard).of(Quantity::throughput),
+                                alternation.at(0, files).of(Quantity::throughput)};
+    for (const std::size_t side : {standard, files})
+      if (const std::string& failure = alternation.at(0, side).failure; !failure.empty())
+        return {.gain = std::nullopt, .failure = failure};
+    if (!both.measured()) return {.gain = std::nullopt, .failure = "no time was left for it"};
+    result.gain = tuner::gain_of(both, launch_spread);
+    const bool clear = result.gain->interval.low > 0 || result.gain->interval.high < 0;
+    const bool spent = budget_left() < spare * (began - budget_left());
+    more = !spent && alternation.launches() < (clear ? min_launches : most_launches);
+  }
+  return result;
+}
+
 namespace {
 
 // On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "bench/measure/trials.hpp"
 #include "topo/topology.hpp"
 #include "tuner/confirm.hpp"
+#include "tuner/gain.hpp"
 #include "tuner/search.hpp"
 
 namespace p5 {
@@ -60,6 +62,16 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left);
+
+struct StepConfirmation {
+  std::optional<tuner::Gain> gain;
+  std::string failure;  // without it
+};
+
+// Replays the only case, a job's step, with the default (arm 0) and the files (arm 1) alternately, launch by launch,
+// until the result is clear or the budget is spent.
+StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
+                                   const tuner::TimeLeft& budget_left);
 
 // Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
 // --budget, in which they are not.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <set>
 #include <utility>
@@ -23,6 +24,7 @@
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
+#include "bench/model/replay.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/files.hpp"
@@ -60,8 +62,10 @@ class Tuning {
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(current_environment())),
-        weights_(job.weights) {
+        weights_(job.weights),
+        step_(job.step) {
     course_.mode = job.mode;
+    course_.remarks = job.remarks;
     course_.seed = job.seed;
     runner_.on_join = [this](Seconds took) { clock_.joined(took); };
     if (tuning_limits_.end < limits_of_mode(job.mode).end && clock_.objection().empty())
@@ -130,6 +134,10 @@ class Tuning {
     if (agreed(!result_.table.rows.empty())) {
       confirm();
       end_stage("confirmation");
+    }
+    if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
+      confirm_step();
+      end_stage("job's step");
     }
   }
 
@@ -225,7 +233,7 @@ class Tuning {
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
     Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
     run_on_leader(control_, trials, [&] {
-      course_.remarks = constraints_.remarks;
+      course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
         course_.remarks.push_back(
             fmt::format("{} has a tuner of its own, perhaps; it keeps all calls that get no setting here. That has not "
@@ -375,8 +383,9 @@ class Tuning {
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // Measures fresh workers that load only the files against the default in fresh workers.
-  void confirm() {
+  // Calls `measure` with workers that load only the files, and ends them and those of the default; the latter are
+  // measured alternately.
+  void with_files(const std::function<void(Backend& files)>& measure) {
     TemporaryOnHosts there(control_, place_);
     find_plugin();
     tuner::TuningResult trial = result_;
@@ -398,23 +407,63 @@ class Tuning {
     }
     const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
-    Trials trials(control_, {machine_.backend.get(), files.get()}, cases_to_confirm(), runner_);
-    run_on_leader(control_, trials, [&] {
-      const std::vector<tuner::Confirmation> measured =
-          confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
-                       [this] { return clock_.budget_left(); });
-      tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
-      course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
-      course_.dropped = std::move(confirmed.dropped);
-      for (const tuner::Confirmation& size : measured)
-        course_.processes = std::max(course_.processes, static_cast<int>(size.device.tuned.size()));
-      result_.table = std::move(confirmed.table);
-      result_.gains = gain_lines(course_.confirmations);
-      if (result_.table.rows.empty())
-        result_.no_settings_reason = "No setting held up with the files alone in fresh processes.";
-    });
+    measure(*files);
     for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
     for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
+  }
+
+  // Measures fresh workers that load only the files against the default in fresh workers.
+  void confirm() {
+    with_files([&](Backend& files) {
+      Trials trials(control_, {machine_.backend.get(), &files}, cases_to_confirm(), runner_);
+      run_on_leader(control_, trials, [&] {
+        const std::vector<tuner::Confirmation> measured =
+            confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
+                         [this] { return clock_.budget_left(); });
+        tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
+        course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
+        course_.dropped = std::move(confirmed.dropped);
+        for (const tuner::Confirmation& size : measured)
+          course_.processes = std::max(course_.processes, static_cast<int>(size.device.tuned.size()));
+        result_.table = std::move(confirmed.table);
+        result_.gains = gain_lines(course_.confirmations);
+        if (result_.table.rows.empty())
+          result_.no_settings_reason = "No setting held up with the files alone in fresh processes.";
+      });
+    });
+  }
+
+  // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
+  void confirm_step() {
+    with_files([&](Backend& files) {
+      Trials trials(control_, {machine_.backend.get(), &files}, {*step_}, runner_);
+      run_on_leader(control_, trials, [&] {
+        const StepConfirmation measured =
+            confirm_step_with(trials, tuning_limits_, [this] { return clock_.budget_left(); });
+        course_.step = measured.gain;
+        if (measured.gain) result_.step = tuner::StepGain{step_->replay->name, *measured.gain};
+        if (measured.gain && measured.gain->interval.low > 0) return;
+        const std::string why = step_text(measured);
+        course_.dropped.push_back(why);
+        result_.table.rows.clear();
+        result_.environment.clear();
+        result_.gains.clear();
+        result_.no_settings_reason = why;
+      });
+    });
+  }
+
+  std::string step_text(const StepConfirmation& measured) const {
+    if (!measured.gain)
+      return fmt::format("The step of {} could not be replayed with the settings: {}", step_->replay->name,
+                         measured.failure);
+    const tuner::Gain& gain = *measured.gain;
+    return fmt::format(
+        "The step of {} takes {:.3f} ms with the settings and {:.3f} ms without: {:.1f} % saved (95 % interval {:.1f} "
+        "to "
+        "{:.1f} %), which may be nothing.",
+        step_->replay->name, 1e3 * gain.tuned_s, 1e3 * gain.standard_s, 100 * gain.share, 100 * gain.interval.low,
+        100 * gain.interval.high);
   }
 
   ControlPlane& control_;
@@ -429,6 +478,7 @@ class Tuning {
   RunnerOptions runner_;
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
+  std::optional<Case> step_;
   tuner::TuningResult result_;
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()

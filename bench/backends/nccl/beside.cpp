@@ -19,7 +19,7 @@ namespace p5::nccl {
 std::vector<Layout> layouts_with_works(const Case& c, std::uint64_t usable_memory) {
   std::vector<const Case*> cases{&c};
   std::uint64_t taken = 0;
-  for (const Work& work : c.beside) {
+  for (const Work& work : works_of(c)) {
     taken += device_memory(work).count;
     if (work.planned) cases.push_back(work.planned.get());
   }
@@ -64,8 +64,9 @@ namespace {
 
 class CollectiveBeside final : public WorkBeside {
  public:
-  CollectiveBeside(const Work& work, Engine& engine, ncclComm_t communicator, const Layout& layout, std::byte* memory)
-      : WorkBeside(name_of(work)),
+  CollectiveBeside(const Work& work, Engine& engine, ncclComm_t communicator, const Layout& layout, std::byte* memory,
+                   cudaStream_t stream)
+      : WorkBeside(name_of(work), stream),
         case_(work.planned),
         place_(rank_in_group(case_->rounds->front(), engine.rank(), case_->root.value_or(0))),
         communicator_(communicator),
@@ -116,7 +117,7 @@ class CollectiveBeside final : public WorkBeside {
 class ProductsBeside final : public WorkBeside {
  public:
   ProductsBeside(const Work& work, Engine& engine)
-      : WorkBeside(name_of(work)),
+      : WorkBeside(name_of(work), nullptr),
         rank_(engine.rank()),
         products_(engine.queue(), work.type == "fp8" ? ProductType::fp8 : ProductType::bf16, work.n, work.k) {}
 
@@ -147,7 +148,7 @@ class ProductsBeside final : public WorkBeside {
 class CopiesBeside final : public WorkBeside {
  public:
   CopiesBeside(const Work& work, Engine& engine)
-      : WorkBeside(name_of(work)),
+      : WorkBeside(name_of(work), nullptr),
         rank_(engine.rank()),
         source_(make_device_memory(d2h_bytes.count)),
         target_(make_pinned_memory(d2h_bytes.count)) {
@@ -191,12 +192,12 @@ class CopiesBeside final : public WorkBeside {
 }  // namespace
 
 std::unique_ptr<WorkBeside> make_work_beside(const Work& work, Engine& engine, ncclComm_t communicator,
-                                             const Layout& layout, std::byte* memory) {
+                                             const Layout& layout, std::byte* memory, cudaStream_t stream) {
   std::unique_ptr<WorkBeside> made;
   with_name(name_of(work), [&] {
     switch (work.kind) {
       case Work::Kind::collective:
-        made = std::make_unique<CollectiveBeside>(work, engine, communicator, layout, memory);
+        made = std::make_unique<CollectiveBeside>(work, engine, communicator, layout, memory, stream);
         break;
       case Work::Kind::gemm:
         made = std::make_unique<ProductsBeside>(work, engine);

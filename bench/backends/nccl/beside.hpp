@@ -22,13 +22,13 @@ namespace p5::nccl {
 // memory that other works take is left free.
 std::vector<Layout> layouts_with_works(const Case& c, std::uint64_t usable_memory);
 
-// One of Case::beside. Failures name it.
+// One of works_of(). Failures name it.
 class WorkBeside {
  public:
   virtual ~WorkBeside() = default;
 
   const std::string& name() const { return name_; }
-  cudaStream_t stream() const { return stream_.get(); }
+  cudaStream_t stream() const { return stream_; }
   virtual bool takes_part() const { return true; }
   // Makes ready for so many operations; `poison`: spoils what they will write, in the engine's stream.
   void prepare(int operations, bool poison);
@@ -40,7 +40,11 @@ class WorkBeside {
   Verification verify();
 
  protected:
-  explicit WorkBeside(std::string name) : name_(std::move(name)), stream_(make_stream()) {}
+  // `stream`: null: one of its own.
+  WorkBeside(std::string name, cudaStream_t stream)
+      : name_(std::move(name)),
+        own_stream_(stream ? Stream() : make_stream()),
+        stream_(stream ? stream : own_stream_.get()) {}
 
  private:
   virtual void do_prepare(int operations, bool poison) = 0;
@@ -48,15 +52,17 @@ class WorkBeside {
   virtual Verification do_verify() = 0;
 
   std::string name_;
-  Stream stream_;
+  Stream own_stream_;
+  cudaStream_t stream_;
 };
 
 // Runs an action; errors of it begin with the work's name.
 void with_name(std::string_view work, const std::function<void()>& action);
 
-// `communicator`: of this rank's group, and `memory`: for `layout`, both of a collective.
+// `communicator`: of this rank's group, `memory`: for `layout`, and `stream`: null: one of its own; all of a
+// collective.
 std::unique_ptr<WorkBeside> make_work_beside(const Work& work, Engine& engine, ncclComm_t communicator,
-                                             const Layout& layout, std::byte* memory);
+                                             const Layout& layout, std::byte* memory, cudaStream_t stream);
 
 // Why the work cannot run on this device, "" if it can.
 std::string unavailable_beside(const Work& work);

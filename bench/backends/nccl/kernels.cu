@@ -6,6 +6,7 @@
 #include <array>
 #include <chrono>
 #include <cuda/atomic>
+#include <thread>
 
 #include "bench/backends/nccl/handles.hpp"
 
@@ -160,6 +161,16 @@ void gate_on_host(void** arguments, unsigned, unsigned) {
   }
 }
 
+__global__ void pause_kernel(std::uint64_t ns) {
+  const std::uint64_t start = device_time_ns();
+  while (device_time_ns() - start < ns) {
+  }
+}
+
+void pause_on_host(void** arguments, unsigned, unsigned) {
+  std::this_thread::sleep_for(std::chrono::nanoseconds(*static_cast<const std::uint64_t*>(arguments[0])));
+}
+
 __global__ void empty_kernel() {}
 void empty_on_host(void**, unsigned, unsigned) {}
 
@@ -249,6 +260,11 @@ void hold_at(cudaStream_t stream, Gate* gate) {
   launch(reinterpret_cast<const void*>(&gate_kernel), 1, 1, arguments, stream);
 }
 
+void pause(cudaStream_t stream, std::uint64_t ns) {
+  void* arguments[] = {&ns};
+  launch(reinterpret_cast<const void*>(&pause_kernel), 1, 1, arguments, stream);
+}
+
 void do_nothing(cudaStream_t stream) { launch(reinterpret_cast<const void*>(&empty_kernel), 1, 1, nullptr, stream); }
 
 void register_twins() {
@@ -268,6 +284,7 @@ void register_twins() {
   register_body<HashWords>(with);
   const std::array<unsigned, 2> sizes{sizeof(Gate*), sizeof(std::uint64_t)};
   with(reinterpret_cast<const void*>(&gate_kernel), &gate_on_host, sizes.data(), 2);
+  with(reinterpret_cast<const void*>(&pause_kernel), &pause_on_host, &sizes[1], 1);
   with(reinterpret_cast<const void*>(&empty_kernel), &empty_on_host, nullptr, 0);
 }
 

@@ -76,6 +76,8 @@ void fill_guards(cudaStream_t stream, const GuardedBuffers& buffers);
 void check_guards(cudaStream_t stream, const GuardedBuffers& buffers, Mismatches* found);
 // Work queued after it waits until gate->open is set or gate_patience_ns have passed.
 void hold_at(cudaStream_t stream, Gate* gate);
+// Work queued after it waits for that time, on one thread of the device.
+void pause(cudaStream_t stream, std::uint64_t ns);
 
 // The functions below work on 64-bit words at `memory`, whose number is `words`.
 

@@ -74,14 +74,15 @@ std::uint64_t bytes_of(const std::vector<Layout>& layouts) {
   return bytes;
 }
 
-// Works of the same groups run on communicators of their own, each of them the same from case to case.
+// Works of the same groups that run at the same time have communicators of their own, each of them the same from case
+// to case; the operations of a replay that are of the same groups share one, as a job's do.
 std::vector<ncclComm_t> form_beside(const Case& c, Engine& engine) {
   std::vector<Engine::BesideGroup> groups;
   std::map<std::string, int> alike;
-  for (const Work& work : c.beside) {
+  for (const Work& work : works_of(c)) {
     if (!work.planned) continue;
     const std::optional<RankInGroup> place = rank_in_group(work.planned->rounds->front(), engine.rank(), 0);
-    groups.push_back({.key = fmt::format("{} {}", work.group, alike[work.group]++),
+    groups.push_back({.key = c.replay ? "step " + work.group : fmt::format("{} {}", work.group, alike[work.group]++),
                       .work = name_of(work),
                       .group = place ? std::optional(place->group) : std::nullopt});
   }
@@ -118,7 +119,7 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       round_(round),
       place_(std::move(place)),
       engine_(engine),
-      enqueue_(enqueue_for(case_)),
+      enqueue_(case_.replay ? nullptr : enqueue_for(case_)),
       layouts_(checked_layouts(case_, usable_memory)),
       communicators_(form_beside(case_, engine)),
       memory_(engine.arena().reserve(bytes_of(layouts_))),
@@ -126,8 +127,8 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       start_(make_timing_event()),
       stop_(make_timing_event()),
       turn_{.slots = layouts_.front().slots} {
-  if (!case_.beside.empty() && unavailable().empty()) open_works();
-  if (!place_) return;
+  if (!works_of(case_).empty() && unavailable().empty()) open_works();
+  if (!place_ || case_.replay) return;
   registration_ = {case_.calls.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
   reduction_ = {case_, place_->member, engine_.communicator()};
   buffers_.fill(*place_, round_, fills_, slots());
@@ -136,15 +137,21 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
 void NcclSession::open_works() {
   std::size_t collective = 0;
   std::byte* memory = memory_ + layouts_.front().bytes();
-  for (const Work& work : case_.beside) {
+  for (const Work& work : works_of(case_)) {
     if (!work.planned) {
-      works_.push_back(make_work_beside(work, engine_, nullptr, {}, nullptr));
+      works_.push_back(make_work_beside(work, engine_, nullptr, {}, nullptr, nullptr));
       continue;
     }
     const Layout& layout = layouts_[collective + 1];
-    works_.push_back(make_work_beside(work, engine_, communicators_[collective], layout, memory));
+    works_.push_back(
+        make_work_beside(work, engine_, communicators_[collective], layout, memory, case_.replay ? stream() : nullptr));
     memory += layout.bytes();
     ++collective;
+  }
+  if (case_.replay) {
+    uses_ = uses_of_works(*case_.replay);
+    turn_.slots = 1;  // a sample is one step
+    return;
   }
   for (std::size_t part = 0; part < parts(); ++part) ends_.push_back(make_timing_event());
 }
@@ -162,7 +169,7 @@ static std::string unavailable_of(const Case& c) {
 
 std::string NcclSession::unavailable() const {
   if (std::string why = unavailable_of(case_); !why.empty()) return why;
-  for (const Work& work : case_.beside)
+  for (const Work& work : works_of(case_))
     if (const std::string why = work.planned ? unavailable_of(*work.planned) : unavailable_beside(work); !why.empty())
       return fmt::format("{}: {}", name_of(work), why);
   return "";
@@ -187,6 +194,7 @@ void NcclSession::abort() {
 // ---- operations
 
 void NcclSession::operate(int slot) {
+  if (case_.replay) return replay_step();
   enqueue_({.of = case_,
             .place = *place_,
             .reduction = reduction_.get(),
@@ -194,6 +202,21 @@ void NcclSession::operate(int slot) {
             .output = buffers_.output(slot, *place_),
             .communicator = engine_.communicator(),
             .stream = stream()});
+}
+
+// Each rank queues the operations of its groups, in an order that all ranks keep.
+void NcclSession::replay_step() {
+  for (const ReplayedOperation& each : case_.replay->operations) {
+    WorkBeside& work = *works_[static_cast<std::size_t>(each.work)];
+    if (!work.takes_part()) continue;
+    if (const auto ns = static_cast<std::uint64_t>(each.gap.count * 1e9); ns > 0) pause(stream(), ns);
+    work.operate();
+  }
+}
+
+void NcclSession::prepare_step(bool poison) {
+  for (std::size_t work = 0; work < works_.size(); ++work)
+    if (works_[work]->takes_part()) works_[work]->prepare(uses_[work], poison);
 }
 
 int NcclSession::operations_of(const SampleRequest& request) const {
@@ -235,7 +258,7 @@ void NcclSession::prepare_graph(int first, int count) {
 
 void NcclSession::operate_first() {
   const bool known = selection_ && selected_with_ == setting_;
-  const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !known;
+  const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !case_.replay && !known;
   const std::uint64_t calls = tuner_control().last_call().number;
   if (logged) engine_.log().start();
   operate_with_setting(0);
@@ -263,6 +286,7 @@ void NcclSession::require_forced_setting(std::uint64_t calls_before) const {
 
 void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
+  if (case_.replay) prepare_step(false);
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
       i == 0 ? operate_first() : operate_with_setting(i * case_.calls.aggregate % slots());
@@ -270,7 +294,7 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     }
   }
   engine_.queue().finish();
-  if (!works_.empty()) {
+  if (!case_.beside.empty()) {
     const ConcurrentRequest once{.operations = std::vector<int>(parts(), 1)};
     for (std::size_t part = 1; part < parts(); ++part) {
       ConcurrentRequest alone{.operations = std::vector<int>(parts(), 0)};
@@ -280,7 +304,7 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     run_together(once, false);
     return;
   }
-  if (!place_) return;
+  if (!place_ || case_.replay) return;  // a device's queue may be too short for a whole step behind the gate
   // Kernels are loaded at first launch, which may wait for the device: that must not happen behind the gate.
   prepare_graph(turn_.next, case_.calls.aggregate);
   sample_device_time(case_.calls.aggregate);
@@ -354,7 +378,11 @@ Times NcclSession::sample(const SampleRequest& request) {
   for (int s = 0; s < request.samples; ++s) {
     const bool last = s + 1 == request.samples;
     prepare_graph(turn_.next, operations);
-    if (request.poison_last && last && place_ && !case_.in_place) buffers_.poison(turn_.next, operations);
+    const bool poison = request.poison_last && last;
+    if (case_.replay)
+      prepare_step(poison);
+    else if (poison && place_ && !case_.in_place)
+      buffers_.poison(turn_.next, operations);
     times.push_back(seconds_per_operation(request));
     turn_.take(operations);
   }
@@ -369,7 +397,7 @@ bool NcclSession::runs(std::size_t part, const ConcurrentRequest& request) const
 
 ConcurrentTimes NcclSession::sample_concurrently(const ConcurrentRequest& request) {
   setting_.clear();
-  if (request.operations.size() != parts() || parts() < 2)
+  if (request.operations.size() != parts() || case_.beside.empty())
     throw CaseError(fmt::format("a sample of {} works, where there are {}", request.operations.size(), parts()));
   ConcurrentTimes times(1);
   for (int s = 0; s < request.samples; ++s)
@@ -477,6 +505,7 @@ Verification NcclSession::verify() {
 }
 
 Verification NcclSession::verify_own() {
+  if (case_.replay) return {};
   const bool again = case_.in_place || turn_.count == 0;
   if (again) fill_checked_ = ++fills_;
   if (!place_) return {};

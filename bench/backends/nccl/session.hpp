@@ -16,6 +16,7 @@
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/replay.hpp"
 
 namespace p5::nccl {
 
@@ -67,6 +68,9 @@ class NcclSession final : public Session {
   Verification verify_own();
   int operations_of(const SampleRequest& request) const;
   void operate(int slot);
+  void replay_step();
+  // Makes the works ready for the operations of a step.
+  void prepare_step(bool poison);
   // Operates on `count` slots from `first`, wrapping round, in groups as the case wants them.
   void operate_on(int first, int count);
   // One group of operations with `setting_` forced.
@@ -104,6 +108,7 @@ class NcclSession final : public Session {
   std::vector<std::unique_ptr<WorkBeside>> works_;
   Event start_, stop_;
   std::vector<Event> ends_;         // of each part
+  std::vector<int> uses_;           // of each work in a step that is replayed
   std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run
 
   Registration registration_;
