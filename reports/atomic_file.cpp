@@ -130,7 +130,7 @@ void make_folder(const fs::path& folder) {
     problem = std::error_code(errno, std::generic_category());
   if (problem)
     throw UsageError(fmt::format("the output folder '{}' cannot be written: {}. Name another with --out",
-                                 folder.string(), problem.message()));
+                                 printable(folder.string()), problem.message()));
   fs::remove(probe, problem);
 }
 

@@ -103,7 +103,7 @@ std::string title_of_table(const Case& c) {
   if (c.collective->pairwise) title += " (slowest pair)";
   if (c.group != "world") title += format_printable(", group {} (slowest group)", c.group);
   if (c.arm != "default") title += format_printable(", arm {}", c.arm);
-  return format_printable("\n# {}, {} ranks on {}\n", title, c.ranks,
+  return format_printable("\n# {}, {} on {}\n", title, counted(static_cast<std::size_t>(c.ranks), "rank"),
                           counted(static_cast<std::size_t>(c.nodes), "node"));
 }
 
@@ -260,6 +260,9 @@ std::string tuning_lines(const Report& report) {
   if (!report.tuning) return "";
   const Tuning& tuning = *report.tuning;
   std::string text = format_printable("Tuning ({}, {:.0f} s): {}\n", tuning.mode, tuning.wall_s, tuning.because);
+  if (tuning.step)
+    text += format_printable("  a step of the job: {:.3f} ms, {:.3f} ms by default ({:+.1f} % saved)\n",
+                             1e3 * tuning.step->tuned_s, 1e3 * tuning.step->default_s, 100 * tuning.step->share);
   for (const TuningRow& row : tuning.rows)
     text += format_printable("  {} {} to {}: {}\n", row.collective, to_text(Bytes{row.from}), to_text(Bytes{row.to}),
                              row.setting);
@@ -311,11 +314,11 @@ std::string gdr_line(const Report& report) {
 
 std::string heading(const Report& report) {
   const RunInfo& run = report.run;
-  std::string text =
-      format_printable("# p5bench {} on {}: {} ranks on {}, backend {}{}, seed {}{}\n", run.version, run.cluster,
-                       run.ranks, counted(static_cast<std::size_t>(run.nodes), "node"), run.backend,
-                       report.provenance == "measured" ? "" : ", " + upper_case(report.provenance), run.seed,
-                       run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
+  std::string text = format_printable(
+      "# p5bench {} on {}: {} on {}, backend {}{}, seed {}{}\n", run.version, run.cluster,
+      counted(static_cast<std::size_t>(run.ranks), "rank"), counted(static_cast<std::size_t>(run.nodes), "node"),
+      run.backend, report.provenance == "measured" ? "" : ", " + upper_case(report.provenance), run.seed,
+      run.launches == 1 ? "" : format_printable(", {} launches", run.launches));
   text += arms_lines(report);
   for (const std::string& remark : run.remarks) text += format_printable("# {}\n", remark);
   return text;
@@ -376,7 +379,7 @@ std::string summary_table(const Report& report) {
   for (SummaryRow& row : rows) {
     constexpr std::size_t most = 38;
     row.operation = printable(row.operation);
-    if (row.operation.size() > most) row.operation = row.operation.substr(0, most - 3) + "...";
+    row.operation = cut(std::move(row.operation), most);
     widest = std::max(widest, row.operation.size());
   }
   constexpr std::string_view form = "{:<{}} {:>6} {:>18} {:>10} {:>9} {:>9}  {}\n";
@@ -452,10 +455,10 @@ std::string render_console(const Report& report) {
   // The decision comes first for readers of the file, and last for those who watch the terminal.
   const std::string decision = format_printable("{}\n", report.decision.sentence);
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
-         wrapped(communicator_lines(report)) + concurrency_table(report) + wrapped(local_line(report)) +
-         burn_tables(report) + wrapped(gdr_line(report)) + wrapped(traffic_line(report.traffic)) +
-         tuning_lines(report) + warnings_lines(report) + wrapped(unjudged_lines(report)) +
-         steps_lines(report.decision) + decision;
+         wrapped(communicator_lines(report)) + job_steps_text(report) + concurrency_table(report) +
+         wrapped(local_line(report)) + burn_tables(report) + wrapped(gdr_line(report)) +
+         wrapped(traffic_line(report.traffic)) + tuning_lines(report) + warnings_lines(report) +
+         wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
 }
 
 std::string render_table(const Report& report) {
@@ -485,7 +488,7 @@ std::vector<SummaryRow> summary_of(const Report& report) {
   std::map<std::string, Ends> ends;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
-    if (m.outcome != Outcome::measured || !m.throughput) continue;
+    if (m.outcome != Outcome::measured || !m.throughput || m.measured_case.replay) continue;
     const std::string title = title_of(m.measured_case);
     Ends& its = ends[title];
     if (!its.large) order.push_back(title);
@@ -508,6 +511,22 @@ std::vector<SummaryRow> summary_of(const Report& report) {
                     .for_parts = m.measured_case.for_parts});
   }
   return rows;
+}
+
+std::string job_steps_text(const Report& report) {
+  std::string text;
+  for (const Result* result : in_reading_order(report)) {
+    const Measurement& m = result->measurement;
+    if (!m.measured_case.replay || m.outcome != Outcome::measured || !m.throughput) continue;
+    const Summary& time = m.throughput->summary;
+    text += format_printable("{}{}: {:.4g} ms a step", operation_of(m.measured_case),
+                             m.measured_case.arm == "default" ? "" : ", arm " + m.measured_case.arm, 1e3 * time.median);
+    if (time.interval)
+      text +=
+          format_printable(" (95 % interval {:.4g} to {:.4g})", 1e3 * time.interval->low, 1e3 * time.interval->high);
+    text += is_bad(result->verdict.grade) ? format_printable(", {}\n", shown(result->verdict.grade)) : "\n";
+  }
+  return text;
 }
 
 std::string_view shown(Grade grade) { return grade == Grade::unknown ? "not judged" : name_of(grade); }

@@ -49,16 +49,6 @@ std::string shortened(const std::vector<std::string>& names) {
   return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
 }
 
-// Truncates at a character boundary of UTF-8.
-std::string cut(std::string text, std::size_t most) {
-  if (text.size() <= most) return text;
-  constexpr std::string_view dots = "...";
-  std::size_t end = most > dots.size() ? most - dots.size() : 0;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  text.resize(end);
-  return text + std::string(dots);
-}
-
 // ---- the rejected parts
 
 std::vector<std::string> rejected_parts(const Report& report) {
@@ -84,12 +74,22 @@ std::string_view verb_of(const std::string& fault, bool several) {
   return several ? "are slow" : "is slow";
 }
 
+// In the order of the rejected parts, so that a shortened sentence names the same ones twice.
+std::vector<const Suspect*> suspects_by_host(const Report& report) {
+  std::vector<const Suspect*> suspects;
+  for (const Suspect& suspect : report.suspects) suspects.push_back(&suspect);
+  std::ranges::stable_sort(suspects, {}, [&](const Suspect* suspect) {
+    return std::ranges::find(report.topology.hosts, suspect->host, &topo::Host::name) - report.topology.hosts.begin();
+  });
+  return suspects;
+}
+
 std::string about_suspects(const Report& report) {
   std::vector<std::string> clauses;
   for (const char* const fault : {"wrong", "silent", "slow"}) {  // the worst first
     std::vector<std::string> names;
-    for (const Suspect& suspect : report.suspects)
-      if (suspect.fault == fault) names.push_back(suspect.kind + " " + suspect.name);
+    for (const Suspect* suspect : suspects_by_host(report))
+      if (suspect->fault == fault) names.push_back(suspect->kind + " " + suspect->name);
     if (!names.empty()) clauses.push_back(fmt::format("{} {}", shortened(names), verb_of(fault, names.size() > 1)));
   }
   return join(clauses);
@@ -118,13 +118,49 @@ std::string about_wrong(const Report& report) {
   return text;
 }
 
+// A measurement that was under way when the run ended has no reason of its own.
+bool was_interrupted(const Report& report, const Result& result) {
+  return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
+}
+
 std::string about_failed(const Report& report) {
-  const std::size_t failed = count_of(report, Grade::failed);
-  if (failed == 0) return "";
-  const auto first =
-      std::ranges::find_if(report.results, [](const Result& each) { return each.verdict.grade == Grade::failed; });
-  return fmt::format("{} of {} failed: {}", failed, counted(report.results.size(), "measurement"),
-                     first->measurement.because);
+  const auto failed = [&](const Result& each) {
+    return each.verdict.grade == Grade::failed && !was_interrupted(report, each);
+  };
+  const std::size_t count = count_results(report, failed);
+  if (count == 0) return "";
+  return fmt::format("{} of {} failed: {}", count, counted(report.results.size(), "measurement"),
+                     std::ranges::find_if(report.results, failed)->measurement.because);
+}
+
+// True if what failed did so at a known rank, unlike a signal's or a disk's end.
+bool names_a_rank(const Report& report) {
+  return report.run.ended_by.find("rank ") != std::string::npos ||
+         std::ranges::any_of(report.results,
+                             [](const Result& each) { return each.measurement.failed_rank.has_value(); });
+}
+
+// What the budget left out of the plan, or the plan of all pairs; "" if nothing. Parts at fault may be among it.
+std::string about_budget(const Report& report) {
+  const std::size_t left_out = count_results(report, lacked_time);
+  const std::size_t sampled = count_results(report, [](const Result& each) {
+    const Case& c = each.measurement.measured_case;
+    return c.pairs_sampled && !c.for_parts;
+  });
+  if (left_out > 0)
+    return fmt::format("{} of {} skipped for lack of time", left_out, counted(report.results.size(), "measurement"));
+  return sampled > 0 ? "not all pairs measured" : "";
+}
+
+// Hosts whose GPUs are slow alone; "" if there are none.
+std::string about_slow_gpus(const Report& report) {
+  std::vector<std::string> hosts;
+  for (const topo::Finding& finding : report.findings)
+    if (finding.id == slow_alone_id && std::ranges::find(hosts, finding.subject.host) == hosts.end())
+      hosts.push_back(finding.subject.host);
+  if (hosts.empty()) return "";
+  return fmt::format("a GPU is slow alone{}",
+                     hosts.front().empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
 }
 
 std::string about_end(const Report& report) {
@@ -228,7 +264,8 @@ std::string healthy_figures(const Report& report) {
   };
   std::vector<std::string> but;
   if (has_finding(below_published_id)) but.emplace_back("below published figures");
-  if (has_finding(slow_alone_id)) but.emplace_back("a GPU is slow alone");
+  for (const std::string& each : {about_slow_gpus(report), about_budget(report)})
+    if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
   return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
 }
@@ -302,7 +339,8 @@ std::string reason_for(const Report& report, std::string_view word) {
                      about_comparison(report)},
                     "it is not sound");
   // First, because they may be why, and the rest of a long sentence is cut.
-  return (errors.empty() ? "" : errors + "; ") +
+  const std::string slow_gpus = about_slow_gpus(report);
+  return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +
          first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
                   report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
                   : report.exit_code == ExitCode::unfinished ? "the run is unfinished"
@@ -417,7 +455,11 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == reject && all_are_slow(report)) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
     add_step(list,
-             "run again, or continue with --resume; if it fails twice at the same rank, that rank's host is at fault");
+             std::string("run again, or continue with --resume") +
+                 (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
+  if (word == cannot_tell)
+    for (const topo::Finding& finding : report.findings)
+      if (finding.id == slow_alone_id) add_step(list, step_for(finding));
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);
@@ -449,12 +491,16 @@ std::set<std::string> rejected_hosts(const Report& report) {
   return hosts;
 }
 
+bool lacked_time(const Result& result) {
+  return result.measurement.outcome == Outcome::skipped && result.measurement.because == "budget";
+}
+
 bool was_judged(const Report& report) {
   bool judged = false, between = false, judged_between = false;
   for (const Result& each : report.results) {
     const Case& c = each.measurement.measured_case;
-    if (!was_measured(each) || !uses_gpus(c) || c.for_parts) continue;
-    const bool ok = each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow;
+    if (!uses_gpus(c) || c.for_parts) continue;
+    const bool ok = was_measured(each) && (each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow);
     judged |= ok;
     between |= domains_of(c) > 1;
     judged_between |= ok && domains_of(c) > 1;
@@ -466,6 +512,28 @@ bool passed_baseline(const Report& report) {
   return report.exit_code == ExitCode::ok && std::ranges::any_of(report.results, [](const Result& each) {
            return each.baseline && uses_gpus(each.measurement.measured_case);
          });
+}
+
+std::string contradiction_in(const Report& report) {
+  const ExitCode content = exit_code(report), code = report.exit_code;
+  const auto wrong =
+      std::ranges::find_if(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
+  if (wrong != report.results.end() && code != ExitCode::wrong_data)
+    return fmt::format("{} has wrong data, and the exit code is {}", describe(wrong->measurement.measured_case),
+                       static_cast<int>(code));
+  // `check` says that a node is unfit although it could not measure.
+  const bool unfit = code == ExitCode::slow && content == ExitCode::environment;
+  if (worse(code, content) != code && !unfit)
+    return fmt::format("its measurements, findings and suspects are those of exit code {}, and it has {}",
+                       static_cast<int>(content), static_cast<int>(code));
+  if (report.status != "complete" && code == ExitCode::ok)
+    return fmt::format("the run is {}, and the exit code is 0", report.status);
+  const bool accepts = report.decision.word == accept;
+  if (accepts && code != ExitCode::ok)
+    return fmt::format("its decision is {}, and the exit code is {}", accept, static_cast<int>(code));
+  if (report.decision.word == reject && code == ExitCode::ok)
+    return fmt::format("its decision is {}, and the exit code is 0", reject);
+  return "";
 }
 
 Decision decide(const Report& report) {

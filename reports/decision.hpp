@@ -20,9 +20,16 @@ bool was_judged(const Report& report);
 // True if the run was compared with a baseline of its machine and was no slower.
 bool passed_baseline(const Report& report);
 
+// True if the measurement was skipped because the budget was spent.
+bool lacked_time(const Result& result);
+
 // Decision of a report, by its exit code: 0 is ACCEPT if something was judged or compared with a baseline, 10 and 11
 // are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
 Decision decide(const Report& report);
+
+// What a report tells of its end that its own content contradicts, as a sentence; "" if nothing: a file that was edited
+// or damaged, whose decision is worth nothing.
+std::string contradiction_in(const Report& report);
 
 // Names of the hosts with a part at fault: a suspect, an error about hardware or fabric, or an open question whose
 // candidates are all on one host.

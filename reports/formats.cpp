@@ -283,14 +283,16 @@ namespace {
 
 std::string table_of_operations(const Report& report) {
   const std::vector<SummaryRow> rows = summary_of(report);
-  if (rows.empty()) return "";
+  const std::string job_steps = job_steps_text(report);
+  const std::string below = job_steps.empty() ? "" : for_markdown(job_steps) + "\n";
+  if (rows.empty()) return below;
   std::string text =
       "| operation | ranks | latency | largest message | bus bandwidth | of the limit | grade |\n"
       "|---|--:|--:|--:|--:|--:|---|\n";
   for (const SummaryRow& row : rows)
     text += fmt::format("| {} | {} | {} | {} | {:.4g} GB/s | {} | {} |\n", for_markdown(row.operation), row.ranks,
                         row.latency, row.size, row.busbw, row.of_limit, shown(row.grade));
-  return text + "\n";
+  return text + "\n" + below;
 }
 
 std::string markdown_steps(const Decision& decision) {
@@ -322,7 +324,8 @@ std::string render_markdown(const Report& report) {
   text += markdown_steps(report.decision);
   text += table_of_operations(report) + list_of_findings(report);
   for (const std::string& remark : run.remarks) text += for_markdown(remark) + "\n\n";
-  return text + fmt::format("{}: {} ranks on {}, backend {}, {}. p5bench {}.\n", for_markdown(run.cluster), run.ranks,
+  return text + fmt::format("{}: {} on {}, backend {}, {}. p5bench {}.\n", for_markdown(run.cluster),
+                            counted(static_cast<std::size_t>(run.ranks), "rank"),
                             counted(static_cast<std::size_t>(run.nodes), "node"), for_markdown(run.backend),
                             for_markdown(run.started), for_markdown(run.version));
 }

@@ -15,6 +15,7 @@
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/nccl_tests.hpp"
 #include "reports/reachability.hpp"
 #include "reports/traffic.hpp"
 #include "topo/host_memory.hpp"
@@ -390,6 +391,8 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
   if (!m.measured_case.beside.empty())
     return without_limit(Grade::unknown, "not judged: " + describe_beside(m.measured_case.beside));
+  if (m.measured_case.replay)
+    return without_limit(Grade::unknown, "nobody knows what a step may take: compare it with another run of it");
   if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "a single rank does not communicate");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = find_conflict(m.measured_case, topology);
@@ -429,9 +432,21 @@ void withdraw_sampled_pairs(std::vector<Result>& results) {
   }
 }
 
+namespace {
+
+// Wrong data that no measurement has.
+bool has_wrong_data(const Report& report) {
+  return std::ranges::any_of(report.findings, [](const topo::Finding& finding) {
+    return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
+  });
+}
+
+}  // namespace
+
 Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
+    if (grade == Grade::wrong && has_wrong_data(report)) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
     if (grade == Grade::slow && (!report.suspects.empty() || !report.open_questions.empty())) return grade;
   }
@@ -460,7 +475,7 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };
   if (has_finding(check_failed)) code = worse(code, ExitCode::unfinished);
-  if (has_finding(corrupt)) code = worse(code, ExitCode::wrong_data);
+  if (has_wrong_data(report)) code = worse(code, ExitCode::wrong_data);
   if (wants_verdict && !report.run.backend.empty() &&
       find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
     code = worse(code, ExitCode::inconclusive);

@@ -23,12 +23,17 @@ constexpr std::size_t least_gpus = 2;
 // Healthy GPUs of one model differ in compute rate because their chips differ in power; Azure warns at 3.5 % below the
 // median and repairs at 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
 constexpr double tolerated_compute = 0.035;
+// Another program on a GPU may explain a warning: the driver gives programs equal turns, so that a second one leaves
+// half of the GPU, and even three others, none of which should be there, a quarter. Where less than that is left of its
+// matrix products the GPU itself is at fault, as with clocks that stay at idle (345 of 1980 MHz).
+constexpr double condemned_rate = 0.75;
 constexpr const char* about_clocks =
     "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
     "PERFORMANCE; if they do not differ, replace the instance";
 
 // The tolerances are wide on purpose: host copies share memory and switches with those of other GPUs, and launch rates
-// differed by 40 % between processes on a shared H200 host (2026-11-22).
+// differed by 40 % between processes on a shared H200 host (2026-11-22). No rate of copies, memory or launches condemns
+// a GPU: a busy host, or another program for the moment in which one is measured, explains them too.
 constexpr std::array checks{
     LocalCheck{.name = "device_copy_gb_per_s",
                .label = "device copy",
@@ -64,11 +69,13 @@ constexpr std::array checks{
                .label = "bf16 matrix products",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = condemned_rate,
                .action = about_clocks},
     LocalCheck{.name = "fp8_tflop_per_s",
                .label = "fp8 matrix products",
                .unit = "TFLOP/s",
                .tolerated = tolerated_compute,
+               .condemned = condemned_rate,
                .action = about_clocks},
     LocalCheck{.name = "burn_first_tflop_per_s",
                .label = "bf16 matrix products at the start of the burn",
@@ -86,6 +93,7 @@ constexpr std::array checks{
                .label = "the slowest second of the burn",
                .unit = "TFLOP/s",
                .tolerated = 0.1,
+               .condemned = condemned_rate,
                .action = about_clocks},
     LocalCheck{.name = "launch_us",
                .label = "launch of an empty kernel",
@@ -122,35 +130,66 @@ std::optional<double> figure(const Report& report, std::size_t rank, const Local
   return found == report.local_checks[rank].end() ? std::nullopt : std::optional(found->second);
 }
 
-topo::Finding finding_of(const Device& device, const LocalCheck& check, double here, double others, double worse,
-                         std::size_t count) {
+// True if the report says why this figure was left out on this GPU; after a wrong bit its checks end.
+bool was_left_out(const Report& report, std::size_t rank, const LocalCheck& check) {
+  if (rank >= report.compute_checks.size()) return false;
+  const ComputeCheck& compute = report.compute_checks[rank];
+  return !compute.corruption.empty() || (check.unit == "TFLOP/s" && !compute.not_measured.empty());
+}
+
+std::string text_of(double value, const LocalCheck& check) {
+  return fmt::format("{:.4g}{}", value, check.unit.empty() ? "" : fmt::format(" {}", check.unit));
+}
+
+topo::Finding finding_of(const Device& device, const LocalCheck& check, topo::Severity severity,
+                         const std::string& evidence) {
   topo::Finding finding;
   finding.id = std::string(slow_alone_id);
-  finding.severity = check.condemned > 0 && worse > check.condemned ? topo::Severity::error : topo::Severity::warning;
+  finding.severity = severity;
   finding.about = topo::About::hardware;
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
-  finding.evidence = fmt::format(
-      "rank {}, alone, {}: {:.4g}{}; median of the {} others of its model: {:.4g} "
-      "({:.0f} % {})",
-      device.rank, check.label, here, check.unit.empty() ? "" : fmt::format(" {}", check.unit), count, others,
-      100 * worse, check.more_is_better ? "less" : "more");
+  finding.evidence = fmt::format("rank {}, alone, {}: {}", device.rank, check.label, evidence);
   finding.action = check.action;
   return finding;
+}
+
+// Median of sorted values without the one at `left_out`.
+double median_of_others(const std::vector<double>& sorted, std::size_t left_out) {
+  const auto other = [&](std::size_t i) { return sorted[i < left_out ? i : i + 1]; };
+  const std::size_t others = sorted.size() - 1, middle = others / 2;
+  return others % 2 == 1 ? other(middle) : (other(middle - 1) + other(middle)) / 2;
 }
 
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                 std::vector<topo::Finding>& findings) {
   std::vector<std::pair<const Device*, double>> all;
-  for (const Device& device : alike)
-    if (const auto value = figure(report, device.rank, check)) all.emplace_back(&device, *value);
+  std::vector<const Device*> without;
+  std::vector<double> sorted;
+  for (const Device& device : alike) {
+    if (const auto value = figure(report, device.rank, check)) {
+      all.emplace_back(&device, *value);
+      sorted.push_back(*value);
+    } else if (!was_left_out(report, device.rank, check)) {
+      without.push_back(&device);
+    }
+  }
+  if (all.empty() || all.size() + without.size() < least_gpus) return;
+  std::ranges::sort(sorted);
+  for (const Device* const device : without)
+    findings.push_back(finding_of(*device, check, topo::Severity::error,
+                                  fmt::format("no figure; median of the {} others of its model: {}", all.size(),
+                                              text_of(median(sorted), check))));
   if (all.size() < least_gpus) return;
   for (const auto& [device, here] : all) {
-    std::vector<double> rest;
-    for (const auto& [other, value] : all)
-      if (other != device) rest.push_back(value);
-    const double others = median(rest);
+    const double others =
+        median_of_others(sorted, static_cast<std::size_t>(std::ranges::lower_bound(sorted, here) - sorted.begin()));
     const double worse = (check.more_is_better ? others - here : here - others) / others;
-    if (worse > check.tolerated) findings.push_back(finding_of(*device, check, here, others, worse, rest.size()));
+    if (worse <= check.tolerated) continue;
+    const bool condemned = check.condemned > 0 && worse > check.condemned;
+    findings.push_back(
+        finding_of(*device, check, condemned ? topo::Severity::error : topo::Severity::warning,
+                   fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})", text_of(here, check),
+                               all.size() - 1, others, 100 * worse, check.more_is_better ? "less" : "more")));
   }
 }
 

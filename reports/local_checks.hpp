@@ -20,13 +20,13 @@ struct LocalCheck {
   std::string_view unit;   // "GB/s", "us"
   bool more_is_better = true;
   double tolerated = 0;     // relative deviation from the median of the others that is tolerated
-  double condemned = 0;     // deviation that makes it an error, which rejects the GPU's host; 0: none
+  double condemned = 0;     // deviation that makes it an error, which rejects the GPU's host; 0: none but no figure
   std::string_view action;  // recommended if a GPU exceeds the tolerance
 };
 std::span<const LocalCheck> local_checks();
 
 // Finding id, a warning or an error: a GPU is worse than the median of all others of its model in the job by more than
-// the tolerance.
+// the tolerance, or has no figure where they have one and nothing says why it was left out.
 inline constexpr std::string_view slow_alone_id = "gpu.slow_alone";
 std::vector<topo::Finding> slow_alone(const Report& report);
 

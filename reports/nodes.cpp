@@ -1,6 +1,7 @@
 #include "reports/nodes.hpp"
 
 #include <algorithm>
+#include <charconv>
 #include <functional>
 #include <map>
 #include <optional>
@@ -127,6 +128,42 @@ bool is_explained(const Report& report, std::string_view fault) {
          });
 }
 
+// Numbers of the nodes that a candidate names ("gpu n1g3", "link n0-n2"); none for a rail or an NVLink domain.
+std::vector<std::size_t> nodes_named_by(std::string_view candidate) {
+  std::vector<std::size_t> nodes;
+  const auto take_number = [&](std::string_view before) {
+    if (!candidate.starts_with(before)) return;
+    candidate.remove_prefix(before.size());
+    std::size_t node = 0;
+    const auto [end, problem] = std::from_chars(candidate.data(), candidate.data() + candidate.size(), node);
+    if (problem != std::errc()) return;
+    nodes.push_back(node);
+    candidate.remove_prefix(static_cast<std::size_t>(end - candidate.data()));
+  };
+  candidate.remove_prefix(std::min(candidate.find(' ') + 1, candidate.size()));
+  take_number("n");
+  take_number("-n");
+  return nodes;
+}
+
+// One of the candidates is at fault, so all nodes on which one is are in doubt; all nodes if one is on no single node.
+void blame_candidates(const OpenQuestion& question, const Report& report, HostVerdicts& hosts) {
+  const std::string word = alternatives(question.candidates);
+  if (!question.host.empty()) return hosts.blame(question.host, &NodeVerdict::unfit, word);
+  std::set<std::size_t> nodes;
+  for (const std::string& candidate : question.candidates) {
+    const std::vector<std::size_t> named = nodes_named_by(candidate);
+    if (named.empty()) return hosts.blame("", &NodeVerdict::unfit, word);
+    nodes.insert(named.begin(), named.end());
+  }
+  for (const std::size_t node : nodes)
+    if (node < report.topology.hosts.size()) hosts.blame(report.topology.hosts[node].name, &NodeVerdict::unfit, word);
+}
+
+bool none_has(const std::vector<NodeVerdict>& verdicts, std::vector<std::string> NodeVerdict::*list) {
+  return std::ranges::all_of(verdicts, [&](const NodeVerdict& each) { return (each.*list).empty(); });
+}
+
 std::string title_of(const topo::Host& host) {
   return host.instance.empty() ? printable(host.name)
                                : fmt::format("{} ({})", printable(host.name), printable(host.instance));
@@ -209,6 +246,8 @@ std::string details(const Report& report, const std::string& host) {
 // Details that concern no single host.
 std::string details_of_all(const Report& report) {
   std::string text;
+  for (const OpenQuestion& question : report.open_questions)
+    text += format_printable("  one of {}: {}. {}\n", join(question.candidates), question.evidence, question.next);
   for (const topo::Finding& finding : report.findings)
     if (finding.subject.host.empty() && is_printed(finding)) text += line_of(finding);
   constexpr std::size_t most = 3;
@@ -238,10 +277,9 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
   }
-  for (const OpenQuestion& question : report.open_questions)
-    if (!question.host.empty()) hosts.blame(question.host, &NodeVerdict::unfit, alternatives(question.candidates));
+  for (const OpenQuestion& question : report.open_questions) blame_candidates(question, report, hosts);
   // Slow measurements without groups blame all hosts, unless another reason names some.
-  if (std::ranges::all_of(hosts.verdicts, [](const NodeVerdict& each) { return each.unfit.empty(); }))
+  if (none_has(hosts.verdicts, &NodeVerdict::unfit))
     for (const Result& result : report.results)
       if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
         hosts.blame("", &NodeVerdict::unfit, word_of_slow(result.measurement));
@@ -253,6 +291,13 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       if (NodeVerdict& each = hosts.verdicts[host];
           each.unfit.empty() && each.unfinished.empty() && !was_measured(report, host))
         each.unfinished.emplace_back("nothing was measured there");
+  // The lines say what the exit code says, which a prolog drains nodes by, whatever it came from.
+  if (none_has(hosts.verdicts, &NodeVerdict::unfit)) {
+    if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)
+      hosts.blame("", &NodeVerdict::unfit, "not sound, and no node stands out");
+    if (report.exit_code == ExitCode::unfinished && none_has(hosts.verdicts, &NodeVerdict::unfinished))
+      hosts.blame("", &NodeVerdict::unfinished, "the check is incomplete");
+  }
   return std::move(hosts.verdicts);
 }
 
@@ -265,9 +310,8 @@ ExitCode check_exit_code(const Report& report, ExitCode code) {
 
 bool ran_out_of_time(const Report& report) {
   return std::ranges::any_of(report.results, [](const Result& result) {
-    const Measurement& m = result.measurement;
-    if (m.measured_case.for_parts) return false;  // optional, as time permits
-    return (m.outcome == Outcome::skipped && m.because == "budget") || m.measured_case.pairs_sampled;
+    const Case& c = result.measurement.measured_case;
+    return !c.for_parts && (lacked_time(result) || c.pairs_sampled);  // parts are optional, as time permits
   });
 }
 

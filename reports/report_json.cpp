@@ -14,6 +14,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/replay.hpp"
 #include "bench/model/result_fields.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
@@ -187,6 +188,15 @@ namespace p5 {
 static nlohmann::json written(const Work& work) { return name_of(work); }
 static void read(const nlohmann::json& j, Work& work) { work = parse_work(json_fields::text_in(j)); }
 
+// Of Case::replay a report has only these.
+struct NameOfReplay {
+  std::string name, digest;
+};
+void fields(auto& archive, Is<NameOfReplay> auto& job) {
+  archive.must("name", job.name);
+  archive.must("digest", job.digest);
+}
+
 void fields(auto& archive, Is<Case> auto& c) {
   archive.must("backend", c.backend);
   archive.must("collective",
@@ -206,6 +216,11 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.some("traffic", traffic);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
     if (traffic) c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = *traffic});
+  std::optional<NameOfReplay> job =
+      c.replay ? std::optional(NameOfReplay{c.replay->name, c.replay->digest}) : std::nullopt;
+  archive.some("job", job);
+  if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
+    if (job) c.replay = std::make_shared<const Replay>(Replay{.name = job->name, .digest = job->digest});
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, pair_kinds));
   archive.some("nic", c.nic);
@@ -537,6 +552,8 @@ Report report_from_json(const json& j) {
       if (figure == 0) throw json_fields::BadValue(fmt::format("/local_checks/{}/{}", rank, name), "has to be above 0");
   hide_secrets(report);
   if (!j.contains("decision")) report.decision = decide(report);
+  if (const std::string why = contradiction_in(report); !why.empty())
+    throw UsageError(fmt::format("it contradicts itself: {}; take the file as p5bench wrote it", why));
   return report;
 }
 
@@ -649,6 +666,7 @@ void fields(auto& archive, Is<Tuning> auto& tuning) {
   archive.must("environment", tuning.environment);
   archive.must("rows", tuning.rows);
   archive.must("confirmations", tuning.confirmations);
+  archive.some("step", tuning.step);
   archive.must("processes", tuning.processes);
   archive.must("refusals", tuning.refusals);
   archive.must("files", tuning.files);

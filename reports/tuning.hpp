@@ -115,6 +115,7 @@ struct Tuning {
   std::map<std::string, std::string> environment;  // from the written files
   std::vector<TuningRow> rows;                     // from the written files
   std::vector<TuningConfirmation> confirmations;
+  std::optional<TuningGain> step;     // of the job's step (--job), with all settings
   int processes = 0;                  // fresh launches per side in the confirmation
   std::vector<std::string> refusals;  // dropped rows, unknown variables, skipped work: a sentence each
   std::vector<std::string> files;     // names

@@ -60,6 +60,8 @@ std::string coloured_for_terminal(std::string_view text);
 
 // Cases with work beside them, an operation a row; "" without any.
 std::string concurrency_table(const Report& report);
+// The time of each replayed step of a job, a line each; "" without any.
+std::string job_steps_text(const Report& report);
 
 struct SummaryRow {
   std::string operation;

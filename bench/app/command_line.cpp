@@ -50,6 +50,10 @@ void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::
                      .help = "the arm of BASE, in reports that hold several; default default",
                      .take = into(o.base_arm)});
   all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = into(o.new_arm)});
+  all.add_check([](const Options& options) {
+    if (options.command == "compare" && options.given.contains("--out") && !options.given.contains("--format"))
+      throw UsageError("compare writes files into --out only in the formats of --format, such as --format html,json");
+  });
   all.add(*compare, {.name = "--history",
                      .shown = "DIR",
                      .help = "a folder of runs: show their course, and compare the newest with those before it",
@@ -108,18 +112,18 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
       ->required();
   all.add(*import, {.name = "--collective",
                     .shown = "NAME",
-                    .help = "the collective that was measured, if the file does not name the program",
+                    .help = "nccl-tests: the collective that was measured, if the file does not name the program",
                     .take = [&](const std::string& t) { o.import_collective = find_collective(t).name; },
                     .values = collective_names()});
   constexpr int most = 1'000'000;
   all.add(*import, {.name = "--ranks",
                     .shown = "N",
-                    .help = "number of ranks, if the file does not list them; needs --hosts",
+                    .help = "nccl-tests: number of ranks, if the file does not list them; needs --hosts",
                     .take = [&](const std::string& t) { o.import_ranks = whole_number<int>(t, 1, most); },
                     .check = check_job_size});
   all.add(*import, {.name = "--hosts",
                     .shown = "N",
-                    .help = "number of hosts that the ranks were on; needs --ranks",
+                    .help = "number of hosts that the ranks were on; for nccl-tests it needs --ranks",
                     .take = [&](const std::string& t) { o.import_hosts = whole_number<int>(t, 1, most); },
                     .check = check_job_size});
   import->fallthrough();
@@ -254,13 +258,23 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
   return UsageError(unknown_name("command", culprit, known, option ? "--" + culprit : nearest(culprit, known)));
 }
 
+const CLI::Option* option_of_word(const CLI::App& app, const std::string& word) {
+  return word.starts_with("--") ? find_option(app, word.substr(0, word.find('='))) : nullptr;
+}
+
 // Splits "--out=" into the option and an empty value, like "--out ''"; CLI11 would take the next word as its value.
+// Refuses an option in the place of another one's value, for which CLI11 would blame a later word.
 std::vector<std::string> split_empty_values(const CLI::App& app, const Declarations& all,
                                             const std::vector<std::string>& arguments) {
   std::vector<std::string> words;
-  for (const std::string& word : arguments) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& word = arguments[i];
     const std::size_t equals = word.starts_with("--") ? word.find('=') : std::string::npos;
-    const CLI::Option* option = equals == std::string::npos ? nullptr : find_option(app, word.substr(0, equals));
+    const CLI::Option* const named = option_of_word(app, word);
+    const CLI::Option* const option = equals == std::string::npos ? nullptr : named;
+    if (named && !option && named->get_items_expected_min() > 0 && i + 1 < arguments.size() &&
+        option_of_word(app, arguments[i + 1]))
+      throw UsageError(fmt::format("{} has no value: '{}' stands where it should be", word, arguments[i + 1]));
     if (option && option->get_items_expected_max() == 0)
       throw UsageError(fmt::format("{} takes no value; leave '{}' out", option->get_name(), word.substr(equals)));
     if (option && equals + 1 == word.size()) {
@@ -461,6 +475,15 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   if (o.command == "compare") take_sides(o, sides);
   all.check_all(o);
   return parsed;
+}
+
+std::string read_job_file(const Options& options) {
+  if (options.job.empty()) return "";
+  try {
+    return read_input(options.job, largest_json, "name the job.json of `p5bench import job`");
+  } catch (const UsageError& problem) {
+    throw UsageError(fmt::format("--job: {}", problem.what()));
+  }
 }
 
 std::string read_traffic_file(const Options& options) {

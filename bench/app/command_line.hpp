@@ -31,5 +31,7 @@ Parsed parse_options(const std::vector<std::string>& arguments);
 
 // Content of the file that --traffic names; "" without one. Throws UsageError.
 std::string read_traffic_file(const Options& options);
+// The same for --job.
+std::string read_job_file(const Options& options);
 
 }  // namespace p5

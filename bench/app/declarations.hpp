@@ -30,8 +30,9 @@ struct Declaration {
   std::vector<std::string> commands = {};  // commands that take it; empty: the command that it is declared for
   bool several = false;                    // takes all following words
   bool may_be_empty = false;
-  std::string alias = "";                // an older name, not shown in help
-  std::vector<std::string> values = {};  // all possible values, or entries of lists, if enumerable
+  std::string alias = "";                    // an older name, not shown in help
+  std::vector<std::string> refused_by = {};  // commands whose check refuses it with a reason; their help lacks it
+  std::vector<std::string> values = {};      // all possible values, or entries of lists, if enumerable
 };
 
 // CLI11 would add its own text to parse errors; texts are therefore stored and converted after the parse.
@@ -73,7 +74,7 @@ class Declaring {
 
   void operator()(Declaration declaration);
   void flag(const std::string& name, bool& value, const std::string& help, Check check = nullptr,
-            std::vector<std::string> commands = {});
+            std::vector<std::string> commands = {}, std::vector<std::string> refused_by = {});
 
  private:
   void add_check(Check check);

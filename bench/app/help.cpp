@@ -147,8 +147,10 @@ std::vector<const CLI::Option*> options_for(const CLI::App& app, const CLI::App&
   for (const CLI::Option* option : command.get_options()) add(option);
   for (const CLI::Option* option : app.get_options()) {
     const Declaration* declared = all.find(*option);
-    if (!declared || declared->commands.empty() ||
-        std::ranges::find(declared->commands, command.get_name()) != declared->commands.end())
+    const auto has = [&](const std::vector<std::string>& commands) {
+      return std::ranges::find(commands, command.get_name()) != commands.end();
+    };
+    if (!declared || ((declared->commands.empty() || has(declared->commands)) && !has(declared->refused_by)))
       add(option);
   }
   return options;
@@ -222,16 +224,16 @@ constexpr std::array all_examples{
             "a simulated cluster with a slow NIC"},
 
     Example{"tune", "mpirun -np 32 p5bench tune", "the full search, about a minute"},
-    Example{"tune", "mpirun -np 32 p5bench tune --tuning quick --collectives all_reduce",
-            "some 20 s, for one collective"},
     Example{"tune", "mpirun -np 32 p5bench tune --delivery env", "settings as variables alone, without a tuner plugin"},
+    Example{"tune", "mpirun -np 32 p5bench tune --job job.json",
+            "settings that shorten a step of your job (import job)"},
 
     Example{"ab", "mpirun -np 32 p5bench ab --b LD_LIBRARY_PATH=/opt/nccl-new/lib",
             "another NCCL against the current one"},
+    Example{"ab", "mpirun -np 32 p5bench ab --job job.json --b LD_LIBRARY_PATH=/opt/nccl-new/lib",
+            "the same for a step of your job (import job)"},
     Example{"ab", "mpirun -np 32 p5bench ab --b NCCL_PROTO=Simple --collectives all_reduce",
             "one variable against the default"},
-    Example{"ab", "mpirun -np 16 p5bench ab --a NCCL_ALGO=Ring --b NCCL_ALGO=Tree --sizes 64MiB,1GiB",
-            "two settings at two sizes"},
 
     Example{"check", "p5bench check", "this node, on all its idle GPUs"},
     Example{"check", "srun --mpi=pmix -N 4 --ntasks-per-node=8 p5bench check --limit 30s", "four nodes, a line each"},

@@ -1,10 +1,14 @@
 #include "bench/app/program.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <csignal>
 #include <cstddef>
+#include <cstdlib>
+#include <exception>
 #include <iterator>
 #include <memory>
+#include <new>
 #include <optional>
 #include <string>
 #include <utility>
@@ -48,6 +52,9 @@ struct CommandLine {
   const Options* measuring() const {
     return !refused && !parsed.early && measures(parsed.options.command) ? &parsed.options : nullptr;
   }
+
+  // What does not measure runs in a job only so that one rank prints; `topo` looks at the host of each.
+  bool asks_all_ranks() const { return measuring() || (!refused && !parsed.early && parsed.options.command == "topo"); }
 
   std::vector<std::string> arguments;
   Parsed parsed;
@@ -125,6 +132,7 @@ ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shut
       refuse_wrong_variables();
       return read_traffic_file(options);
     });
+    options.job_file_content = from_leader(control, [&] { return read_job_file(options); });
     if (options.checks()) options.deadline = last_wait_deadline(start, options.limit);
     const ExitCode code =
         find_command(options.command).run({control, options, line.arguments, shutdown, fault_hooks, own_gpus});
@@ -135,7 +143,7 @@ ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shut
     return print_problem(control.is_leader(), ExitCode::environment, problem.what());
   } catch (const std::exception& problem) {
     print_error(p5::describe(problem));
-    shutdown.exit(ExitCode::unfinished);  // before leaving the job, which would wait for other ranks
+    shutdown.exit(shutdown.final_exit_code_or(ExitCode::unfinished));  // leaving the job would wait for other ranks
   }
 }
 
@@ -150,21 +158,21 @@ ExitCode run_in_job(const CommandLine& line, Shutdown& shutdown, const FaultHook
   if (check) shutdown.limit_time(start, measuring->limit, forked ? forked->is_leader() : is_first_launched());
   if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
   if (!needs_mpi(measuring)) return dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr);
-  const MpiJob job(!measures_over_mpi(measuring));
-  const ExitCode code = dispatch(job.control(), line, shutdown, fault_hooks, start, nullptr);
+  std::optional<MpiJob> job;
+  try {
+    job.emplace(!measures_over_mpi(measuring));
+  } catch (const EnvironmentError&) {
+    // A launcher of another MPI, or one of its variables that was inherited: only what asks all ranks needs the job.
+    if (line.asks_all_ranks()) throw;
+    shutdown.exit(dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr));
+  }
+  const ExitCode code = dispatch(job->control(), line, shutdown, fault_hooks, start, nullptr);
   shutdown.set_final_exit_code(code);
   shutdown.limit_teardown("leaving MPI", teardown_limit);
   return code;
 }
 
-}  // namespace
-
-int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
-  prepare_console();
-  raise_stack_limits();
-  // Exceeding the file size limit (ulimit -f) is then an error like a full disk.
-  std::signal(SIGXFSZ, SIG_IGN);
-  Shutdown shutdown;
+int run_with(const std::vector<std::string>& arguments, Shutdown& shutdown, const FaultHooks& fault_hooks) {
   try {
     return static_cast<int>(run_in_job(CommandLine(arguments), shutdown, fault_hooks));
   } catch (const UsageError& problem) {
@@ -179,8 +187,42 @@ int run_program(const std::vector<std::string>& arguments, const FaultHooks& fau
     return static_cast<int>(print_problem(*problem.what() != '\0', ExitCode::environment, problem.what()));
   } catch (const std::exception& problem) {
     print_error(p5::describe(problem));
-    shutdown.exit(ExitCode::unfinished);
+    shutdown.exit(shutdown.final_exit_code_or(ExitCode::unfinished));
   }
+}
+
+// Where even the memory for a message is missing, on any thread: a plain end instead of a core dump.
+std::terminate_handler handler_of_others = nullptr;
+std::atomic<const Shutdown*> shutdown_of_process = nullptr;
+
+void end_without_memory() {
+  const Shutdown* const shutdown = shutdown_of_process.load();
+  if (const std::exception_ptr problem = std::current_exception(); problem && shutdown) try {
+      std::rethrow_exception(problem);
+    } catch (const std::bad_alloc&) {
+      print_stderr("p5bench: there is no memory left. Raise the limit of a process (ulimit -d, -v) or of the job\n");
+      shutdown->exit(shutdown->final_exit_code_or(ExitCode::unfinished));
+    } catch (...) {
+      // Handled below.
+    }
+  if (handler_of_others) handler_of_others();
+  std::abort();
+}
+
+}  // namespace
+
+int run_program(const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
+  prepare_console();
+  raise_stack_limits();
+  // Exceeding the file size limit (ulimit -f) is then an error like a full disk.
+  std::signal(SIGXFSZ, SIG_IGN);
+  Shutdown shutdown;
+  shutdown_of_process = &shutdown;
+  handler_of_others = std::set_terminate(end_without_memory);
+  const int code = run_with(arguments, shutdown, fault_hooks);
+  std::set_terminate(handler_of_others);
+  shutdown_of_process = nullptr;
+  return code;
 }
 
 }  // namespace p5

@@ -78,10 +78,16 @@ void Declaring::operator()(Declaration declaration) {
 }
 
 void Declaring::flag(const std::string& name, bool& value, const std::string& help, Check check,
-                     std::vector<std::string> commands) {
+                     std::vector<std::string> commands, std::vector<std::string> refused_by) {
   add_check(std::move(check));
   commands.insert(commands.begin(), measuring_commands.begin(), measuring_commands.end());
-  all_.add_flag(app_, {.name = name, .shown = "", .help = help, .take = nullptr, .commands = std::move(commands)},
+  all_.add_flag(app_,
+                {.name = name,
+                 .shown = "",
+                 .help = help,
+                 .take = nullptr,
+                 .commands = std::move(commands),
+                 .refused_by = std::move(refused_by)},
                 value)
       ->group(heading_);
 }
@@ -212,6 +218,18 @@ void check_beside(const Options& o) {
                                  name, join(o.collectives)));
 }
 
+// The job's file says what a step does.
+void check_job(const Options& o) {
+  if (o.job.empty()) return;
+  for (const char* option :
+       {"--collectives", "--min", "--max", "--factor", "--sizes", "--per-rank", "--op", "--root", "--traffic",
+        "--weights", "--in-place", "--cuda-graph", "--register", "--aggregate", "--unalign", "--group", "--beside"})
+    if (o.given.contains(option))
+      throw UsageError(fmt::format("--job replays the operations of {}; leave {} out", o.job, option));
+  const BackendInfo* const asked = requested_backend(o.backend);
+  if (asked && !asked->runs_beside) throw UsageError(job_error(*asked));
+}
+
 void add_what(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "What to measure");
   declare({.name = "--backend",
@@ -229,8 +247,11 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "p2p,all_reduce,all_gather, in ab all_reduce,all_gather",
            .take =
                [&](const std::string& t) {
-                 o.collectives = list_of<std::string>(
-                     t, [](const std::string& part) { return std::string(find_collective(part).name); });
+                 o.collectives = list_of<std::string>(t, [](const std::string& part) {
+                   const Collective& found = find_collective(part);
+                   if (found.replays) throw UsageError(fmt::format("{} is measured by --job FILE", found.name));
+                   return std::string(found.name);
+                 });
                },
            .values = collective_names()});
   declare({.name = "--min", .shown = "SIZE", .help = "smallest message; default 8", .take = [&](const std::string& t) {
@@ -319,6 +340,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .take = [&](const std::string& t) { o.beside.push_back(parse_work(t)); },
            .check = check_beside,
            .values = {"gemm", "d2h"}});
+  declare(
+      {.name = "--job",
+       .shown = "FILE",
+       .help =
+           "measure a job's step instead: job.json of `p5bench import job`, replayed with its groups, order and gaps",
+       .take = [&](const std::string& t) { o.job = t; },
+       .check = check_job});
 }
 
 // ---- how long and how
@@ -372,13 +400,15 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            "measure each case in N sets of fresh processes and communicators, which share the budget; default 1, in ab "
            "7 an arm",
        .take = [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); },
-       .check = check_launches});
+       .check = check_launches,
+       .refused_by = {"tune"}});
   declare(
       {.name = "--soak",
        .shown = "TIME",
        .help = "repeat the run in fresh launches for this long, each within the budget, and report which were slower",
        .take = [&](const std::string& t) { o.soak = parse_duration(t); },
-       .check = check_soak});
+       .check = check_soak,
+       .refused_by = {"ab", "tune"}});
   declare(
       {.name = "--timeout",
        .shown = "TIME",
@@ -393,7 +423,8 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); },
            .commands = {"report", "compare"}});
   declare.flag("--resume", o.resume,
-               "continue the newest run in --out, which was interrupted, and keep what it measured", check_resume);
+               "continue the newest run in --out, which was interrupted, and keep what it measured", check_resume, {},
+               {"tune", "plan"});
   declare({.name = "--tuning",
            .shown = "WHAT",
            .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
@@ -405,6 +436,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
                },
            .check = check_tune,
            .alias = "--tune",  // mpirun has an option of this name
+           .refused_by = {"ab"},
            .values = tunings});
   declare(
       {.name = "--delivery",
@@ -415,15 +447,18 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            "NCCL's sources) or calls (plugin, and a C header for programs that call NCCL 2.31.2 or later themselves), "
            "see tuner/README.md; default plugin",
        .take = [&](const std::string& t) { o.delivery = one_of("delivery", t, deliveries); },
+       .refused_by = {"ab"},
        .values = deliveries});
   declare({.name = "--weights",
            .shown = "FILE",
            .help = "a job's traffic, by which variables are chosen: lines of collective, bytes, share",
-           .take = [&](const std::string& t) { o.weights = t; }});
+           .take = [&](const std::string& t) { o.weights = t; },
+           .refused_by = {"ab", "plan"}});
   declare({.name = "--keep-table",
            .shown = "FILE",
            .help = "an earlier nccl-tuner.csv, whose tables for other communicators are copied into the new one",
-           .take = [&](const std::string& t) { o.keep_table = t; }});
+           .take = [&](const std::string& t) { o.keep_table = t; },
+           .refused_by = {"ab", "plan"}});
 }
 
 // ---- the machine
@@ -456,7 +491,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "The machine");
   declare({.name = "--platform",
            .shown = "NAME",
-           .help = "instance type (see `list platforms`); default: detected",
+           .help = "instance type (see `list platforms`); default: detected; of imports only for import job",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
            .commands = {"topo", "check", "explain", "import"},
@@ -533,7 +568,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .shown = "LIST",
            .help =
                "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain "
-               "and topo console",
+               "and topo console; import job has none",
            .take =
                [&](const std::string& t) {
                  o.formats =

@@ -72,6 +72,15 @@ std::string printable(std::string_view text) { return made_printable(text, ""); 
 
 std::string printable_lines(std::string_view text) { return made_printable(text, "\n"); }
 
+std::string cut(std::string text, std::size_t most) {
+  if (text.size() <= most) return text;
+  constexpr std::string_view dots = "...";
+  std::size_t end = most > dots.size() ? most - dots.size() : 0;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+  return text + std::string(dots);
+}
+
 bool is_utf8(std::string_view text) {
   while (!text.empty()) {
     const Utf8Character character = letter_at(text);

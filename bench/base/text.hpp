@@ -17,6 +17,9 @@ std::string printable_lines(std::string_view text);
 
 bool is_utf8(std::string_view text);
 
+// At most `most` bytes of UTF-8, with "..." at the end where some are left out, and no part of a character.
+std::string cut(std::string text, std::size_t most);
+
 // Printable, in quotation marks, and cut after about 80 characters: messages may quote any input.
 std::string in_quotes(std::string_view text);
 

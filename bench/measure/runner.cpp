@@ -13,6 +13,7 @@
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/concurrent.hpp"
+#include "bench/measure/session_times.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/result_fields.hpp"
@@ -137,7 +138,7 @@ class RoundRun {
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     if (!case_.beside.empty()) return run_concurrently();
     const int operations = choose_operations();
-    const bool both = options_.latency && case_.bytes <= latency_up_to;
+    const bool both = options_.latency && case_.bytes <= latency_up_to && !case_.replay;
     if (both) measure(Quantity::latency, case_.calls.aggregate, {share_.count * latency_share});
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
     step(
@@ -183,7 +184,7 @@ class RoundRun {
     while (!request.operations.empty()) {
       const ConcurrentRequest running = request;
       request = step(
-          Phase::sample, [&] { return session_->sample_concurrently(running); },
+          Phase::sample, [&] { return sample_concurrent_times(*session_, running, groups_, control_.hosted()); },
           [&](const std::vector<ConcurrentTimes>& parts) {
             const ConcurrentRequest next = sampling.next(parts, since(start));
             if (sampling.took_headline()) headline.add(times_of_case(parts, running), running.samples);
@@ -232,7 +233,7 @@ class RoundRun {
     const SampleRequest single{
         .quantity = Quantity::throughput, .operations = together, .samples = 3, .poison_last = false};
     return step(
-        Phase::warm_up, [&] { return session_->sample(single); },
+        Phase::warm_up, [&] { return sample_times(*session_, single, groups_, control_.hosted()); },
         [&](const std::vector<Times>& parts) {
           RoundSamples trial(groups_, control_.ranks());
           trial.add(parts, single.samples);
@@ -266,7 +267,7 @@ class RoundRun {
       const SampleRequest request{
           .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
       count = step(
-          Phase::sample, [&] { return session_->sample(request); },
+          Phase::sample, [&] { return sample_times(*session_, request, groups_, control_.hosted()); },
           [&](const std::vector<Times>& parts) {
             samples.add(parts, count);
             return decide_next(rule, samples, operations, since(start), part, stopped);
@@ -299,7 +300,7 @@ class RoundRun {
     const SampleRequest last{
         .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
     step(
-        Phase::sample, [&] { return session_->sample(last); },
+        Phase::sample, [&] { return sample_times(*session_, last, groups_, control_.hosted()); },
         [&](const std::vector<Times>& parts) { samples.add(parts, 1); });
     verify_outputs();
   }
@@ -516,6 +517,9 @@ std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, 
       [&](const std::vector<std::vector<LocalChecks>>& parts) {
         for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
       });
+  // A figure that is none is absent; reports name a GPU that lacks what others of its model have.
+  for (LocalChecks& each : all)
+    std::erase_if(each.figures, [](const auto& figure) { return !std::isfinite(figure.second) || figure.second <= 0; });
   return all;
 }
 

@@ -11,6 +11,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
+#include "bench/measure/session_times.hpp"
 #include "bench/model/agreement.hpp"
 
 namespace p5 {
@@ -193,13 +194,13 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
   step(Phase::warm_up, [&] { session_->warm_up(1, setting); });
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
   const int operations = step(
-      Phase::warm_up, [&] { return session_->sample(one); },
+      Phase::warm_up, [&] { return times_of(one); },
       [&](const std::vector<Times>& parts) {
         const double fitting = std::ceil(burst.lasts.count / std::max(slowest(parts), 1e-9));
         return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(session_->slots())));
       });
   const SampleRequest checked{.operations = operations, .samples = 1, .poison_last = true, .setting = setting};
-  step(Phase::sample, [&] { session_->sample(checked); });
+  step(Phase::sample, [&] { times_of(checked); });
   std::string wrong = step(
       Phase::verify, [&] { return text_of(session_->verify()); },
       [](const std::vector<std::string>& parts) {
@@ -208,6 +209,10 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
       });
   operations_[setting] = operations;
   return wrong;
+}
+
+Times Trials::times_of(const SampleRequest& request) {
+  return sample_times(*session_, request, cases_.at(place_->at).rounds->front(), control_.hosted());
 }
 
 Seconds Trials::sample(const std::string& setting, Burst burst) {
@@ -220,7 +225,7 @@ Seconds Trials::sample(const std::string& setting, Burst burst) {
       .samples = 1,
       .setting = setting};
   return {step(
-      Phase::sample, [&] { return session_->sample(request); }, slowest)};
+      Phase::sample, [&] { return times_of(request); }, slowest)};
 }
 
 std::vector<Trial> Trials::run_block(const TrialOrder& order) {

@@ -72,6 +72,7 @@ class Trials {
   template <class Answer>
   Answer announce_and_query(const TrialOrder& order, Answer (Session::*call)(), std::string& problem);
   std::vector<Trial> run_block(const TrialOrder& order);
+  Times times_of(const SampleRequest& request);
   Seconds sample(const std::string& setting, Burst burst);
   std::string prepare(const std::string& setting, Burst burst);
   template <class... Parts>

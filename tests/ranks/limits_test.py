@@ -54,6 +54,24 @@ class Tight(Folder):
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
+    def test_the_report_tells_the_end_that_the_process_has_wherever_memory_ends(self):
+        """Limits of memory below what a run takes, in steps: a code of ours and no core dump, and report.json, where
+        there is one, agrees with it."""
+        codes = set()
+        for kibibytes in range(8000, 60000, 4000 if not NIGHTLY else 500):
+            done = self.measure(f"ulimit -d {kibibytes}")
+            if done.returncode == 127 or "loading shared libraries" in done.stderr:
+                continue
+            self.assertIn(done.returncode, (0, 2, 12, 13), done.stderr)
+            codes.add(done.returncode)
+            for path in self.files("report.json"):
+                report = read_report(path)
+                if report["status"] == "complete":
+                    self.assertEqual(report["exit_code"], done.returncode, f"{kibibytes}: {done.stderr}")
+                else:
+                    self.assertNotEqual(done.returncode, 0)
+        self.assertIn(0, codes)
+
     def assert_says(self, done, code, words):
         self.assertEqual(done.returncode, code, done.stderr + done.stdout)
         for word in words:

@@ -256,7 +256,7 @@ class Refused(Folder):
         for ranks in (None, 2):
             done = self.run_it("plan", "--collectives", "all_reduce", "--sizes", "8", ranks=ranks)
             self.assertEqual(done.returncode, 0, done.stderr)
-            self.assertTrue(done.stdout.startswith(f"{ranks or 1} ranks on 1 node"), done.stdout)
+            self.assertTrue(done.stdout.startswith("2 ranks on 1 node" if ranks else "1 rank on 1 node"), done.stdout)
 
     def test_what_measures_nothing_does_not_mind_torchrun(self):
         done = self.run_it("list", "backends", variables={"RANK": "1", "WORLD_SIZE": "2", "LOCAL_RANK": "1"})
@@ -403,6 +403,12 @@ class Terminal(Folder):
         self.assertNotIn("\r\033[K", text)
         self.assertNotIn("busbw", text)
         self.assertIn("Report: ", text)
+
+    def test_what_does_not_measure_needs_no_job_of_this_mpi(self):
+        for arguments in (["list", "formats"], ["--help"], ["explain", "/dev/null"], ["--bugdet"]):
+            alone, foreign = self.run_it(*arguments), self.run_it(*arguments, variables={"PMIX_RANK": "1"})
+            self.assertEqual((foreign.returncode, foreign.stdout, foreign.stderr), (alone.returncode, alone.stdout, alone.stderr))
+        self.assertEqual(self.run_it("topo", variables={"PMIX_RANK": "1"}).returncode, 13)
 
     def test_no_progress_is_shown_elsewhere(self):
         done = self.run_it(*self.QUICK, ranks=2)

@@ -22,6 +22,11 @@ class Arms(Folder):
         self.assertEqual((report["status"], report["exit_code"], report["provenance"]), ("complete", exits, "simulated"))
         return report, json.loads((folder / "comparison.json").read_text()), done.stdout
 
+    def test_an_empty_value_removes_the_fault(self):
+        done = self.run_it("ab", "--a", "P5BENCH_SIM_FAULT=", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", *SIM, *FEW, "--seed", "1",
+                           "--quiet")
+        self.assertEqual(done.returncode, 10, done.stderr)
+
     def test_the_defaults_are_seven_launches_of_two_collectives(self):
         report, comparison, printed = self.ab("", "", "--seed", "1", exits=0)
         self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, {"all_reduce", "all_gather"})
@@ -82,6 +87,10 @@ class Arms(Folder):
         report, comparison, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:1:lies", "--seed", "1", *FEW, exits=11)
         self.assertTrue(all((m["wrong_elements"] > 0) == (m["case"]["arm"] == "b") for m in report["measurements"]))
         self.assertTrue(comparison["troubles"])
+        _, comparison, printed = self.ab("P5BENCH_SIM_FAULT=gpu:n0g3:1:lies", "P5BENCH_SIM_FAULT=gpu:n0g3:1", "--seed", "1", *FEW, exits=11,
+                                         name="a")
+        self.assertIn("WRONG DATA", comparison["headline"])
+        self.assertIn(comparison["headline"], printed)
 
     def test_an_arm_whose_cases_all_fail_ends_unfinished_with_the_others_figures(self):
         done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0", *SIM, *FEW, "--out", "out")

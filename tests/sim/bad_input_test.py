@@ -75,6 +75,10 @@ IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), 
            (["topo", "--out", "x"], ["--out", "topo"]), (["list", "backends", "--format", "json"], ["--format", "list"])]
 
 NONSENSE = [
+    (["--backend", "--sizes", "1M", "sim"], ["--backend has no value: '--sizes' stands where it should be"]),
+    (["--sizes", "--platform", "p5.48xlarge"], ["--sizes has no value"]),
+    (["compare", "a", "b", "--out", "x"], ["--out only in the formats of --format"]),
+    ([*SIM, "--collectives", "all_to_allv", "--traffic", "expert:1000000000,8,8"], ["from 1 to 1048576"]),
     ([""], ["command ''. Known"]),
     (["b"], ["command 'b'. Known"]),
     (["run", "run"], ["'run' is a word too many after run"]),
@@ -216,6 +220,21 @@ class BadInput(Folder):
     def test_options_that_would_be_ignored_are_refused(self):
         for arguments, words in IGNORED:
             self.assert_refused(arguments, words)
+
+    def test_the_help_of_a_command_has_no_option_that_it_refuses(self):
+        values = {"--launches": "3", "--soak": "1h", "--tuning": "quick", "--delivery": "env", "--weights": "x", "--keep-table": "x", "--resume": None}
+        needed = {"ab": ["--b", "P5BENCH_SIM_FAULT=gpu:n0g0:0.5"]}
+        for command in ("run", "tune", "ab", "plan"):
+            offered = self.run_it(command, "--help").stdout
+            for option, value in values.items():
+                done = self.run_it(command, *needed.get(command, []), option, *([value] if value else []), "--backend", "nccl",
+                                   "--nodes", "2")
+                refused = "--nodes 2 is for --backend sim" not in done.stderr  # what is found last
+                self.assertEqual(f"  {option} " in offered or f"  {option}\n" in offered, not refused, f"{command} {option}: {done.stderr}")
+
+    def test_the_last_of_an_option_counts_so_that_scripts_have_defaults(self):
+        done = self.run_it("plan", *SIM, "--nodes", "2", "--nodes=4")
+        self.assertTrue(done.stdout.startswith("32 ranks on 4 nodes"), done.stderr)
 
     def test_a_folder_of_a_run_stands_for_its_report(self):
         report = SOURCE / "tests/fixtures/reports/simulated.json"

@@ -45,6 +45,30 @@ class Check(Folder):
         self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu n1g3$")
         self.assertNotIn("fit", printed.replace("NOT FIT", ""), "of the others nothing was measured")
 
+    def test_a_gpu_that_does_not_compute_is_not_fit(self):
+        for fault, words in (("0:compute", "bf16 matrix products: no figure; median of the 31 others"),
+                             ("0.01:compute", "(99 % less)"), ("0:memory", "memory over the median: no figure")):
+            printed = self.check("--fault", f"gpu:n1g3:{fault}", exits=10)
+            self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu.slow_alone$")
+            self.assertIn(words, printed)
+            self.assertEqual(printed.count(": fit; "), 3, printed)
+        self.assertIn("  warning gpu.slow_alone: rank 11, alone", self.check("--fault", "gpu:n1g3:0.3:compute"), "others may use it")
+
+    def test_no_node_is_called_fit_where_the_exit_code_says_that_one_is_not(self):
+        for platform in ("gb200-nvl72", "p6e-gb200.36xlarge"):
+            done = self.run_it("check", "--backend", "sim", "--platform", platform, "--nodes", "2", "--fault", "node:n0:0.8")
+            self.assertEqual(done.returncode, 10, done.stdout)
+            self.assertRegex(done.stdout, r"(?m)^n0: NOT FIT: \S+ \w+")
+            self.assertNotIn("n0: fit", done.stdout)
+            if " or " in done.stdout.splitlines()[0]:
+                self.assertIn("  one of ", done.stdout, "why, and what would tell")
+
+    def test_what_could_not_be_printed_is_no_success(self):
+        for arguments in ((), ("--format", "json")):
+            with open("/dev/full", "w") as full:
+                done = self.start(*SIM, *arguments, stdout=full)
+                self.assertEqual(done.wait(60), 13)
+
     def test_a_report_is_written_where_it_is_wanted(self):
         self.assertIn("Report: out/", self.check("--out", "out", "--fault", "gpu:n1g3:0.5", exits=10))
         report = read_report(self.folder / "out" / "latest" / "report.json")

@@ -42,6 +42,7 @@ class Resume(Folder):
         report = read_report(folder / "report.json")
         del report["measurements"][max(0, len(lines) - 1):]
         report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
+        report.pop("decision", None)
         (folder / "report.json").write_text(json.dumps(report))
         (folder / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + "{}\n" + half)
 
@@ -102,6 +103,38 @@ class Resume(Folder):
             self.assertIn(done.returncode, (12, 13), done.stderr)
             self.assertIn("Make room", done.stderr)
             self.assertEqual("--resume" in done.stderr, told, done.stderr)
+
+    def full_disk(self, *how, first):
+        """A run whose files cannot be written from the `first` write on, which names no host."""
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": str(first)}
+        done = self.run_it(*how, *SIM, "--seed", "7", variables=full)
+        self.assertEqual(done.returncode, 12, done.stderr)
+        self.assertNotIn("that rank's host", done.stdout + done.stderr)
+        return done
+
+    def test_what_a_full_disk_interrupted_is_measured(self):
+        self.full_disk(*PLAN, first=5)
+        self.resume(*PLAN)
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+
+    def test_a_page_that_could_not_be_written_is_written(self):
+        """The largest file is the page: what is measured and report.json fit."""
+        done = self.run_it(*PLAN, *SIM, "--seed", "7")
+        folder = self.folder_of_run()
+        report, page = ((folder / name).stat().st_size for name in ("report.json", "report.html"))
+        self.assertGreater(page, report + 2048)
+        limit = (page - 1024) // 1024
+        done = self.run_it(program=["/bin/bash", "-c", f'ulimit -f {limit}; exec "$@"', "bash", PROGRAM, *PLAN, *SIM, "--seed", "7"])
+        self.assertEqual(done.returncode, 12, done.stderr)
+        left = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual((left["status"], left["exit_code"]), ("partial", 12))
+        self.assertIn("report.html", left["run"]["ended_by"])
+        self.resume()
+        folder = self.folder_of_run()
+        self.assertEqual(read_report(folder / "report.json")["status"], "complete")
+        self.assertTrue((folder / "report.html").exists())
 
     def test_a_run_that_ended_after_its_parts_were_measured_goes_on(self):
         """The run ended in its tuning or its last write: NICs alone, rails and halves are not in the plan, and are

@@ -153,7 +153,7 @@ NOT_READ = re.compile(r"/(algbw_gb_per_s|busbw_gb_per_s)$|^/schema$")
 # Strings with a format but no list of values: names of settings.
 FORMS = re.compile(r"/(setting|winner)$")
 # Relations between places, which a schema does not express.
-TOGETHER = re.compile(r"/host_of_rank/|/hosts$")
+TOGETHER = re.compile(r"/host_of_rank/|/hosts$|^/exit_code$")
 
 
 def places(value, at=""):

@@ -220,6 +220,17 @@ class Healthy(Simulation):
             self.assertIsNone(measurement["throughput"])
 
 
+    def test_a_group_of_one_has_a_time_and_its_report_can_be_read(self):
+        for name, arguments in (("p5.48xlarge", ["--group", "stride:8"]), ("p5.4xlarge", ["--nodes", "2", "--group", "node"])):
+            done = self.run_it("--backend", "sim", "--platform", name, "--tuning", "off", *arguments, "--collectives",
+                               "all_to_allv", "--sizes", "8,1G", "--out", name)
+            self.assertEqual(done.returncode, 14, done.stderr)
+            report = read_report(self.folder / name / "latest" / "report.json")
+            for m in report["measurements"]:
+                self.assertGreater(m["throughput"]["median_us"], 0)
+            self.assertEqual(self.run_it("report", name).returncode, 0)
+
+
 class Large(Simulation):
     @unittest.skipIf(SANITIZED, "a sanitizer takes memory of its own")
     def test_a_large_cluster_fits_into_a_gibibyte(self):
@@ -307,6 +318,23 @@ class Faulty(Simulation):
         self.assert_suspects(report, "node n2")
         self.assertIn("only when many ranks take part", report["suspects"][0]["evidence"])
         self.assertEqual({m["case"].get("group") for m in report["measurements"]} & {"rail", "half"}, {"rail", "half"})
+
+    def test_a_link_that_is_slow_only_in_collectives_is_never_accepted(self):
+        for link in ("n1-n3", "n0-n1"):
+            report = self.fault(f"link:{link}:0.8:at-scale", exits=10, arguments=("--nodes", "4", *LARGE))
+            self.assert_suspects(report, f"link {link}")
+
+    def test_a_rail_is_not_named_for_what_small_messages_hardly_show(self):
+        report = self.fault("nic:n0r0:0.5:at-scale", exits=10,
+                            arguments=("--platform", "p4d.24xlarge", "--nodes", "4", "--sizes", "1M"))
+        self.assert_suspects(report)
+        self.assertIn("nic n0r0", report["open_questions"][0]["candidates"])
+
+    def test_a_silence_that_only_collectives_of_two_nodes_show_is_asked_about(self):
+        report = self.fault("link:n0-n2:0:at-scale", exits=12, arguments=("--nodes", "4", *LARGE))
+        self.assertEqual(report["open_questions"][0]["candidates"][0], "link n0-n2")
+        self.assertGreater(len(report["open_questions"][0]["candidates"]), 1)
+        self.assertEqual(report["decision"]["word"], "REJECT")
 
     def test_a_fault_of_some_samples_shows_in_the_upper_quantiles_only(self):
         report = self.fault("node:n1:0.5:20%", exits=10)
@@ -396,6 +424,28 @@ class Faulty(Simulation):
         self.assertEqual(self.fault(silent, lies, exits=11, arguments=arguments)["grade"], "wrong")
         text = self.run_it("report", self.folder / f"{slow}-{lies}".replace(":", "_") / "latest" / "report.json").stdout
         self.assertRegex(text, re.compile(r"^REJECT n0: gpu n0g3 corrupts data, gpu n0g1 is slow", re.MULTILINE))
+
+
+    def test_a_gpu_that_is_slow_alone_is_named_whatever_the_decision(self):
+        for platform, word in (("p5e.48xlarge", "CANNOT TELL"), ("p5.48xlarge", "ACCEPT")):
+            done = self.run_it("--backend", "sim", "--platform", platform, "--nodes", "4", "--fault", "gpu:n1g1:0.3:compute",
+                               "--tuning", "off", "--seed", "1", "--out", platform)
+            self.assertTrue(done.stdout.startswith(word), done.stdout)
+            self.assertIn("a GPU is slow alone on n1", done.stdout.splitlines()[0])
+
+    def test_a_gpu_that_does_not_compute_is_rejected(self):
+        for fault in ("0:compute", "0.01:compute", "0:memory"):
+            report = self.fault(f"gpu:n1g1:{fault}", exits=10)
+            self.assertEqual(report["decision"]["parts"], ["n1"])
+
+    def test_what_the_time_did_not_allow_is_said(self):
+        done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--budget", "40ms", "--tuning", "off",
+                           "--seed", "1", "--out", "out")
+        self.assertIn(done.returncode, (0, 10, 14), done.stderr)
+        report = read_report(self.folder / "out" / "latest" / "report.json")
+        skipped = sum(m["because"] == "budget" for m in report["measurements"])
+        if report["decision"]["word"] == "ACCEPT" and skipped:
+            self.assertIn(f"but {skipped} of {len(report['measurements'])} measurements skipped for lack of time", done.stdout)
 
 
 class Floors(Simulation):

@@ -243,7 +243,9 @@ class Command(Folder):
     def test_what_is_no_whole_topology_of_nccl_is_refused(self):
         text = (SOURCE / "tests/fixtures/topologies/nccl.xml").read_text()
         for broken, why in ((text[:400], "it ends within"), (text.replace("</pci>", "", 1), "ends what did not begin"),
-                            ("<system>" + "<pci>" * 100, "nested more than")):
+                            ("<system>" + "<pci>" * 100, "nested more than"),
+                            (text.replace('sm="90"', 'sm="-1"', 1), "'broken.xml' is no topology: sm=\"-1\" of a <gpu>"),
+                            (text.replace('sm="90"', 'sm="x"', 1), "sm=\"x\" of a <gpu>")):
             (self.folder / "broken.xml").write_text(broken)
             self.assertIn(why, self.load("broken.xml", code=2))
 

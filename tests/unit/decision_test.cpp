@@ -112,6 +112,15 @@ std::vector<Situation> all_situations() {
   return all;
 }
 
+TEST(Decision, names_parts_in_the_order_of_their_hosts) {
+  const Report report = report_of({.backend = "sim",
+                                   .status = "complete",
+                                   .provenance = "simulated",
+                                   .grades = {Grade::slow},
+                                   .suspects = {suspect("node", "n2", "h2"), suspect("node", "n0", "h0")}});
+  EXPECT_THAT(report.decision.sentence, testing::HasSubstr("REJECT h0, h2: node n0, node n2 are slow"));
+}
+
 TEST(Decision, agrees_with_the_exit_code_in_all_situations) {
   std::map<std::string, int> words;
   for (const Situation& situation : all_situations()) {
@@ -179,6 +188,40 @@ TEST(Decision, of_a_silent_part_names_it_though_the_run_is_unfinished) {
   EXPECT_EQ(report.decision.sentence, "REJECT h2: nic n2r31 is silent");
   const Report nobody = report_of({.grades = {Grade::ok, Grade::failed}});
   EXPECT_EQ(nobody.decision.sentence, "CANNOT TELL: 1 of 2 measurements failed: no progress within 30 s");
+}
+
+TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
+  const std::string full = "'report.json' cannot be written: No space left on device. Make room";
+  Report report = report_of({.status = "partial", .grades = {Grade::ok, Grade::failed, Grade::failed}});
+  report.run.ended_by = full;
+  for (Result& each : report.results) each.measurement.because = full;
+  Decision decision = decide(report);
+  EXPECT_THAT(decision.sentence, HasSubstr("CANNOT TELL: the run did not end: 'report.json' cannot be written"));
+  EXPECT_THAT(decision.next, testing::ElementsAre("run again, or continue with --resume"));
+  report.results[1].measurement.because = "rank 3 in sample: it died";
+  report.results[1].measurement.failed_rank = 3;
+  decision = decide(report);
+  EXPECT_EQ(decision.sentence, "CANNOT TELL: 1 of 3 measurements failed: rank 3 in sample: it died");
+  EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("that rank's host is at fault")));
+}
+
+TEST(Decision, says_what_the_budget_left_out_and_which_gpus_are_slow_alone) {
+  Report report = report_of({.grades = {Grade::ok, Grade::ok, Grade::unknown}});
+  report.results[2].measurement.outcome = Outcome::skipped;
+  report.results[2].measurement.because = "budget";
+  EXPECT_THAT(decide(report).sentence,
+              HasSubstr("ACCEPT: but 1 of 3 measurements skipped for lack of time: all_gather"));
+  Report sampled = report_of({.grades = {Grade::ok, Grade::ok}});
+  sampled.results[1].measurement.measured_case.pairs_sampled = true;
+  EXPECT_THAT(decide(sampled).sentence, HasSubstr("ACCEPT: but not all pairs measured: all_gather"));
+  topo::Finding slow = broken("h1");
+  slow.id = "gpu.slow_alone";
+  slow.severity = topo::Severity::warning;
+  report.findings = {slow};
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but a GPU is slow alone on h1 and 1 of 3 measurements"));
+  const Report unknown = report_of({.grades = {Grade::unknown}, .findings = {slow}});
+  EXPECT_EQ(unknown.decision.sentence, "CANNOT TELL: a GPU is slow alone on h1; nobody has shown it");
+  EXPECT_THAT(unknown.decision.next, testing::Contains(HasSubstr("gpu.slow_alone on h1: replace the instance")));
 }
 
 TEST(Decision, of_wrong_data_says_so_before_what_is_slow) {

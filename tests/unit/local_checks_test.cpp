@@ -84,6 +84,44 @@ TEST(LocalChecks, reject_a_gpu_only_after_a_burn_and_warn_else) {
   EXPECT_EQ(severity_at(0.95), "warning");
   EXPECT_EQ(severity_at(0.9), "error");
   EXPECT_EQ(severity_at(0.5, "bf16_tflop_per_s"), "warning") << "half a second may be another program's";
+  for (const char* const name : {"bf16_tflop_per_s", "fp8_tflop_per_s", "burn_least_tflop_per_s"}) {
+    EXPECT_EQ(severity_at(0.3, name), "warning") << "four programs share it: " << name;
+    EXPECT_EQ(severity_at(0.2, name), "error") << name;
+  }
+  for (const char* const name :
+       {"memory_read_gb_per_s", "slowest_slice_share", "device_copy_gb_per_s", "host_to_device_gb_per_s"})
+    EXPECT_EQ(severity_at(0.01, name), "warning") << "a busy host explains it too: " << name;
+  const std::vector<topo::Finding> launches = slow_alone(report_of({figures(1, 1, 3), figures(1, 1, 300)}));
+  ASSERT_THAT(launches, SizeIs(1));
+  EXPECT_EQ(launches[0].severity, topo::Severity::warning) << "the host's processors launch";
+}
+
+TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) {
+  const LocalFigures sound{{"bf16_tflop_per_s", 700}, {"device_copy_gb_per_s", 4000}};
+  for (const std::size_t others : {1, 7}) {
+    std::vector<LocalFigures> all(others, sound);
+    all.push_back({{"device_copy_gb_per_s", 4000}});
+    Report report = report_of(all);
+    report.compute_checks.resize(all.size());
+    const std::vector<topo::Finding> found = slow_alone(report);
+    ASSERT_THAT(found, SizeIs(1));
+    EXPECT_EQ(found[0].severity, topo::Severity::error);
+    EXPECT_EQ(found[0].subject.gpu, 0);
+    EXPECT_THAT(
+        found[0].evidence,
+        HasSubstr(fmt::format("rank {0}, alone, bf16 matrix products: no figure; median of the {0} others of its "
+                              "model: 700 TFLOP/s",
+                              others)));
+    report.compute_checks.back().not_measured = "no libcublasLt.so.13";
+    EXPECT_THAT(slow_alone(report), IsEmpty());
+    report.compute_checks.back() = {.corruption = "bit 5"};
+    EXPECT_THAT(slow_alone(report), IsEmpty()) << "it is gpu.corrupt, and its checks ended there";
+    report.topology.hosts[0].gpu_devices[0].name = "NVIDIA A100";
+    report.compute_checks.back() = {};
+    EXPECT_THAT(slow_alone(report), IsEmpty()) << "another model need not have it";
+  }
+  EXPECT_THAT(slow_alone(report_of({sound, {}})), SizeIs(2)) << "one of each figure";
+  EXPECT_THAT(slow_alone(report_of({{}, {}})), IsEmpty());
 }
 
 TEST(LocalChecks, that_find_wrong_bits_end_with_wrong_data) {
@@ -97,6 +135,7 @@ TEST(LocalChecks, that_find_wrong_bits_end_with_wrong_data) {
   EXPECT_EQ(report.findings[0].subject.gpu, 1);
   EXPECT_THAT(report.findings[0].evidence, HasSubstr("rank 1, alone: bf16 matrix product 7: bit 5"));
   EXPECT_EQ(exit_code(report), ExitCode::wrong_data);
+  EXPECT_EQ(overall(report), Grade::wrong);
 }
 
 TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where_none_are_most) {

@@ -41,6 +41,20 @@ TEST(Nodes, what_is_nobodys_speaks_against_all) {
   for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.unfit, ElementsAre("fabric.silent"));
 }
 
+TEST(Nodes, all_nodes_of_a_question_are_named_and_no_others) {
+  Report report = two_nodes();
+  report.topology.hosts.emplace_back().name = "n2";
+  report.exit_code = ExitCode::slow;
+  report.open_questions = {{.candidates = {"gpu n0g3", "link n0-n2"}, .evidence = "0.8 times as fast", .next = "swap"}};
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfit, ElementsAre("gpu n0g3 or link n0-n2"));
+  EXPECT_THAT(nodes[1].unfit, IsEmpty());
+  EXPECT_THAT(nodes[2].unfit, ElementsAre("gpu n0g3 or link n0-n2"));
+  EXPECT_THAT(render_nodes(report, false), HasSubstr("  one of gpu n0g3, link n0-n2: 0.8 times as fast. swap\n"));
+  report.open_questions[0].candidates = {"nic n0r4", "domain d0"};
+  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.unfit, ElementsAre("nic n0r4 or domain d0"));
+}
+
 TEST(Nodes, wrong_data_are_the_ranks_that_found_them) {
   Report report = two_nodes();
   add(report, "all_reduce", 2, Grade::wrong).measurement.first_wrong.emplace().rank = 3;

@@ -47,6 +47,22 @@ inline constexpr End all_ends[] = {
     {"a GPU is lost", [](Report& r) { find(r, "gpu.lost", topo::About::hardware); }},
     {"NVLinks are down", [](Report& r) { find(r, "gpu.links", topo::About::fabric); }},
     {"a part is suspected", [](Report& r) { r.suspects.emplace_back().host = "n1"; }},
+    {"a part of a node is in question",
+     [](Report& r) {
+       r.open_questions.push_back(
+           {.candidates = {"nic n1r5", "gpu n1g1"}, .host = "n1", .evidence = "seen", .next = "swap"});
+     }},
+    {"one of two nodes or their link is in question",
+     [](Report& r) {
+       r.open_questions.push_back(
+           {.candidates = {"node n0", "node n1", "link n0-n1"}, .evidence = "seen", .next = "swap"});
+     }},
+    {"a rail is in question",
+     [](Report& r) {
+       r.open_questions.push_back({.candidates = {"rail 3", "node n1"}, .evidence = "seen", .next = "swap"});
+     }},
+    {"the page is not written", [](Report&) {}, ExitCode::unfinished},
+    {"a baseline was faster", [](Report&) {}, ExitCode::slow},
     {"the host is set up wrong", [](Report& r) { find(r, "host.memlock", topo::About::host); }},
     {"slow", [](Report& r) { add(r, "p2p", 1, Grade::slow); }},
     {"wrong data", [](Report& r) { add(r, "all_reduce", 1, Grade::wrong); }},

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -250,6 +251,21 @@ TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
         EXPECT_FALSE(failed.throughput);
         EXPECT_EQ(measurements[2].wrong_elements, 0u);
       }
+}
+
+TEST(Runner, fails_a_case_whose_time_is_none) {
+  for (const double time :
+       {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 0.0, -1.0, 1e-300, 1e300}) {
+    RunnerJob job;
+    job.operation_s = time;
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_FALSE(measurements.empty());
+    for (const Measurement& m : measurements) {
+      EXPECT_EQ(m.outcome, Outcome::failed) << time;
+      EXPECT_NE(m.because.find("which is no time"), std::string::npos) << m.because;
+      EXPECT_FALSE(m.throughput || m.latency);
+    }
+  }
 }
 
 TEST(Runner, names_the_slowest_rank) {

@@ -42,6 +42,15 @@ TEST(Text, QuotesAreShort) {
   EXPECT_EQ(in_quotes(std::string(79, 'x') + "üü"), "'" + std::string(79, 'x') + "...'");
 }
 
+TEST(Text, IsCutBetweenCharacters) {
+  EXPECT_EQ(cut("all_reduce", 10), "all_reduce");
+  EXPECT_EQ(cut("all_reduce beside", 10), "all_red...");
+  for (std::size_t most = 3; most < 12; ++most) {
+    EXPECT_TRUE(is_utf8(cut("計算機 Zürich", most))) << most;
+    EXPECT_LE(cut("計算機 Zürich", most).size(), most);
+  }
+}
+
 TEST(Text, ArgumentsOfAFormatAreMadePrintable) {
   const std::string name = "n\x1b[2J\n";
   const char* const other = "b\n";

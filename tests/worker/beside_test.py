@@ -21,8 +21,9 @@ class Beside(unittest.TestCase):
         """An all_reduce beside these works; of the all_gather the ranks that gather."""
         ranks = len(gathering)
         for rank, worker in enumerate(workers.all):
-            beside = [{"work": work, **({"case": case("all_gather", 1024 // ranks, ranks), "group": list(gathering) if rank in gathering else None}
-                                        if work == GATHER else {})} for work in works]
+            gather = {"groups": "node", "bytes": 4096, "case": case("all_gather", 1024 // ranks, ranks),
+                      "group": list(gathering) if rank in gathering else None}
+            beside = [gather if work == GATHER else {"work": work} for work in works]
             worker.send("open", case=case("all_reduce", 1000, 2), round=0, group=[0, 1], form="job", alone=True, pauses=False,
                         memory=200 << 20, beside=beside)
         return [worker.receive() for worker in workers.all]

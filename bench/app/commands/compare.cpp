@@ -15,6 +15,7 @@
 #include "bench/base/units.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
+#include "reports/markup.hpp"
 #include "reports/writer.hpp"
 
 namespace p5 {
@@ -153,10 +154,12 @@ ExitCode baseline_command(const Request& request) {
   for (const char* const name : {"measurements.jsonl", "report.json"}) reports::check_writable(folder / name);
   reports::write_atomically(folder / "measurements.jsonl", journal);
   reports::write_atomically(folder / "report.json", reports::render_json(baseline.report));
-  for (const std::string& remark : baseline.report.run.remarks) print_result(printable(remark) + "\n");
-  print_result(fmt::format("{} cases, up to {} launches each. Baseline: {}\n", baseline.report.results.size(),
-                           baseline.report.run.launches, folder.string()));
-  return ExitCode::ok;
+  std::string text;
+  for (const std::string& remark : baseline.report.run.remarks) text += printable(remark) + "\n";
+  const int launches = baseline.report.run.launches;
+  text += fmt::format("{}, up to {} {} each. Baseline: {}\n", reports::counted(baseline.report.results.size(), "case"),
+                      launches, launches == 1 ? "launch" : "launches", folder.string());
+  return print_result_for(ExitCode::ok, text);
 }
 
 }  // namespace p5

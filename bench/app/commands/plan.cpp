@@ -12,6 +12,7 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
+#include "reports/markup.hpp"
 #include "reports/traffic.hpp"
 
 namespace p5 {
@@ -63,8 +64,8 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
     text += fmt::format(format, std::forward<Parts>(parts)...);
   };
   const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
-  add("{} ranks on {} {}, backend {}{}\n", ranks, nodes, nodes == 1 ? "node" : "nodes", machine.backend_name,
-      machine.platform ? ", platform " + machine.platform->name : "");
+  add("{} on {}, backend {}{}\n", reports::counted(ranks, "rank"), reports::counted(nodes, "node"),
+      machine.backend_name, machine.platform ? ", platform " + machine.platform->name : "");
   struct PlanRow {
     int cases = 0;
     Bytes smallest{~std::uint64_t{0}}, largest;
@@ -101,7 +102,7 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
   const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);
   if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
   if (soaks) add("each in as many launches as fit in {}\n", to_text(options.soak));
-  add("{} cases, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", plan.cases.size(),
+  add("{}, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", reports::counted(plan.cases.size(), "case"),
       static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
   if (machine.platform && machine.platform->dollars_per_hour)
     add("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",

@@ -16,6 +16,7 @@
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/journal.hpp"
+#include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
 
@@ -143,9 +144,10 @@ ExitCode import_command(const Request& request) {
       reports::write_atomically(folder / writer.file_name("report"), writer.render(imported.report));
   }
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
-  for (const std::string& remark : imported.report.run.remarks) print_result(printable(remark) + "\n");
-  print_result(fmt::format("{} cases. Report: {}\n", imported.report.results.size(), folder.string()));
-  return imported.report.exit_code;
+  std::string text;
+  for (const std::string& remark : imported.report.run.remarks) text += printable(remark) + "\n";
+  text += fmt::format("{}. Report: {}\n", reports::counted(imported.report.results.size(), "case"), folder.string());
+  return print_result_for(imported.report.exit_code, text);
 }
 
 }  // namespace p5

@@ -47,6 +47,7 @@ void finish(Run& run) {
   if (run.options.checks()) finish_check(run);
   run.control.barrier();
   run.code = run.recorder.finish(run.code);
+  run.request.shutdown.set_final_exit_code(run.control.is_leader() ? run.code : ExitCode::ok);
 }
 
 constexpr std::array phases{

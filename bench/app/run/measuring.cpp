@@ -6,6 +6,7 @@
 
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/phases.hpp"
+#include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
@@ -111,7 +112,7 @@ std::string reason_not_to_tune(Run& run) {
 std::string tuning_mode(const Options& options) {
   if (!options.tune.empty()) return options.tune;
   if (options.command == "tune") return "full";
-  return options.beside.empty() ? "quick" : "off";
+  return options.beside.empty() && options.job.empty() ? "quick" : "off";
 }
 
 bool may_tune(const Run& run) {
@@ -132,7 +133,15 @@ void tune_settings(Run& run) {
                 .cluster = run.cluster,
                 .folder = {}};
   if (run.control.is_leader()) job.folder = std::filesystem::absolute(run.folder).string();
-  reports::Tuning tuned = tune(run.control, run.options, run.machine, job);
+  Options options = run.options;
+  if (!options.job.empty()) {
+    job.step = run.plan.cases.front();
+    JobToTune wanted = job_to_tune(options, *job.step->replay, job_facts(run.machine, run.seed).placement());
+    options = std::move(wanted.options);
+    job.weights = std::move(wanted.weights);
+    job.remarks = std::move(wanted.remarks);
+  }
+  reports::Tuning tuned = tune(run.control, options, run.machine, job);
   run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
 }
 

@@ -80,12 +80,21 @@ namespace {
 class FirstProblem {
  public:
   void operator()(const std::function<void()>& action) try { action(); } catch (const std::exception& problem) {
-    if (first_.empty()) first_ = describe(problem);
+    if (first_.empty()) keep(problem);
   }
   const std::string& problem() const { return first_; }
+  bool is_of_disk() const { return is_of_disk_; }
 
  private:
+  void keep(const std::exception& problem) try {
+    is_of_disk_ = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
+    first_ = describe(problem);
+  } catch (const std::bad_alloc&) {
+    first_ = "no memory left";  // short enough to need none
+  }
+
   std::string first_;
+  bool is_of_disk_ = false;
 };
 
 // The same condition as --resume (run_options.cpp).
@@ -94,8 +103,12 @@ bool can_be_resumed(const Options& options) {
 }
 
 std::string with_remedy(const std::string& problem, const Options& options) {
-  return fmt::format("{}. Make room, or make the folder writable{}; or name another --out", problem,
+  return fmt::format("{}. {}{}; or name another --out", problem, disk_remedy,
                      can_be_resumed(options) ? ", and go on with --resume" : "");
+}
+
+std::string with_remedy(const FirstProblem& first, const Options& options) {
+  return first.is_of_disk() ? with_remedy(first.problem(), options) : first.problem();
 }
 
 // JSON on the console is read by programs, so no other line is added.
@@ -203,7 +216,8 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
 
 void Recorder::Parts::write(const std::vector<std::string>& formats) {
   const auto began = Clock::now();
-  folder.write_report(builder.report(), formats);
+  folder.write_report(builder.report());
+  folder.write_formats(builder.report(), formats);
   written = Clock::now();
   writing_s = since(began).count;
 }
@@ -256,21 +270,37 @@ ExitCode Recorder::finish(ExitCode code) {
       builder.apply_baseline_exit_code(with_baseline.code);
     }
     attempt([&] { parts.add_samples(); });
-    attempt([&] { parts.write(options.formats); });
+    const reports::Report& report = builder.report();  // once, because it takes the time of the run
+    attempt([&] { parts.folder.write_formats(report, options.formats); });
     attempt([&] { parts.folder.flush(); });
-    if (!attempt.problem().empty()) {
-      builder.remark(with_remedy(attempt.problem(), options));
-      builder.add_exit_code(ExitCode::unfinished);
-      FirstProblem once_more;
-      once_more([&] { parts.write(); });
-      once_more([&] { parts.folder.flush(); });
-      print_error(with_remedy(attempt.problem(), options) + ". The result is printed all the same");
-    }
-    print_result(reports::coloured_for_terminal(printable_lines(
-        closing_text(builder.report(), options, arms.text) + with_baseline.text + report_location(options, folder))));
-    code = builder.report().exit_code;
+    std::string text;
+    const auto render = [&] {
+      text = reports::coloured_for_terminal(printable_lines(closing_text(report, options, arms.text) +
+                                                            with_baseline.text + report_location(options, folder)));
+    };
+    attempt(render);
+    if (!attempt.problem().empty()) attempt([&] { builder.end_incomplete(with_remedy(attempt, options)); });
+    // report.json is the last file: until it says that the run is complete, it says that it is partial, so that no
+    // failure makes it tell another end than the process.
+    FirstProblem last;
+    last([&] { parts.folder.write_report(report); });
+    last([&] { parts.folder.flush(); });
+    if (attempt.problem().empty() && !last.problem().empty())
+      last([&] { builder.end_incomplete(with_remedy(last, options)); });
+    const bool incomplete = !attempt.problem().empty() || !last.problem().empty();
+    code = incomplete ? worse(report.exit_code, ExitCode::unfinished) : report.exit_code;
     ended_with_ = code;
     finished_ = true;
+    if (incomplete) {
+      last([&] { print_error(report.run.ended_by + ". The result is printed all the same"); });
+      last(render);
+    }
+    // What a check without a folder prints is all that it leaves.
+    if (options.checks() && folder.empty())
+      code = print_result_for(code, text);
+    else
+      print_result(text);
+    ended_with_ = code;
   });
   if (!parts_) finished_ = true;
   return code;

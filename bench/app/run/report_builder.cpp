@@ -214,6 +214,12 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   add_exit_code(ended_by.empty() ? ExitCode::ok : code);
 }
 
+void ReportBuilder::end_incomplete(const std::string& why) {
+  report_.status = "partial";
+  report_.run.ended_by = why;
+  add_exit_code(ExitCode::unfinished);
+}
+
 void ReportBuilder::add_exit_code(ExitCode code) {
   report_.exit_code = worse(report_.exit_code, code);
   report_.decision = reports::decide(report_);

@@ -77,6 +77,8 @@ class ReportBuilder {
   // Data that only the HTML page shows.
   void add_samples(const std::vector<reports::Result>& journal) { reports::add_samples(journal, report_); }
   void add_baseline(const reports::Side& baseline) { reports::add_baseline(baseline, report_); }
+  // Makes a report partial although its plan is done: not all that a run leaves could be written.
+  void end_incomplete(const std::string& why);
   // Merges `code` into the report's exit code.
   void add_exit_code(ExitCode code);
   // Merges the result of the comparison with a baseline, which can judge runs that have no limits.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "bench/app/run/run_folder.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 
@@ -62,9 +63,10 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   }
 }
 
-// Failed cases are kept; only cases interrupted by a signal are measured again.
+// Failed cases are kept; only cases interrupted by a signal or by a full disk are measured again.
 bool can_be_kept(const Measurement& m, const std::string& ended_by) {
-  const bool interrupted = m.because == ended_by && ended_by.starts_with("ended by ");
+  const bool interrupted =
+      m.because == ended_by && (ended_by.starts_with("ended by ") || ended_by.find(disk_remedy) != std::string::npos);
   return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 

@@ -31,8 +31,8 @@ struct FileWriter::State {
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Task> waiting;
-  std::string writing;  // path of the file being written
-  std::string problem;  // not thrown yet
+  std::filesystem::path writing;  // the file being written
+  std::string problem;            // not thrown yet
   bool done = false;
 
   void run() {
@@ -40,11 +40,11 @@ struct FileWriter::State {
     for (;;) {
       changed.wait(lock, [&] { return done || !waiting.empty(); });
       if (done) return;
-      const Task task = std::move(waiting.front());
+      Task task = std::move(waiting.front());
       waiting.pop_front();
-      writing = task.path.string();
+      writing = std::move(task.path);
       lock.unlock();
-      const std::string why_not = perform(task);
+      const std::string why_not = perform(writing, task);
       lock.lock();
       writing.clear();
       if (problem.empty()) problem = why_not;
@@ -52,11 +52,11 @@ struct FileWriter::State {
     }
   }
 
-  static std::string perform(const Task& task) try {
+  static std::string perform(const std::filesystem::path& path, const Task& task) try {
     if (task.appends)
-      reports::append_line(task.path, task.text);
+      reports::append_line(path, task.text);
     else
-      reports::write_atomically(task.path, task.text);
+      reports::write_atomically(path, task.text);
     return "";
   } catch (const std::exception& failure) {
     return failure.what();
@@ -101,8 +101,8 @@ void FileWriter::flush(Seconds timeout) {
   const bool idle = state_->changed.wait_for(lock, std::chrono::duration<double>(timeout.count),
                                              [&] { return state_->waiting.empty() && state_->writing.empty(); });
   if (!idle)
-    throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer", state_->writing,
-                                       to_text(timeout)));
+    throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer",
+                                       state_->writing.string(), to_text(timeout)));
   state_->throw_problem();
 }
 
@@ -189,12 +189,18 @@ RunFolder::RunFolder(const fs::path& out, const std::string& cluster)
   point_latest(out / "latest", fs::path(cluster) / path_.filename());
 }
 
-void RunFolder::write_report(const reports::Report& report, const std::vector<std::string>& formats) {
+void RunFolder::write_formats(const reports::Report& report, const std::vector<std::string>& formats) {
   if (!files_) return;
   for (const reports::Writer& writer : reports::writers()) {
-    const bool wanted = writer.name == "json" || std::ranges::find(formats, writer.name) != formats.end();
+    const bool wanted = writer.name != "json" && std::ranges::find(formats, writer.name) != formats.end();
     if (wanted && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
   }
+}
+
+void RunFolder::write_report(const reports::Report& report) {
+  if (!files_) return;
+  const reports::Writer& json = reports::find_writer("json");
+  write(json.file_name("report"), json.render(report));
 }
 
 void RunFolder::add_to_journal(const reports::Result& result) {

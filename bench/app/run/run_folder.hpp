@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -36,6 +37,9 @@ class FileWriter {
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive this if it blocks in a file system
 };
 
+// The remedy in messages about a folder that cannot be written any more, by which --resume knows what it interrupted.
+inline constexpr std::string_view disk_remedy = "Make room, or make the folder writable";
+
 class RunFolder {
  public:
   // No folder: nothing is written.
@@ -50,8 +54,9 @@ class RunFolder {
   void write(const std::string& name, std::string text) {
     if (files_) files_->write(path_ / name, std::move(text));
   }
-  // Writes report.json and those of the formats that are files.
-  void write_report(const reports::Report& report, const std::vector<std::string>& formats);
+  // Writes report.json; those of the other formats that are files.
+  void write_report(const reports::Report& report);
+  void write_formats(const reports::Report& report, const std::vector<std::string>& formats);
   // Appends a line with samples to the journal.
   void add_to_journal(const reports::Result& result);
 

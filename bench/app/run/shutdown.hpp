@@ -43,6 +43,8 @@ class Shutdown {
   // The command is done and nothing changes its exit code any more: a signal ends the process only if it does not exit
   // soon.
   void set_final_exit_code(ExitCode code) { code_ = code; }
+  // For errors after the command is done, which do not change its exit code any more.
+  ExitCode final_exit_code_or(ExitCode code) const { return code_.load().value_or(code); }
   // Later steps, such as MPI_Finalize, may wait for ranks that are gone: the process ends after `limit`.
   void limit_teardown(const std::string& step, Seconds limit);
 
