@@ -190,7 +190,7 @@ std::string why_no_baseline(const Report& report) {
     return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
   if (!report.suspects.empty())
     return fmt::format("it suspects {} {}", report.suspects.front().kind, report.suspects.front().name);
-  // Of arms the exit code says which is slower.
+  // The exit code of a run with arms says which arm is slower.
   if (report.arms.empty() && report.exit_code != ExitCode::ok && report.exit_code != ExitCode::inconclusive)
     return fmt::format("it ended with {}: {}", static_cast<int>(report.exit_code), report.decision.sentence);
   return "";

@@ -53,7 +53,7 @@ struct CommandLine {
     return !refused && !parsed.early && measures(parsed.options.command) ? &parsed.options : nullptr;
   }
 
-  // What does not measure runs in a job only so that one rank prints; `topo` looks at the host of each.
+  // Commands that do not measure need a job only so that one rank prints; `topo` looks at the host of each.
   bool asks_all_ranks() const { return measuring() || (!refused && !parsed.early && parsed.options.command == "topo"); }
 
   std::vector<std::string> arguments;

@@ -63,7 +63,7 @@ inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;  // of a mes
 
 class Trace {
  public:
-  // What is added from here on is of another file.
+  // Calls that are added from here on are of another file.
   void begin_file() { ++file_; }
   // Index of a process, made where it is new.
   std::uint32_t process(const std::string& name, const std::string& host, int rank = -1);

@@ -21,7 +21,7 @@ namespace p5::job {
 // Names of files: a trace of gigabytes is common, more than this is a mistake or an attack by compression.
 inline constexpr std::uint64_t largest_trace = std::uint64_t{64} << 30;
 inline constexpr std::size_t longest_line = std::size_t{1} << 20;
-// Of a text, a number or the blanks between two values of a document, whose bytes the parser keeps.
+// Largest text, number or blanks between two values of a document, in bytes, which the parser keeps.
 inline constexpr std::size_t longest_value = std::size_t{16} << 20;
 
 // Bytes of a trace, one after the other. From a file, whose gzip form is recognized, or from memory.

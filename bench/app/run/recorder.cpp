@@ -295,7 +295,7 @@ ExitCode Recorder::finish(ExitCode code) {
       last([&] { print_error(report.run.ended_by + ". The result is printed all the same"); });
       last(render);
     }
-    // What a check without a folder prints is all that it leaves.
+    // A check without a folder leaves nothing but its text.
     if (options.checks() && folder.empty())
       code = print_result_for(code, text);
     else

@@ -27,8 +27,8 @@ std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options&
 // choose differently and hang.
 void refuse_differing_tuning_files(ControlPlane& control);
 
-// What to tune for a job's step: the collectives and sizes of the groups that move most bytes, of those that have a
-// name for --group, with the share of each.
+// Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
+// have a name for --group, with the share of each.
 struct JobToTune {
   Options options;
   std::vector<tuner::Weight> weights;
