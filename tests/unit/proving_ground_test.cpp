@@ -273,6 +273,12 @@ std::vector<Counts> run_all(int runs, const std::function<Counts(std::uint64_t)>
   return of_seed;
 }
 
+Counts total_of(const std::vector<Counts>& runs) {
+  Counts total;
+  for (const Counts& each : runs) total.add(each);
+  return total;
+}
+
 class ProvingGround : public testing::Test {
  public:
   // P5BENCH_UPDATE=1 rewrites the tables.
@@ -323,12 +329,10 @@ class ProvingGround : public testing::Test {
 };
 
 TEST_F(ProvingGround, names_nobody_on_healthy_clusters) {
-  Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 1000 : 30, [](std::uint64_t seed) {
-         Random random(seed * 7919);
-         return count_one(draw_cluster(random, 1), {}, seed);
-       }))
-    all.add(each);
+  const Counts all = total_of(run_all(is_nightly() ? 1000 : 30, [](std::uint64_t seed) {
+    Random random(seed * 7919);
+    return count_one(draw_cluster(random, 1), {}, seed);
+  }));
   tell("none", "", all);
   EXPECT_EQ(all.runs_with_innocents, 0);
 }
@@ -362,20 +366,18 @@ TEST_F(ProvingGround, names_single_faults) {
 }
 
 TEST_F(ProvingGround, names_double_faults_or_asks_about_them) {
-  Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 400 : 40, [](std::uint64_t seed) {
-         Random random(seed * 15485863);
-         const Cluster cluster = draw_cluster(random, 3);
-         std::vector<Planted> two;
-         while (two.size() < 2) {
-           Planted fault = draw_fault(cluster, random);
-           if (is_rare(fault) || (!two.empty() && two.front().name == fault.name)) continue;
-           two.push_back(std::move(fault));
-           if (!can_be_told(cluster, two) && two.size() == 2) two.clear();
-         }
-         return count_one(cluster, two, seed);
-       }))
-    all.add(each);
+  const Counts all = total_of(run_all(is_nightly() ? 400 : 40, [](std::uint64_t seed) {
+    Random random(seed * 15485863);
+    const Cluster cluster = draw_cluster(random, 3);
+    std::vector<Planted> two;
+    while (two.size() < 2) {
+      Planted fault = draw_fault(cluster, random);
+      if (is_rare(fault) || (!two.empty() && two.front().name == fault.name)) continue;
+      two.push_back(std::move(fault));
+      if (!can_be_told(cluster, two) && two.size() == 2) two.clear();
+    }
+    return count_one(cluster, two, seed);
+  }));
   tell("two", "any but less than 10 % of samples", all);
   EXPECT_GE(all.found(), 0.95);
   EXPECT_LE(all.runs_with_innocents, 0.005 * all.runs);
@@ -390,13 +392,11 @@ Cluster draw_small_cluster(Random& random, int fewest_nodes) {
 }
 
 TEST_F(ProvingGround, names_links_that_are_slow_only_in_collectives) {
-  Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 300 : 30, [](std::uint64_t seed) {
-         Random random(seed * 49979687);
-         const Cluster cluster = draw_small_cluster(random, 3);
-         return count_one(cluster, {plant(What::link, "at-scale", cluster, random)}, seed);
-       }))
-    all.add(each);
+  const Counts all = total_of(run_all(is_nightly() ? 300 : 30, [](std::uint64_t seed) {
+    Random random(seed * 49979687);
+    const Cluster cluster = draw_small_cluster(random, 3);
+    return count_one(cluster, {plant(What::link, "at-scale", cluster, random)}, seed);
+  }));
   tell("a link", "at-scale", all);
   EXPECT_GE(all.found(), 0.99);
   EXPECT_GE(all.named, 0.95 * all.faults);
@@ -405,19 +405,17 @@ TEST_F(ProvingGround, names_links_that_are_slow_only_in_collectives) {
 
 // Rings of all nodes use the links of neighbours, so that all that spans all nodes is slow alike.
 TEST_F(ProvingGround, names_links_of_neighbours_that_are_slow_only_in_collectives) {
-  Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 200 : 20, [](std::uint64_t seed) {
-         Random random(seed * 67867967);
-         const Cluster cluster = draw_small_cluster(random, 3);
-         const int node = below(random, cluster.nodes - 1);
-         const double left = 0.3 + 0.6 * uniform(random);
-         return count_one(cluster,
-                          {{.text = fmt::format("link:n{}-n{}:{:.3f}:at-scale", node, node + 1, left),
-                            .name = fmt::format("link n{}-n{}", node, node + 1),
-                            .mode = "at-scale"}},
-                          seed);
-       }))
-    all.add(each);
+  const Counts all = total_of(run_all(is_nightly() ? 200 : 20, [](std::uint64_t seed) {
+    Random random(seed * 67867967);
+    const Cluster cluster = draw_small_cluster(random, 3);
+    const int node = below(random, cluster.nodes - 1);
+    const double left = 0.3 + 0.6 * uniform(random);
+    return count_one(cluster,
+                     {{.text = fmt::format("link:n{}-n{}:{:.3f}:at-scale", node, node + 1, left),
+                       .name = fmt::format("link n{}-n{}", node, node + 1),
+                       .mode = "at-scale"}},
+                     seed);
+  }));
   tell("a link of neighbours", "at-scale", all);
   EXPECT_GE(all.found(), 0.99);
   EXPECT_GE(all.named, 0.95 * all.faults);
@@ -518,20 +516,18 @@ INSTANTIATE_TEST_SUITE_P(
 
 // Uniform slowness shows no differences.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {
-  Counts all;
-  for (const Counts& each : run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {
-         Random random(seed * 32452843);
-         const Cluster cluster = draw_cluster(random, 2);
-         FaultTexts texts;
-         const double left = 0.3 + 0.6 * uniform(random);
-         for (int node = 0; node < cluster.nodes; ++node) texts.push_back(fmt::format("node:n{}:{:.3f}", node, left));
-         Counts counts;
-         counts.runs = 1;
-         const Outcome outcome = run(cluster, texts, seed);
-         counts.runs_with_innocents = outcome.suspects.empty() ? 0 : 1;
-         return counts;
-       }))
-    all.add(each);
+  const Counts all = total_of(run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {
+    Random random(seed * 32452843);
+    const Cluster cluster = draw_cluster(random, 2);
+    FaultTexts texts;
+    const double left = 0.3 + 0.6 * uniform(random);
+    for (int node = 0; node < cluster.nodes; ++node) texts.push_back(fmt::format("node:n{}:{:.3f}", node, left));
+    Counts counts;
+    counts.runs = 1;
+    const Outcome outcome = run(cluster, texts, seed);
+    counts.runs_with_innocents = outcome.suspects.empty() ? 0 : 1;
+    return counts;
+  }));
   tell("all nodes", "always", all);
   EXPECT_EQ(all.runs_with_innocents, 0);
 }
