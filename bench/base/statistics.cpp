@@ -81,6 +81,18 @@ double median(std::vector<double> samples) {
   return median_of_sorted(samples);
 }
 
+double interquartile_mean(std::vector<double> samples) {
+  std::ranges::sort(samples);
+  const auto n = static_cast<double>(samples.size());
+  double sum = 0;
+  for (std::size_t i = 0; i < samples.size(); ++i) {
+    const auto at = static_cast<double>(i);
+    const double inside = std::min(at + 1, 0.75 * n) - std::max(at, 0.25 * n);
+    if (inside > 0) sum += inside * samples[i];
+  }
+  return sum / (0.5 * n);
+}
+
 double sum_of_squared_deviations(const std::vector<double>& values) {
   const double mean = std::accumulate(values.begin(), values.end(), 0.0) / static_cast<double>(values.size());
   return std::accumulate(values.begin(), values.end(), 0.0,

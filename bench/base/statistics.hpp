@@ -22,6 +22,10 @@ struct Interval {
 // Median of a non-empty sample; of an even number the mean of the two middle values.
 double median(std::vector<double> samples);
 
+// Mean of the middle half of a non-empty sample, by weight: outliers do not count, and of values that alternate between
+// two it is their mean, where the median would be one of them.
+double interquartile_mean(std::vector<double> samples);
+
 // Standard deviation of normal noise, as a multiple of the median absolute deviation.
 inline constexpr double standard_deviation_per_mad = 1.4826;
 

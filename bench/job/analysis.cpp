@@ -58,6 +58,9 @@ struct Instance {
   std::vector<std::pair<std::size_t, std::size_t>> done;  // process, index of its execution
 };
 
+using Row = std::vector<std::uint64_t>;
+using Sends = std::vector<Row>;
+
 // Calls that are numbered together: those of a kind on a communicator, messages by sender and receiver.
 using Stream = std::tuple<std::uint32_t, const Collective*, int, int>;
 using Key = std::pair<Stream, std::int64_t>;
@@ -482,7 +485,7 @@ class Analyser {
         const std::size_t p = next.front();
         next.pop_front();
         for (const auto& [stream, number] : first_numbers(p))
-          for (const int other : trace_.communicators[std::get<0>(stream)].processes)
+          for (const int other : processes_of(stream))
             if (other >= 0 && left.erase(static_cast<std::size_t>(other)) > 0) {
               const auto o = static_cast<std::size_t>(other);
               windows_[o] = window_from(o, periods[o], p);
@@ -497,7 +500,15 @@ class Analyser {
     if (result_.job.steps == 1) remark("nothing repeats in the record: all of it counts as one step");
   }
 
-  // The number of the first collective of each kind in a process's step.
+  // The processes of a communicator, or of a message's sender and receiver; -1: without a record.
+  std::vector<int> processes_of(const Stream& stream) const {
+    const auto& [communicator, kind, source, target] = stream;
+    const std::vector<int>& all = trace_.communicators[communicator].processes;
+    if (!kind->pairwise) return all;
+    return {all[static_cast<std::size_t>(source)], all[static_cast<std::size_t>(target)]};
+  }
+
+  // The number of the first call of each stream in a process's step.
   std::map<Stream, std::int64_t> first_numbers(std::size_t p) const {
     std::map<Stream, std::int64_t> numbers;
     for (std::size_t i = windows_[p].begin; i < windows_[p].end; ++i) {
@@ -513,8 +524,9 @@ class Analyser {
     std::size_t least = 0, most = ends_[p];  // of `begin`
     for (std::size_t i = 0; i < ends_[p]; ++i) {
       const Execution& each = executions(p)[i];
-      const auto shared = numbers.find(stream_of(each));
-      if (shared == numbers.end() || call_of(each).collective->pairwise) continue;
+      const Stream stream = stream_of(each);
+      const auto shared = numbers.find(stream);
+      if (shared == numbers.end() || !is_counted(stream)) continue;
       if (each.number < shared->second)
         least = i + 1;
       else
@@ -695,6 +707,7 @@ class Analyser {
         if (part.operation.collective == &all_to_allv)
           part.operation.bytes = std::max(part.operation.bytes, busiest(*one));
       }
+      if (part.operation.collective == &all_to_allv) set_sends(part.operation, part.instances);
       std::ranges::sort(part.operation.groups);
       name_groups(part.operation);
       set_times(part.operation, part.instances);
@@ -794,28 +807,41 @@ class Analyser {
     return active_ranks_.contains(rank);
   }
 
-  // Medians over ranks and over the steps before, where the same operation has the same place.
+  // Over groups and over the steps before, where the same operation has the same place. The members of a group arrive
+  // one after the other and end together, so that a rank's gap and its waiting for the last one are the time from the
+  // end of its operation before until the last one's arrival; of different ends the latest counts.
   void set_times(JobOperation& operation, const std::vector<const Instance*>& instances) {
+    constexpr double none = std::numeric_limits<double>::infinity();
+    struct OfStep {
+      double fastest = none, until_end = none;  // of the members: least time, least gap with the time
+      double between_calls = none;              // where no member's time is recorded
+    };
     std::vector<double> times, gaps, fastest;
     for (const Instance* one : instances) {
-      std::map<std::size_t, double> of_step;  // on the rank that waits least
+      std::map<std::size_t, OfStep> of_step;
       for (const auto& [p, i] : one->done)
         for (std::size_t step = 0; step < windows_[p].steps && step * windows_[p].length() <= i; ++step) {
           const std::size_t index = i - step * windows_[p].length();
-          const Execution& each = executions(p)[index];
-          const double seconds = each.seconds;
+          const double seconds = executions(p)[index].seconds, gap = gap_before(p, index);
+          OfStep& its = of_step[step];
           if (std::isfinite(seconds)) {
             times.push_back(seconds);
-            double& least = of_step.try_emplace(step, seconds).first->second;
-            least = std::min(least, seconds);
+            its.fastest = std::min(its.fastest, seconds);
           }
-          if (const double gap = gap_before(p, index); std::isfinite(gap)) gaps.push_back(gap);
+          double& least = std::isfinite(seconds) ? its.until_end : its.between_calls;
+          if (std::isfinite(gap)) least = std::min(least, std::isfinite(seconds) ? gap + seconds : gap);
         }
-      for (const auto& [step, seconds] : of_step) fastest.push_back(seconds);
+      for (const auto& [step, its] : of_step) {
+        if (its.fastest < none) fastest.push_back(its.fastest);
+        if (its.until_end < none)
+          gaps.push_back(std::max(0.0, its.until_end - its.fastest));
+        else if (its.between_calls < none)
+          gaps.push_back(its.between_calls);
+      }
     }
     if (!times.empty()) operation.time = Seconds{median(times)};
     if (!fastest.empty()) operation.fastest = Seconds{median(fastest)};
-    if (!gaps.empty()) operation.gap = Seconds{median(gaps)};
+    if (!gaps.empty()) operation.gap = Seconds{interquartile_mean(gaps)};
   }
 
   // Time between the end of the operation before and the start of this one on the same process.
@@ -836,7 +862,7 @@ class Analyser {
                             executions(reference_)[i - (step + 1) * window.length()].start;
         if (std::isfinite(time) && time > 0) times.push_back(time);
       }
-    if (!times.empty()) result_.job.step = Seconds{median(times)};
+    if (!times.empty()) result_.job.step = Seconds{interquartile_mean(times)};
   }
 
   // ---- traffic
@@ -857,17 +883,44 @@ class Analyser {
       }
   }
 
+  // Bytes from each member to each, in the order of their ranks; nothing if some members' sizes are not known.
+  Sends sends_of(const Instance& one) const {
+    const Communicator& communicator = trace_.communicators[one.communicator];
+    const auto size = static_cast<std::size_t>(communicator.size);
+    std::vector<std::size_t> order(size);
+    std::iota(order.begin(), order.end(), std::size_t{0});
+    if (communicator.ranks.size() == size)
+      std::ranges::stable_sort(order, {}, [&](std::size_t member) { return communicator.ranks[member]; });
+    std::vector<std::size_t> place(size);
+    for (std::size_t i = 0; i < size; ++i) place[order[i]] = i;
+    Sends rows(size);
+    for (const auto& [p, i] : one.done) {
+      const auto member = static_cast<std::size_t>(std::ranges::find(communicator.processes, static_cast<int>(p)) -
+                                                   communicator.processes.begin());
+      const std::uint32_t sent = executions(p)[i].sent;
+      if (sent == 0 || member >= size || trace_.sent[sent - 1].size() != size) return {};
+      rows[place[member]].resize(size);
+      for (std::size_t to = 0; to < size; ++to) rows[place[member]][place[to]] = trace_.sent[sent - 1][to];
+    }
+    return std::ranges::any_of(rows, &Row::empty) ? Sends{} : rows;
+  }
+
+  void set_sends(JobOperation& operation, const std::vector<const Instance*>& instances) {
+    constexpr std::size_t most = 4'000'000;  // numbers in a step, some 30 MB of its file
+    const std::size_t numbers = static_cast<std::size_t>(operation.ranks) * static_cast<std::size_t>(operation.ranks);
+    if (sends_ + numbers > most) return;
+    for (const Instance* one : instances)
+      if (operation.sends = sends_of(*one); !operation.sends.empty()) {
+        sends_ += numbers;
+        return;
+      }
+  }
+
   // False if some members' sizes are not known.
   bool add_traffic(const std::string& group, const Instance& one) {
-    const auto size = static_cast<std::size_t>(trace_.communicators[one.communicator].size);
-    std::vector<std::vector<std::uint64_t>> rows(size);
-    for (const auto& [p, i] : one.done) {
-      const std::vector<int>& processes = trace_.communicators[one.communicator].processes;
-      const auto member =
-          static_cast<std::size_t>(std::ranges::find(processes, static_cast<int>(p)) - processes.begin());
-      if (executions(p)[i].sent > 0 && member < size) rows[member] = trace_.sent[executions(p)[i].sent - 1];
-    }
-    if (std::ranges::any_of(rows, [&](const auto& row) { return row.size() != size; })) return false;
+    Sends rows = sends_of(one);
+    if (rows.empty()) return false;
+    const std::size_t size = rows.size();
     const auto known = std::ranges::find(result_.traffic, group, &TrafficOfGroups::group);
     if (known == result_.traffic.end()) {
       result_.traffic.push_back({group, std::move(rows)});
@@ -892,6 +945,7 @@ class Analyser {
   std::map<Key, Instance> instances_;
   std::vector<std::vector<const Instance*>> of_operation_;
   std::set<int> active_ranks_;
+  std::size_t sends_ = 0;  // numbers in the operations' `sends`
   bool expanded_ = false;
   Analysis result_;
 };

@@ -23,8 +23,8 @@ namespace p5::job {
 struct Call {
   const Collective* collective = nullptr;  // p2p: one message
   Bytes bytes;                             // as Case::bytes; of an uneven exchange what this rank moves
-  std::optional<DataType> type;            // null: not recorded, or none of ours
-  std::optional<ReduceOp> op;
+  std::optional<DataType> type = {};       // null: not recorded, or none of ours
+  std::optional<ReduceOp> op = {};
   int source = -1;  // member: of p2p the sender, else the root; -1: none
   int target = -1;  // member: of p2p the receiver; -1: none
   friend bool operator==(const Call&, const Call&) = default;

@@ -39,6 +39,7 @@ void fields(auto& visit, Is<JobOperation> auto& each) {
   visit.may("group", json_fields::or_null(each.group));
   visit.some("groups", each.groups);
   visit.must("ranks", json_fields::between(1, most_ranks_of_job, each.ranks));
+  visit.some("sends", each.sends);
   visit.may("gap_us", microseconds_or_null(each.gap));
   visit.may("time_us", microseconds_or_null(each.time));
   visit.may("fastest_us", microseconds_or_null(each.fastest));
@@ -65,6 +66,13 @@ void check_groups(const Job& job, const JobOperation& each) {
       if (rank < 0 || rank >= job.ranks || !seen.insert(rank).second)
         throw UsageError(fmt::format("rank {} is in two groups, or not one of the job's {}", rank, job.ranks));
   }
+  const auto is_row = [&](const std::vector<std::uint64_t>& row) {
+    return std::cmp_equal(row.size(), each.ranks) &&
+           std::ranges::all_of(row, [](std::uint64_t bytes) { return bytes <= most_bytes_of_job; });
+  };
+  if (!each.sends.empty() &&
+      (std::cmp_not_equal(each.sends.size(), each.ranks) || !std::ranges::all_of(each.sends, is_row)))
+    throw UsageError(fmt::format("`sends` has to be {0} rows of {0} bytes, none above 2^50", each.ranks));
   if (each.ranks > job.ranks || (each.root && *each.root >= each.ranks))
     throw UsageError("its ranks or its root are more than the job has");
 }

@@ -2,6 +2,7 @@
 // groups that perform it at the same time. It says nothing of the machine.
 #pragma once
 
+#include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 namespace p5 {
 
 inline constexpr int most_ranks_of_job = 1 << 20;
+inline constexpr std::uint64_t most_bytes_of_job = std::uint64_t{1} << 50;  // in a message
 
 struct JobOperation {
   const Collective* collective = nullptr;  // p2p: a message from the first to the second rank of each group
@@ -26,8 +28,12 @@ struct JobOperation {
   std::string group;        // as make_groups() takes it; "": `groups`
   Round groups;             // where `group` is "": the ranks, empty if no record says them
   int ranks = 1;            // in a group
-  // Medians over ranks and steps: time in which no operation runs on a rank before this one; the operation's time on a
-  // rank, with its waiting for others; the time on the rank that waits least. Null: not recorded.
+  // Of all_to_allv: bytes from each member to each, as in the last step and the first group that recorded them; empty:
+  // not recorded.
+  std::vector<std::vector<std::uint64_t>> sends = {};
+  // Over groups and steps: interquartile mean of the time from the end of the members' operations before until the last
+  // member has arrived at this one; medians of the operation's time on a rank, with its waiting for others, and of the
+  // time on the rank that waits least. Null: not recorded.
   std::optional<Seconds> gap, time, fastest;
   friend bool operator==(const JobOperation&, const JobOperation&) = default;
 };
@@ -36,7 +42,7 @@ struct Job {
   int ranks = 1;
   NodeOfRank node_of_rank;      // empty: not known
   int steps = 1;                // that were recorded
-  std::optional<Seconds> step;  // median time from one step to the next
+  std::optional<Seconds> step;  // interquartile mean of the time from one step to the next
   std::vector<JobOperation> operations;
   std::vector<std::string> remarks;  // what the reader has to know
   friend bool operator==(const Job&, const Job&) = default;

@@ -12,6 +12,7 @@
 #include "bench/base/error.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/pattern.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -97,13 +98,31 @@ class ReplayPlanner {
     }
     c.op = reduction_of(each, c.type, c.ranks);
     if (c.collective->rooted) c.root = each.root.value_or(0);
-    if (c.collective->takes_traffic)
-      remark(fmt::format("who gets what of {} is not in the job's file; blocks follow nccl-tests", c.collective->name));
-    c.shape = c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+    c.shape = shape_in(each, c);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(groups));
     return c;
+  }
+
+  Shape shape_in(const JobOperation& each, const Case& c) {
+    if (!c.collective->takes_traffic) return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+    if (!each.sends.empty() && c.ranks <= most_ranks_of_traffic) {
+      TrafficMatrix matrix{c.ranks, {}};
+      for (const auto& row : each.sends) matrix.parts.insert(matrix.parts.end(), row.begin(), row.end());
+      if (const std::uint64_t busiest = busiest_sum(matrix); sends_to_others(matrix))
+        return shape_of(std::make_shared<const MatrixTraffic>(make_traffic("recorded", std::move(matrix))), {busiest},
+                        size_of(c.type));
+    }
+    remark(fmt::format("who gets what of {} is not in the job's file; blocks follow nccl-tests", c.collective->name));
+    return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+  }
+
+  static bool sends_to_others(const TrafficMatrix& matrix) {
+    for (int from = 0; from < matrix.ranks; ++from)
+      for (int to = 0; to < matrix.ranks; ++to)
+        if (from != to && matrix.at(from, to) > 0) return true;
+    return false;
   }
 
   // The name of groups, which differs between different groups.
@@ -120,7 +139,7 @@ class ReplayPlanner {
     Round groups = groups_of(each);
     const std::string group = group_of(each, groups);
     Case c = case_of(each, std::move(groups));
-    const auto key = std::tuple(c.collective->name, group, c.bytes.count, c.type, c.op, c.root);
+    const auto key = std::tuple(c.collective->name, group, c.bytes.count, c.type, c.op, c.root, each.sends);
     const auto [place, is_new] = index_of_work_.try_emplace(key, static_cast<int>(plan_.replay.works.size()));
     if (is_new) {
       c.group = group;
@@ -139,6 +158,8 @@ class ReplayPlanner {
     for (const char letter : c.collective->name) digest = pattern::hash(digest, 1, static_cast<unsigned char>(letter));
     for (const Group& group : c.rounds->front())
       for (const int rank : group) digest = pattern::hash(digest, 2, static_cast<std::uint64_t>(rank));
+    if (c.shape.traffic)
+      for (const std::uint64_t part : c.shape.traffic->matrix.parts) digest = pattern::hash(digest, 3, part);
     return digest;
   }
 
@@ -150,9 +171,9 @@ class ReplayPlanner {
   std::set<std::string> remarked_;
   std::map<Round, std::string> name_of_round_;
   std::map<std::string, int> uses_of_name_;
-  std::map<
-      std::tuple<std::string_view, std::string, std::uint64_t, DataType, std::optional<ReduceOp>, std::optional<int>>,
-      int>
+  std::map<std::tuple<std::string_view, std::string, std::uint64_t, DataType, std::optional<ReduceOp>,
+                      std::optional<int>, std::vector<std::vector<std::uint64_t>>>,
+           int>
       index_of_work_;
 };
 

@@ -16,7 +16,7 @@ namespace p5 {
 
 struct ReplayedOperation {
   int work = 0;    // index in Replay::works
-  Seconds gap{0};  // on each rank of its groups, from the end of what the rank did last
+  Seconds gap{0};  // from the end of what the ranks of its groups did last
 };
 
 struct Replay {

@@ -2,6 +2,7 @@
 #include "bench/job/analysis.hpp"
 
 #include <gtest/gtest.h>
+#include <cmath>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -143,6 +144,126 @@ TEST(JobTraces, CallsOfAnUnknownCommunicatorAreSaid) {
   } catch (const UsageError& problem) {
     EXPECT_NE(std::string(problem.what()).find("log INIT beside COLL"), std::string::npos) << problem.what();
   }
+}
+
+// Times of the last step's operations, in us.
+std::vector<double> gaps_of(const Job& job) {
+  std::vector<double> gaps;
+  for (const JobOperation& each : job.operations) gaps.push_back(each.gap ? std::round(each.gap->count * 1e6) : -1);
+  return gaps;
+}
+
+// Two ranks of one communicator and what they recorded.
+struct TwoRanks {
+  explicit TwoRanks(const std::vector<int>& members = {0, 1}) {
+    trace.set_size(2);
+    communicator = trace.communicator("c", 2);
+    for (int rank = 0; rank < 2; ++rank) {
+      process[rank] = trace.process("rank " + std::to_string(rank), "host", rank);
+      trace.set_member(communicator, members[static_cast<std::size_t>(rank)], process[rank]);
+    }
+    trace.set_ranks(communicator, members, "c");
+  }
+  // Times in us.
+  void add(int rank, std::uint32_t call, double start, double time, std::vector<std::uint64_t> sent = {}) {
+    trace.add(process[rank], {.communicator = communicator,
+                              .call = call,
+                              .start = start * 1e-6,
+                              .seconds = static_cast<float>(time * 1e-6),
+                              .sent = sent.empty() ? 0 : trace.sent_bytes(std::move(sent))});
+  }
+  Job job() {
+    trace.finish();
+    return analyse(std::move(trace), 1).job;
+  }
+  job::Trace trace;
+  std::uint32_t communicator = 0, process[2] = {};
+};
+
+// Each rank computes for 1 ms and sends the other one the result, which has waited for it.
+TEST(JobTimes, AGapLastsUntilTheLastMemberArrives) {
+  TwoRanks ranks;
+  const std::uint32_t forward = ranks.trace.call({.collective = &p2p, .bytes = {1 << 20}, .source = 0, .target = 1}),
+                      back = ranks.trace.call({.collective = &p2p, .bytes = {1 << 20}, .source = 1, .target = 0});
+  for (int step = 0; step < 6; ++step) {
+    const double start = step * 2200;
+    ranks.add(0, forward, start + 1000, 100);
+    ranks.add(1, forward, start, 1100);
+    ranks.add(0, back, start + 1100, 1100);
+    ranks.add(1, back, start + 2100, 100);
+  }
+  const Job job = ranks.job();
+  EXPECT_EQ(gaps_of(job), (std::vector<double>{1000, 1000}));
+  EXPECT_EQ(job.remarks, std::vector<std::string>{});
+  EXPECT_NEAR(job.step->count, 2200e-6, 1e-6);
+}
+
+// The ranks of four stages share one communicator, and only neighbours send each other messages.
+TEST(JobTimes, StagesOfAPipelineHaveOneStep) {
+  constexpr int stages = 4;
+  job::Trace trace;
+  trace.set_size(stages);
+  const std::uint32_t all = trace.communicator("c", stages);
+  const auto message = [&](int from, int to) {
+    return trace.call({.collective = &p2p, .bytes = {1 << 20}, .source = from, .target = to});
+  };
+  for (int stage = 0; stage < stages; ++stage) {
+    const std::uint32_t process = trace.process("rank " + std::to_string(stage), "host", stage);
+    trace.set_member(all, stage, process);
+    for (int step = 0; step < 6; ++step) {
+      // Each message takes 100 us, and each stage 1000 us before it sends.
+      const auto at = [&](int messages) { return (step * 6600 + messages * 1100) * 1e-6; };
+      const auto add = [&](std::uint32_t call, int messages, bool sends) {
+        trace.add(process, {.communicator = all,
+                            .call = call,
+                            .start = at(messages) + (sends ? 1000e-6 : 900e-6),
+                            .seconds = sends ? 100e-6f : 200e-6f});
+      };
+      if (stage > 0) add(message(stage - 1, stage), stage - 1, false);
+      if (stage + 1 < stages) add(message(stage, stage + 1), stage, true);
+      if (stage + 1 < stages) add(message(stage + 1, stage), 5 - stage, false);
+      if (stage > 0) add(message(stage, stage - 1), 6 - stage, true);
+    }
+  }
+  trace.finish();
+  const Job job = analyse(std::move(trace), 1).job;
+  EXPECT_EQ(job.operations.size(), 6u);
+  EXPECT_EQ(job.steps, 6);
+  EXPECT_EQ(job.remarks, std::vector<std::string>{});
+  for (const double gap : gaps_of(job)) EXPECT_NEAR(gap, 1000, 1) << to_json(job).dump();
+}
+
+TEST(JobTimes, GapsThatAlternateKeepTheTimeOfTheStep) {
+  TwoRanks ranks;
+  const std::uint32_t call = ranks.trace.call({.collective = &all_reduce, .bytes = {1 << 20}});
+  double now = 0;
+  for (int i = 0; i < 21; ++i) {
+    now += i == 12 ? 1e6 : i % 2 == 0 ? 100 : 500;  // once the job writes a checkpoint
+    for (int rank = 0; rank < 2; ++rank) ranks.add(rank, call, now, 50);
+    now += 50;
+  }
+  const Job job = ranks.job();
+  ASSERT_EQ(job.operations.size(), 1u);
+  EXPECT_NEAR(job.operations[0].gap->count, 300e-6, 50e-6);
+  EXPECT_NEAR(job.step->count, 350e-6, 50e-6);
+}
+
+TEST(JobTimes, WhoSendsWhatIsThatOfTheLastStepInTheOrderOfRanks) {
+  TwoRanks ranks({1, 0});
+  const std::uint32_t call = ranks.trace.call({.collective = &all_to_allv, .bytes = {30}});
+  for (int step = 0; step < 6; ++step) {  // rank 1 is member 0
+    ranks.add(1, call, step * 100, 50, {1, 20u + static_cast<unsigned>(step)});
+    ranks.add(0, call, step * 100, 50, {3, 4});
+  }
+  const Job job = ranks.job();
+  ASSERT_EQ(job.operations.size(), 1u);
+  EXPECT_EQ(job.operations[0].sends, (std::vector<std::vector<std::uint64_t>>{{4, 3}, {25, 1}}));
+  EXPECT_EQ(job_from_json(to_json(job)).operations[0].sends, job.operations[0].sends);
+  nlohmann::json broken = to_json(job);
+  broken["operations"][0]["sends"][1].push_back(1);
+  EXPECT_THROW(job_from_json(broken), std::exception);
+  broken["operations"][0]["sends"] = {{1, 2}, {3, (std::uint64_t{1} << 50) + 1}};
+  EXPECT_THROW(job_from_json(broken), std::exception);
 }
 
 TEST(JobFiles, AJobIsReadAsItWasWrittenAndItsWeightsAreTheTuners) {

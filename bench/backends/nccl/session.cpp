@@ -150,7 +150,10 @@ void NcclSession::open_works() {
   }
   if (case_.replay) {
     uses_ = uses_of_works(*case_.replay);
-    turn_.slots = 1;  // a sample is one step
+    // Steps of a sample, back to back as in the job, so that starting and ending it does not count.
+    constexpr std::size_t most_steps = 64, most_operations = 4096;
+    turn_.slots =
+        static_cast<int>(std::clamp<std::size_t>(most_operations / case_.replay->operations.size(), 1, most_steps));
     return;
   }
   for (std::size_t part = 0; part < parts(); ++part) ends_.push_back(make_timing_event());
@@ -214,9 +217,9 @@ void NcclSession::replay_step() {
   }
 }
 
-void NcclSession::prepare_step(bool poison) {
+void NcclSession::prepare_steps(int steps, bool poison) {
   for (std::size_t work = 0; work < works_.size(); ++work)
-    if (works_[work]->takes_part()) works_[work]->prepare(uses_[work], poison);
+    if (works_[work]->takes_part()) works_[work]->prepare(steps * uses_[work], poison);
 }
 
 int NcclSession::operations_of(const SampleRequest& request) const {
@@ -286,7 +289,7 @@ void NcclSession::require_forced_setting(std::uint64_t calls_before) const {
 
 void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
-  if (case_.replay) prepare_step(false);
+  if (case_.replay) prepare_steps(std::max(operations, 1), false);
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
       i == 0 ? operate_first() : operate_with_setting(i * case_.calls.aggregate % slots());
@@ -380,7 +383,7 @@ Times NcclSession::sample(const SampleRequest& request) {
     prepare_graph(turn_.next, operations);
     const bool poison = request.poison_last && last;
     if (case_.replay)
-      prepare_step(poison);
+      prepare_steps(operations, poison);
     else if (poison && place_ && !case_.in_place)
       buffers_.poison(turn_.next, operations);
     times.push_back(seconds_per_operation(request));

@@ -70,7 +70,7 @@ class NcclSession final : public Session {
   void operate(int slot);
   void replay_step();
   // Makes the works ready for the operations of a step.
-  void prepare_step(bool poison);
+  void prepare_steps(int steps, bool poison);
   // Operates on `count` slots from `first`, wrapping round, in groups as the case wants them.
   void operate_on(int first, int count);
   // One group of operations with `setting_` forced.
