@@ -26,12 +26,6 @@ namespace {
 
 constexpr std::size_t most_named = 3;
 
-bool uses_gpus(const Case& c) {
-  // Imported reports may name unknown backends, so find_backend() cannot be used.
-  const auto backend = std::ranges::find(backend_table(), c.backend, &BackendInfo::name);
-  return backend != backend_table().end() && backend->parts == BackendInfo::Parts::gpus;
-}
-
 bool was_measured(const Result& result) { return result.measurement.outcome == Outcome::measured; }
 
 template <class Test>
@@ -168,12 +162,16 @@ std::string about_end(const Report& report) {
   return "the run did not end" + (report.run.ended_by.empty() ? "" : ": " + report.run.ended_by);
 }
 
+double judged_fraction(const Result& result) {
+  return result.verdict.mean_fraction.value_or(result.verdict.fraction.value_or(0));
+}
+
 // The slow measurement with the lowest fraction of its limit.
 const Result* slowest(const Report& report) {
   const Result* worst = nullptr;
   for (const Result& each : report.results)
     if (each.verdict.grade == Grade::slow && each.verdict.fraction &&
-        (!worst || *each.verdict.fraction < *worst->verdict.fraction))
+        (!worst || judged_fraction(each) < judged_fraction(*worst)))
       worst = &each;
   return worst;
 }
@@ -192,8 +190,9 @@ bool all_are_slow(const Report& report) {
 std::string about_slow(const Report& report) {
   const Result* const worst = slowest(report);
   if (!worst) return count_of(report, Grade::slow) > 0 ? "it is slow" : "";
-  const std::string figure = fmt::format("{} {:.0f} % of limit", worst->measurement.measured_case.collective->name,
-                                         100 * *worst->verdict.fraction);
+  const std::string figure = fmt::format(
+      "{} {:.0f} % of limit{}", worst->measurement.measured_case.collective->name, 100 * judged_fraction(*worst),
+      worst->verdict.mean_fraction ? fmt::format(" on average, {:.0f} % mostly", 100 * *worst->verdict.fraction) : "");
   if (!all_are_slow(report)) {
     if (!uses_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);

@@ -261,6 +261,21 @@ std::string share_of_limit(const Verdict& v) {
                      v.level);
 }
 
+// What slow samples cost while they are fewer than half: a verdict by the mean of most samples where the median's
+// fraction is at least `least`. Sets the fraction and returns the reason; "" where the mean reaches it too, and for
+// host memory, whose samples depend on other programs.
+std::string judge_mean(const Measurement& m, const topo::Limit& limit, double least, Verdict& v) {
+  const Summary& times = m.throughput->summary;
+  if (!times.most_mean || *v.fraction < least || !uses_gpus(m.measured_case)) return "";
+  const double by_mean = bus_bandwidth(m.measured_case, {*times.most_mean}).count / limit.rate.count;
+  if (by_mean >= least) return "";
+  v.mean_fraction = by_mean;
+  return fmt::format(
+      "; but its samples differ: their mean without the slowest twentieth is {:.3g} times the median, "
+      "{:.0f} % of the limit",
+      *times.most_mean / times.median, by_mean * 100);
+}
+
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
   if (domains_of(c) < 2 || limit.binding == "nic") return "";
   return fmt::format("; between {} {} this does not test the NICs; pairs and all_gather do", domains_of(c),
@@ -272,12 +287,13 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
   const Floor* const floor = find_floor(m.measured_case, topology);
   if (!floor) return;
   const double share = floor->share * achievable_fraction(limit);
-  if (*v.fraction >= share) return;
+  const std::string unsteady = judge_mean(m, limit, share, v);
+  if (*v.fraction >= share && !v.mean_fraction) return;
   v.grade = Grade::slow;
   v.because = fmt::format(
       "{}; slow below {:.0f} % on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
       "achievable, with {} a rank and more ({})",
-      share_of_limit(v), share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
+      share_of_limit(v) + unsteady, share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
   v.because += slowest_of(m, topology) + note_on_nics(m.measured_case, limit);
 }
 
@@ -312,8 +328,9 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     apply_floor(m, limit, topology, v);
     return v;
   }
-  v.grade = *v.fraction >= bar->ok_from ? Grade::ok : Grade::slow;
-  v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v), bar->ok_from * 100, bar->because);
+  const std::string unsteady = judge_mean(m, limit, bar->ok_from, v);
+  v.grade = *v.fraction >= bar->ok_from && !v.mean_fraction ? Grade::ok : Grade::slow;
+  v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v) + unsteady, bar->ok_from * 100, bar->because);
   v.because += slowest_of(m, topology) + note_on_nics(c, limit);
   return v;
 }
@@ -373,6 +390,12 @@ double achievable_fraction(const topo::Limit& limit) {
   if (limit.level != topo::Level::wire) return 1;
   const auto found = least_of.find(limit.binding);
   return found == least_of.end() ? 0 : found->second;
+}
+
+bool uses_gpus(const Case& c) {
+  // Imported reports may name unknown backends, so find_backend() cannot be used.
+  const auto backend = std::ranges::find(backend_table(), c.backend, &BackendInfo::name);
+  return backend != backend_table().end() && backend->parts == BackendInfo::Parts::gpus;
 }
 
 std::string name_of_rank(const topo::Topology& topology, int rank) {

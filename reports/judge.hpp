@@ -24,6 +24,9 @@ struct Comparability {
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& fitness);
 
+// True for a backend that moves data between GPUs.
+bool uses_gpus(const Case& c);
+
 // "rank 3 on HOST", without the host if it is unknown.
 std::string name_of_rank(const topo::Topology& topology, int rank);
 

@@ -62,6 +62,9 @@ struct Summary {
   double median = 0;
   std::optional<Interval> interval;
   double min = 0, max = 0;
+  // Mean without the slowest twentieth, at least one: what slow samples cost while they are fewer than half, which the
+  // median hides, but for single delays. Null below 6 samples.
+  std::optional<double> most_mean = {};
   std::optional<double> p95, p99;
 };
 
@@ -109,6 +112,7 @@ class Distribution {
 
  private:
   double at(std::size_t k);  // the k-th smallest, from 0
+  double sum_of_smallest(std::size_t count);
   void sort();
   void count_in_bin(double value);
 

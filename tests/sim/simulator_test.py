@@ -506,6 +506,11 @@ class Floors(Simulation):
                                                r"\(\d+ % of limit\), 4 nodes, nothing slow, SIMULATED$")
         self.assertEqual((decision["parts"], decision["next"], decision["command"]), ([], [], ""))
 
+    def test_slowness_of_all_that_comes_now_and_then_is_not_accepted(self):
+        self.decided("p5.48xlarge", 2, "node:n0:0.1:20%", "node:n1:0.1:20%", exits=10)
+        decision = self.decided("p5.48xlarge", 1, "node:n0:0.02:20%", exits=10)["decision"]
+        self.assertRegex(decision["sentence"], r"^REJECT n0: .*\(p2p \d+ % of limit on average, 9\d % mostly\)")
+
     def test_what_nobody_can_judge_is_neither_accepted_nor_rejected(self):
         decision = self.decided("p6-b300.48xlarge", 4, exits=14)["decision"]
         self.assertRegex(decision["sentence"], r"^CANNOT TELL: no figures of a healthy p6-b300.48xlarge are known")

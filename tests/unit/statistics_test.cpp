@@ -40,6 +40,23 @@ struct Noise {
 
 bool covers(const Interval& interval, double value) { return interval.low <= value && value <= interval.high; }
 
+TEST(Statistics, means_without_what_is_rare) {
+  EXPECT_DOUBLE_EQ(interquartile_mean({5}), 5);
+  EXPECT_DOUBLE_EQ(interquartile_mean({1, 3}), 2);
+  EXPECT_DOUBLE_EQ(interquartile_mean({1, 3, 1, 3, 1000, 1, 3, 0}), 2);  // of eight the middle four
+  EXPECT_DOUBLE_EQ(interquartile_mean({1, 2, 6}), (0.25 * 1 + 1 * 2 + 0.25 * 6) / 1.5);
+  EXPECT_FALSE(summarize({1, 1, 1, 1, 1}).most_mean);
+  EXPECT_DOUBLE_EQ(*summarize({1, 1, 1, 1, 6, 50}).most_mean, 2);
+  std::vector<double> samples(100, 1);
+  for (std::size_t i = 0; i < 10; ++i) samples[i * 7] = 20;
+  EXPECT_DOUBLE_EQ(*summarize(samples).most_mean, (90 + 5 * 20) / 95.0);
+  for (const std::size_t exact : {100, 10}) {
+    Distribution all(exact);
+    for (const double each : samples) all.add(each);
+    EXPECT_NEAR(*all.extremes().most_mean, 2, 0.002);
+  }
+}
+
 TEST(Median, is_the_middle_of_an_odd_number_of_samples) { EXPECT_EQ(median({9, 1, 5}), 5); }
 
 TEST(Median, is_the_mean_of_the_middle_two_of_an_even_number) { EXPECT_EQ(median({9, 1, 5, 2}), 3.5); }
