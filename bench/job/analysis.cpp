@@ -844,13 +844,20 @@ class Analyser {
     if (!gaps.empty()) operation.gap = Seconds{interquartile_mean(gaps)};
   }
 
-  // Time between the end of the operation before and the start of this one on the same process.
-  double gap_before(std::size_t p, std::size_t index) const {
-    if (index == 0) return unknown;
-    const Execution &before = executions(p)[index - 1], &each = executions(p)[index];
-    const double took = std::isfinite(before.seconds) ? static_cast<double>(before.seconds) : 0;
-    const double gap = each.start - (before.start + took);
-    return std::isfinite(gap) ? std::max(0.0, gap) : unknown;
+  // Seconds from the end of all that the process did before until the start of its call. NaN: not known.
+  double gap_before(std::size_t p, std::size_t index) {
+    gaps_.resize(trace_.processes.size());
+    std::vector<float>& gaps = gaps_[p];
+    if (gaps.empty()) {
+      double end = unknown;
+      for (const Execution& each : executions(p)) {
+        const double gap = each.start - end;
+        gaps.push_back(static_cast<float>(std::isfinite(gap) ? std::max(0.0, gap) : unknown));
+        const double its = each.start + (std::isfinite(each.seconds) ? static_cast<double>(each.seconds) : 0);
+        if (std::isfinite(its)) end = std::fmax(end, its);
+      }
+    }
+    return gaps[index];
   }
 
   void set_step() {
@@ -945,7 +952,8 @@ class Analyser {
   std::map<Key, Instance> instances_;
   std::vector<std::vector<const Instance*>> of_operation_;
   std::set<int> active_ranks_;
-  std::size_t sends_ = 0;  // numbers in the operations' `sends`
+  std::vector<std::vector<float>> gaps_;  // by process and call
+  std::size_t sends_ = 0;                 // numbers in the operations' `sends`
   bool expanded_ = false;
   Analysis result_;
 };

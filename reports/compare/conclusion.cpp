@@ -11,6 +11,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/replay.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
 
@@ -215,7 +216,17 @@ std::string text_of_regressions(const std::vector<const BandRow*>& rows, const C
   return fmt::format("REGRESSION in {}", counted(rows.size(), "band"));
 }
 
+// "step of moe 5.437 ms instead of 3.201 ms (+69.7 % to +70.1 %)" where a job's step is what was compared; else "".
+std::string text_of_step(const Comparison& c) {
+  if (c.sizes.size() != 1 || !c.sizes[0].measured_case.replay) return "";
+  const SizeRow& row = c.sizes[0];
+  return fmt::format("step of {} {:.4g} ms instead of {:.4g} ms ({} to {})", row.measured_case.replay->name,
+                     row.new_s * 1e3, row.base_s * 1e3, rounded_change(row.time.interval.low),
+                     rounded_change(row.time.interval.high));
+}
+
 std::string text_of_figures(const Comparison& c, std::size_t room) {
+  const std::string step = text_of_step(c);
   std::vector<const BandRow*> regressions;
   std::size_t open = 0;
   int most_needed = 0;
@@ -227,7 +238,7 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
     never = never || !row.launches_needed;
     most_needed = std::max(most_needed, row.launches_needed.value_or(0));
   }
-  if (!regressions.empty()) return text_of_regressions(regressions, c, room);
+  if (!regressions.empty()) return step.empty() ? text_of_regressions(regressions, c, room) : "REGRESSION: " + step;
   std::string text;
   if (c.bands.empty())
     text = "INCONCLUSIVE: nothing was measured on both sides";
@@ -239,8 +250,8 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
                        never ? "more launches alone would not settle all of them"
                              : fmt::format("about {} launches a side would settle it", most_needed));
   else
-    text = fmt::format("{} in {}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
-                       counted(c.bands.size(), "band"));
+    text = fmt::format("{}{}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
+                       step.empty() ? " in " + counted(c.bands.size(), "band") : ": " + step);
   const auto slower =
       std::ranges::count_if(c.sizes, [](const SizeRow& row) { return row.marked && row.time.ratio > 1; });
   if (slower > 0)

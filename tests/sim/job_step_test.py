@@ -55,10 +55,10 @@ class JobStep(Folder):
                         operation("all_gather", 64 * MIB, 8, "node"), operation("reduce_scatter", 64 * MIB, 2, "rail")], ranks=16)
         arguments = ["--nodes", "2", "--job", job, "--launches", "7"]
         slow, printed = self.measured(*arguments, "--b", "P5BENCH_SIM_FAULT=nic:n0r0:0.5", command="ab", exits=10)
-        self.assertIn("job_step step", printed)
+        self.assertRegex(printed, r"\nREGRESSION: step of step [\d.]+ ms instead of [\d.]+ ms \(\+[\d.]+ % to \+[\d.]+ %\)\n")
         self.assertEqual({m["case"]["arm"] for m in slow["measurements"]}, {"a", "b"})
         same, printed = self.measured(*arguments, "--b", "P5BENCH_SIM_FAULT=gpu:n0g0:1", command="ab", exits=0, name="same")
-        self.assertIn("NO REGRESSION", printed)
+        self.assertRegex(printed, r"\nNO REGRESSION: step of step [\d.]+ ms instead of [\d.]+ ms \(\S+ % to \S+ %\)\n")
 
     def test_runs_of_the_same_step_are_compared_and_others_are_not(self):
         first = [operation("all_reduce", 256 * MIB, 8, "world")]

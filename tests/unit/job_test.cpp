@@ -248,6 +248,19 @@ TEST(JobTimes, GapsThatAlternateKeepTheTimeOfTheStep) {
   EXPECT_NEAR(job.step->count, 350e-6, 50e-6);
 }
 
+// A long operation runs beside a short one, and the next begins when the long one has ended.
+TEST(JobTimes, AGapBeginsWhenAllThatRanBeforeHasEnded) {
+  TwoRanks ranks;
+  const std::uint32_t two[] = {ranks.trace.call({.collective = &all_reduce, .bytes = {1 << 20}}),
+                               ranks.trace.call({.collective = &all_gather, .bytes = {1 << 20}})};
+  for (int step = 0; step < 6; ++step)
+    for (int rank = 0; rank < 2; ++rank) {
+      ranks.add(rank, two[0], step * 1200 + 100, 1000);
+      ranks.add(rank, two[1], step * 1200 + 200, 100);
+    }
+  EXPECT_EQ(gaps_of(ranks.job()), (std::vector<double>{200, 0}));
+}
+
 TEST(JobTimes, WhoSendsWhatIsThatOfTheLastStepInTheOrderOfRanks) {
   TwoRanks ranks({1, 0});
   const std::uint32_t call = ranks.trace.call({.collective = &all_to_allv, .bytes = {30}});
