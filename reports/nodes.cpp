@@ -75,6 +75,8 @@ void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts)
   const std::vector<int>& host_of_rank = report.topology.host_of_rank;
   for (const GroupResult& group : m.groups) {
     Measurement own = m;
+    const std::vector<double> samples(group.samples.begin(), group.samples.end());
+    own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
     own.throughput->summary.median = group.median.count;
     if (judge(own, report.limits, report.topology, Comparability{}).grade != Grade::slow) continue;
     const int first = group.group.empty() ? -1 : group.group.front();
@@ -176,13 +178,18 @@ std::string checks_of(const Report& report, std::size_t host) {
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
     if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
   std::set<std::pair<int, int>> pairs, nics;
-  std::size_t judged = 0, measured = 0, skipped = 0;
+  std::size_t judged = 0, measured = 0, skipped = 0, between = 0, judged_between = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (m.outcome == Outcome::skipped) ++skipped;
     if (m.outcome != Outcome::measured) continue;
+    const bool is_judged = result.verdict.grade != Grade::unknown;
     ++measured;
-    if (result.verdict.grade != Grade::unknown) ++judged;
+    if (is_judged) ++judged;
+    if (m.measured_case.nodes > 1) {
+      ++between;
+      if (is_judged) ++judged_between;
+    }
     if (!m.measured_case.collective->pairwise) continue;
     for (const GroupResult& group : m.groups)
       for (const int rank : group.group) {
@@ -207,6 +214,7 @@ std::string checks_of(const Report& report, std::size_t host) {
                                                                          : " GPUs"));
   std::string text = "checked " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
+  if (between > 0 && judged_between == 0) text += ", in none between nodes";
   if (skipped > 0) text += fmt::format(", {} skipped", skipped);
   for (const std::string& sentence : products_left_out(report, host)) text += "; " + printable(sentence);
   return text;
