@@ -258,26 +258,28 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
                   listed(facts.nccl),
                   listed(facts.plugin),
                   place.platform ? place.platform->name : ""};
-  std::map<const LogRule*, std::size_t> index;
+  // Lines of a rule are findings of their own by what stands in front of them, as far as these are few.
+  std::map<const LogRule*, std::map<std::string, std::size_t>> index;
+  std::set<std::pair<std::size_t, std::string>> hosts;
   for (const LogText& log : logs)
     each_line(log.text, [&](const std::string& line, std::size_t number) {
+      constexpr std::size_t most_apart = 8;
       const std::optional<Shown> shown = shown_by(line, place);
       if (!shown) return;
-      const auto [at, first] = index.try_emplace(shown->rule, all.findings.size());
+      std::map<std::string, std::size_t>& of_rule = index[shown->rule];
+      const bool apart = of_rule.size() < most_apart || of_rule.contains(shown->before);
+      const std::string before = apart ? shown->before : "others: ";
+      const auto [at, first] = of_rule.try_emplace(before, all.findings.size());
       if (first) {
-        Finding finding{shown->rule->id,
-                        shown->severity,
-                        {},
-                        shown->before + shown->rule->summary,
-                        remedy_of(*shown->rule, place),
-                        shown->rule->about};
+        Finding finding{
+            shown->rule->id,   shown->severity, {}, before + shown->rule->summary, remedy_of(*shown->rule, place),
+            shown->rule->about};
         all.findings.push_back({std::move(finding), essence(line), log.name, number, 0, {}});
       }
       Explained& explained = all.findings[at->second];
       ++explained.count;
       const std::string host = host_in(line);
-      if (!host.empty() && std::ranges::find(explained.hosts, host) == explained.hosts.end())
-        explained.hosts.push_back(host);
+      if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
     });
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();

@@ -150,6 +150,7 @@ std::string read_all(int descriptor, Bytes most, std::size_t likely, const auto&
     if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
     if (got == 0) {
       text.resize(size);
+      if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
       return text;
     }
   }

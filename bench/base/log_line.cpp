@@ -13,7 +13,7 @@ bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')
 bool is_in_host(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_'; }
 
 // Begins an escape sequence, or is left out.
-bool is_special(char c) { return c == '\x1b' || c == '\\' || c == '\r' || c == '^' || c == '#'; }
+bool is_special(char c) { return c == '\x1b' || c == '\\' || c == '^' || c == '#'; }
 
 // Length of the escape sequence at the beginning of a text; 0 for none.
 std::size_t length_of_escape(std::string_view text) {
@@ -77,9 +77,11 @@ std::string plain_line(std::string_view line) {
       line.remove_prefix(length);
       continue;
     }
-    if (line[0] != '\r' && !line.starts_with("\\\"")) text += line[0];
+    if (!line.starts_with("\\\"")) text += line[0];
     line.remove_prefix(1);
   }
+  text.erase(text.find_last_not_of('\r') + 1);
+  text.erase(0, text.rfind('\r') + 1);
   return text;
 }
 

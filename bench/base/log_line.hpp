@@ -7,8 +7,8 @@
 
 namespace p5 {
 
-// The line without escape sequences and carriage returns. ESC may be a byte or written as in JSON ("\u001b"), by
-// `cat -v` ("^[") or by rsyslog ("#033"); \" becomes ".
+// The line without escape sequences, and without what a carriage return within it lets later text overwrite. ESC may be
+// a byte or written as in JSON ("\u001b"), by `cat -v` ("^[") or by rsyslog ("#033"); \" becomes ".
 std::string plain_line(std::string_view line);
 
 // The process that wrote a line of NCCL's: "HOST:PID:TID [DEVICE] ".

@@ -16,6 +16,8 @@ std::string printable(std::string_view text);
 std::string printable_lines(std::string_view text);
 
 bool is_utf8(std::string_view text);
+// Stands in front of texts of some programs of Windows.
+inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
 
 // At most `most` bytes of UTF-8, with "..." at the end where some are left out, and no part of a character.
 std::string cut(std::string text, std::size_t most);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <map>
@@ -96,12 +97,14 @@ class Analyser {
     tell_gaps();
     cut_unfinished();
     cut_to_one_level();
+    tell_cuts();
     find_windows();
     if (!merge()) {
       remark("the ranks' records contradict each other about the order; the step is that of " +
              trace_.processes[reference_].name + " alone");
       take_alone(reference_);
     }
+    put_together();
     make_operations();
     make_traffic();
     set_step();
@@ -374,6 +377,16 @@ class Analyser {
         if (ends_[p] < before[p]) end_with(p);
     }
     levels_.clear();
+  }
+
+  void tell_cuts() {
+    std::size_t all = 0, left = 0;
+    for (const std::size_t p : active_) all += executions(p).size(), left += ends_[p];
+    if (2 * left < all)
+      remark(
+          fmt::format("only {} of {} calls count: the others come after the first call that not all ranks of its group "
+                      "have recorded; give records of the same steps of all ranks",
+                      left, all));
   }
 
   // Processes whose records end before a call that others recorded and that was left out.
@@ -657,6 +670,36 @@ class Analyser {
 
   // ---- operations
 
+  // A group whose members have nothing else to do before a later level, at which other groups do the same, does it
+  // with them: operations of some ranks only put these behind the others.
+  void put_together() {
+    const auto alike = [&](const Instance& one) {
+      return std::pair(one.call, trace_.communicators[one.communicator].size);
+    };
+    std::map<std::pair<std::uint32_t, int>, std::map<int, int>> counts;  // of groups, by level
+    std::vector<Instance*> ordered;
+    for (auto& [key, one] : instances_) {
+      ordered.push_back(&one);
+      ++counts[alike(one)][one.level];
+    }
+    std::ranges::stable_sort(ordered, std::greater(), &Instance::level);
+    std::vector<int> next(trace_.processes.size(), std::numeric_limits<int>::max());  // level
+    for (Instance* const one : ordered) {
+      if (!trace_.calls[one->call].collective->pairwise) {
+        int least = std::numeric_limits<int>::max();
+        for (const auto& [p, i] : one->done) least = std::min(least, next[p]);
+        least = std::max(least, one->level + 1);  // a message that is received later may have this level as well
+        std::map<int, int>& levels = counts[alike(*one)];
+        if (const auto last = std::prev(levels.lower_bound(least)); last->first > one->level) {
+          if (--levels[one->level] == 0) levels.erase(one->level);
+          one->level = last->first;
+          ++last->second;
+        }
+      }
+      for (const auto& [p, i] : one->done) next[p] = std::min(next[p], one->level);
+    }
+  }
+
   // Groups of the same level that do the same are one operation.
   void make_operations() {
     std::vector<const Instance*> ordered;
@@ -834,7 +877,7 @@ class Analyser {
       for (const auto& [step, its] : of_step) {
         if (its.fastest < none) fastest.push_back(its.fastest);
         if (its.until_end < none)
-          gaps.push_back(std::max(0.0, its.until_end - its.fastest));
+          gaps.push_back(std::clamp(its.until_end - its.fastest, 0.0, longest_call));
         else if (its.between_calls < none)
           gaps.push_back(its.between_calls);
       }
@@ -852,7 +895,7 @@ class Analyser {
       double end = unknown;
       for (const Execution& each : executions(p)) {
         const double gap = each.start - end;
-        gaps.push_back(static_cast<float>(std::isfinite(gap) ? std::max(0.0, gap) : unknown));
+        gaps.push_back(static_cast<float>(gap <= longest_call ? std::max(0.0, gap) : unknown));
         const double its = each.start + (std::isfinite(each.seconds) ? static_cast<double>(each.seconds) : 0);
         if (std::isfinite(its)) end = std::fmax(end, its);
       }
@@ -867,7 +910,7 @@ class Analyser {
       for (std::size_t step = 0; step + 1 < window.steps && (step + 1) * window.length() <= i; ++step) {
         const double time = executions(reference_)[i - step * window.length()].start -
                             executions(reference_)[i - (step + 1) * window.length()].start;
-        if (std::isfinite(time) && time > 0) times.push_back(time);
+        if (time > 0 && time <= longest_call) times.push_back(time);
       }
     if (!times.empty()) result_.job.step = Seconds{interquartile_mean(times)};
   }

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5::job {
 
@@ -36,6 +37,10 @@ const Format& read_trace(TraceFile& file, Trace& trace) {
   trace.begin_file();
   constexpr std::size_t enough = 4096;
   std::string_view beginning = file.ahead(enough);
+  if (beginning.starts_with(byte_order_mark)) {
+    for (std::size_t i = 0; i < byte_order_mark.size(); ++i) file.advance();
+    beginning = file.ahead(enough);
+  }
   if (beginning.empty()) throw UsageError(fmt::format("'{}': it is empty", file.name()));
   beginning.remove_prefix(std::min(beginning.find_first_not_of(" \t\r\n"), beginning.size()));
   if (is_pickle(beginning))
@@ -54,6 +59,9 @@ const Format& read_trace(TraceFile& file, Trace& trace) {
   }
   try {
     found->read(file, trace);
+    if (const std::size_t count = file.lines_left_out(); count > 0)
+      trace.remark(fmt::format("'{}': {} {} above {} MiB and left out", file.name(), count,
+                               count == 1 ? "line is" : "lines are", longest_line >> 20));
   } catch (const UsageError& problem) {
     // What the trace itself refuses has no place yet.
     if (std::string_view(problem.what()).starts_with("'")) throw;

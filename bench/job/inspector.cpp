@@ -2,6 +2,8 @@
 // {"header": {"id", "rank", "n_ranks", "nnodes"}, "metadata": {"hostname", "pid", ...}, "coll_perf" or "p2p_perf":
 // {...}}
 #include <cmath>
+#include <functional>
+#include <unordered_set>
 
 #include <fmt/format.h>
 
@@ -47,9 +49,7 @@ void read_record(const TraceFile& file, const Record& record, Trace& trace) {
   const std::uint32_t process =
       trace.process(fmt::format("{}:{}", host, must(file, record, "metadata.pid", std::int64_t{1} << 50)), host);
   const std::uint32_t communicator = trace.communicator(std::string(record.text("header.id")), size);
-  if (!trace.set_member(communicator, member, process))
-    throw file.refuse(fmt::format("rank {} of communicator {} was another process in an earlier record", member,
-                                  record.text("header.id")));
+  trace.set_member(communicator, member, process);
   const Collective* const what = collective_of_nccl(name);
   if (!what) {
     trace.remark(fmt::format("{} is no operation that can be replayed; it is left out", in_quotes(name)));
@@ -91,8 +91,13 @@ bool is_inspector(std::string_view beginning) {
 
 void read_inspector(TraceFile& file, Trace& trace) {
   Record record;
+  std::unordered_set<std::size_t> seen;
   while (const auto line = file.line()) {
     if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
+    if (!seen.insert(std::hash<std::string_view>()(*line)).second) {
+      trace.remark("records that are in it twice count once");
+      continue;
+    }
     read_line(file, *line, inspector_fields, record);
     read_record(file, record, trace);
   }

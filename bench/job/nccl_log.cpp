@@ -86,13 +86,23 @@ class LogReader {
                                       size = number_in(word_after(text, " nranks "));
     const std::string_view comm = word_after(text, "comm ");
     if (!rank || !size || comm.empty() || *size > most_ranks || *rank >= *size) return;
-    const std::uint32_t process = trace_.process(std::string(origin.second), std::string(origin.first));
+    const std::uint32_t process =
+        trace_.process(std::string(origin.second), std::string(origin.first), -1, word_after(text, " cudaDev "));
     const std::string name = name_of(text, origin);
     if (name.empty()) return;
     const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));
-    if (!trace_.set_member(communicator, static_cast<int>(*rank), process))
-      throw file_.refuse(fmt::format("rank {} of communicator {} was another process in an earlier line", *rank, name));
-    communicators_[fmt::format("{} {}", origin.second, comm)] = {communicator, static_cast<int>(*rank)};
+    trace_.set_member(communicator, static_cast<int>(*rank), process);
+    Known& known = communicators_[fmt::format("{} {}", origin.second, comm)];
+    if (known.member < 0 || known.communicator != communicator || known.process != process)
+      known = {.communicator = communicator, .process = process, .member = static_cast<int>(*rank)};
+    if (text.find("- Init START") == std::string_view::npos) return;
+    if (std::exchange(known.started, true)) {
+      trace_.remark(known.calls > 0 ? "communicators start twice in it, with one id: calls behind the second start are "
+                                      "left out as copies, as many as there were before it"
+                                    : "communicators start twice in it, with one id: give the log without copies of "
+                                      "its lines, which count as calls");
+      known.copies = known.calls;
+    }
   }
 
   // A communicator has an id, or is the part of another one that has the same color. "" where the line says neither.
@@ -101,7 +111,7 @@ class LogReader {
     const auto parent = communicators_.find(fmt::format("{} {}", origin.second, word_after(text, " parent ")));
     const std::string_view color = word_after(text, " color ");
     if (parent == communicators_.end() || color.empty()) return "";
-    return fmt::format("{}, split {}, color {}", trace_.communicators[parent->second.first].name,
+    return fmt::format("{}, split {}, color {}", trace_.communicators[parent->second.communicator].name,
                        word_after(text, " splitCount "), color);
   }
 
@@ -122,7 +132,12 @@ class LogReader {
     const auto count = number_in(word_after(text, " count ")), type = number_in(word_after(text, " datatype ")),
                op = number_in(word_after(text, " op ")), root = number_in(word_after(text, " root "));
     const auto element = type && *type < 256 ? element_type_of_nccl(static_cast<int>(*type)) : std::nullopt;
-    const auto [communicator, member] = known->second;
+    if (known->second.copies > 0) {
+      --known->second.copies;
+      return;
+    }
+    ++known->second.calls;
+    const auto& [communicator, process, member, started, calls, copies] = known->second;
     const int size = trace_.communicators[communicator].size;
     constexpr std::int64_t most = std::int64_t{1} << 46;
     if (!count || *count > most || !element || !op || !root || *root >= size)
@@ -143,12 +158,19 @@ class LogReader {
     }
     Execution one{.communicator = communicator, .call = trace_.call(call)};
     if (start) one.start = *start;
-    trace_.add(trace_.process(std::string(origin.second), std::string(origin.first)), one);
+    trace_.add(process, one);
   }
 
   const TraceFile& file_;
   Trace& trace_;
-  std::unordered_map<std::string, std::pair<std::uint32_t, int>> communicators_;  // of "HOST:PID 0xCOMM"
+  // What a process knows as 0xCOMM.
+  struct Known {
+    std::uint32_t communicator = 0, process = 0;
+    int member = -1;
+    bool started = false;
+    std::size_t calls = 0, copies = 0;  // that were read; that are still to come
+  };
+  std::unordered_map<std::string, Known> communicators_;  // of "HOST:PID 0xCOMM"
 };
 
 }  // namespace

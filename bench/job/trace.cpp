@@ -16,8 +16,9 @@
 
 namespace p5::job {
 
-std::uint32_t Trace::process(const std::string& name, const std::string& host, int rank) {
-  const auto [at, fresh] = process_of_name_.try_emplace(name, static_cast<std::uint32_t>(processes.size()));
+std::uint32_t Trace::process(const std::string& name, const std::string& host, int rank, std::string_view device) {
+  const auto [at, fresh] =
+      process_of_name_.try_emplace(fmt::format("{} {}", name, device), static_cast<std::uint32_t>(processes.size()));
   if (fresh) processes.push_back({.name = name, .host = host, .rank = rank, .executions = {}});
   return at->second;
 }
@@ -67,15 +68,23 @@ void Trace::set_ranks(std::uint32_t communicator, const std::vector<int>& all, c
     }
 }
 
-bool Trace::set_member(std::uint32_t communicator, int member, std::uint32_t process) {
+void Trace::set_member(std::uint32_t communicator, int member, std::uint32_t process) {
   Communicator& known = communicators[communicator];
   if (member < 0 || member >= known.size)
     throw UsageError(
         fmt::format("rank {} is not one of the {} of communicator {}", member, known.size, in_quotes(known.name)));
   int& place = known.processes[static_cast<std::size_t>(member)];
-  if (place >= 0 && std::cmp_not_equal(place, process)) return false;
+  if (std::cmp_equal(place, process)) return;
+  if (place >= 0)
+    throw UsageError(fmt::format("rank {} of communicator {} was another process in an earlier record", member,
+                                 in_quotes(known.name)));
+  if (const int other = member_of_.try_emplace({process, communicator}, member).first->second; other != member)
+    throw UsageError(fmt::format(
+        "rank {} and rank {} of communicator {} have the same host name, process id and device as far as the record "
+        "says, {}: give each container a host name of its own; record one process with several GPUs by NCCL's log, "
+        "which names the device",
+        other, member, in_quotes(known.name), processes[process].name));
   place = static_cast<int>(process);
-  return true;
 }
 
 std::uint32_t Trace::call(const Call& call) {
@@ -106,6 +115,7 @@ void Trace::add(std::uint32_t process, const Execution& execution) {
   std::vector<Execution>& all = of.executions;
   if (const std::uint32_t before = std::exchange(of.file, file_); before != file_ && !all.empty())
     remark(fmt::format("calls of {} are in more than one file; if one is a copy, leave it out", of.name));
+  of.place = executions_;
   all.push_back(execution);
   Execution& added = all.back();
   constexpr double latest = 1e12;  // seconds since whatever the clock counts from
@@ -134,6 +144,102 @@ std::vector<std::string> Trace::remarks() const {
   for (const auto& [text, count] : remarks_)
     texts.push_back(count == 1 ? text : fmt::format("{} ({} times)", text, count));
   return texts;
+}
+
+namespace {
+
+constexpr double no_start = -std::numeric_limits<double>::infinity();
+
+// Processes that communicators connect, directly or not.
+struct ConnectedPart {
+  std::size_t first = 0, with_calls = 0;                    // processes
+  double start = std::numeric_limits<double>::infinity();   // least of the processes' newest calls
+  std::map<std::uint32_t, std::size_t> place_in_file = {};  // of the newest call
+};
+
+// Null: neither times nor the order within a file say it.
+std::optional<bool> is_newer(const ConnectedPart& a, const ConnectedPart& b) {
+  if (a.start > no_start && b.start > no_start) return a.start > b.start;
+  for (const auto& [file, place] : a.place_in_file)
+    if (const auto other = b.place_in_file.find(file); other != b.place_in_file.end()) return place > other->second;
+  return std::nullopt;
+}
+
+}  // namespace
+
+// Records that do not state ranks of the job (NCCL's) may be of several runs, which have no communicator in common: of
+// a job that was restarted, or of another one beside it. Of those with most processes the newest is kept.
+void Trace::keep_one_run() {
+  if (std::ranges::none_of(processes, [](const Process& each) { return each.rank < 0; })) return;
+  std::vector<std::size_t> parent(processes.size());
+  std::iota(parent.begin(), parent.end(), std::size_t{0});
+  const auto first_of = [&](std::size_t p) {
+    while (parent[p] != p) p = parent[p] = parent[parent[p]];
+    return p;
+  };
+  for (const Communicator& each : communicators) {
+    std::optional<std::size_t> before;
+    for (const int process : each.processes)
+      if (process >= 0) {
+        const std::size_t p = first_of(static_cast<std::size_t>(process)), first = before ? first_of(*before) : p;
+        parent[std::max(p, first)] = std::min(p, first);
+        before = first;
+      }
+  }
+  std::map<std::size_t, ConnectedPart> parts;
+  for (std::size_t p = 0; p < processes.size(); ++p) {
+    const Process& process = processes[p];
+    if (process.executions.empty()) continue;
+    ConnectedPart& its = parts[first_of(p)];
+    if (++its.with_calls == 1) its.first = p;
+    double newest = no_start;
+    for (const Execution& each : process.executions)
+      if (each.start > newest) newest = each.start;
+    its.start = std::min(its.start, newest);
+    std::size_t& place = its.place_in_file[process.file];
+    place = std::max(place, process.place);
+  }
+  if (parts.size() < 2) return;
+  const ConnectedPart* kept = nullptr;
+  std::string undecided;
+  for (const auto& [first, part] : parts) {
+    const auto newer = kept && part.with_calls == kept->with_calls ? is_newer(part, *kept)
+                                                                   : !kept || part.with_calls > kept->with_calls;
+    if (!newer) undecided = fmt::format("{} and {}", processes[kept->first].name, processes[part.first].name);
+    if (!newer || !*newer) continue;
+    if (kept && part.with_calls > kept->with_calls) undecided.clear();
+    kept = &part;
+  }
+  if (!undecided.empty())
+    throw UsageError(fmt::format(
+        "these are records of {} runs or jobs, which have no communicator in common, and neither times nor the order "
+        "in a file say which is the newest: give the files of one of them; {} are of two of them",
+        parts.size(), undecided));
+  const std::size_t wanted = first_of(kept->first);
+  remark(
+      fmt::format("the records are of {} runs or jobs, which have no communicator in common; only the newest of "
+                  "those with most processes counts, that of {}",
+                  parts.size(), processes[kept->first].name));
+  std::vector<int> place(processes.size(), -1);
+  std::vector<Process> of_run;
+  for (std::size_t p = 0; p < processes.size(); ++p)
+    if (first_of(p) == wanted) {
+      place[p] = static_cast<int>(of_run.size());
+      of_run.push_back(std::move(processes[p]));
+    }
+  std::vector<std::uint32_t> index(communicators.size(), 0);
+  std::vector<Communicator> its_communicators;
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    index[c] = static_cast<std::uint32_t>(its_communicators.size());
+    for (int& process : communicators[c].processes)
+      if (process >= 0) process = place[static_cast<std::size_t>(process)];
+    if (std::ranges::any_of(communicators[c].processes, [](int process) { return process >= 0; }))
+      its_communicators.push_back(std::move(communicators[c]));
+  }
+  processes = std::move(of_run);
+  communicators = std::move(its_communicators);
+  for (Process& process : processes)
+    for (Execution& each : process.executions) each.communicator = index[each.communicator];
 }
 
 // Records that do not state ranks of the job (NCCL's) have those of the largest communicator; processes outside of it
@@ -165,6 +271,87 @@ void Trace::give_ranks() {
     }
 }
 
+namespace {
+
+using Sequence = std::vector<std::uint64_t>;
+
+// The least shift at which the beginning of a sequence agrees with another one in all that overlaps.
+std::size_t shift_of(const Sequence& later, const Sequence& whole) {
+  std::vector<std::size_t> border(later.size(), 0);  // as of Knuth, Morris and Pratt
+  const auto extend = [&](std::size_t length, std::uint64_t next) {
+    while (length > 0 && later[length] != next) length = border[length - 1];
+    return length + (later[length] == next ? 1 : 0);
+  };
+  for (std::size_t i = 1; i < later.size(); ++i) border[i] = extend(border[i - 1], later[i]);
+  std::size_t length = 0;
+  for (std::size_t i = 0; i < whole.size(); ++i)
+    if (length = extend(length, whole[i]); length == later.size()) return i + 1 - length;
+  return whole.size() - length;
+}
+
+// How many calls later than `reference` a sequence begins, if all that overlaps agrees; below 0: earlier. Null where no
+// half of the shorter one overlaps so.
+std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Sequence& reference) {
+  const std::size_t later = shift_of(sequence, reference), earlier = shift_of(reference, sequence);
+  const std::size_t overlap_of_later = std::min(reference.size() - later, sequence.size()),
+                    overlap_of_earlier = std::min(sequence.size() - earlier, reference.size());
+  if (2 * std::max(overlap_of_later, overlap_of_earlier) < std::min(sequence.size(), reference.size()))
+    return std::nullopt;
+  return overlap_of_later >= overlap_of_earlier ? static_cast<std::ptrdiff_t>(later)
+                                                : -static_cast<std::ptrdiff_t>(earlier);
+}
+
+}  // namespace
+
+// Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
+// same from some call on, the count begins with the record that begins first.
+void Trace::number_collectives() {
+  const auto kind_of = [&](const Execution& each) {
+    const Collective* const kind = calls[each.call].collective;
+    return kind == &all_to_allv ? &all_to_all : kind;
+  };
+  struct Counted {
+    std::vector<Execution*> executions;
+    Sequence sequence;  // their calls, whatever exchanges move, and sizes of communicators
+  };
+  std::vector<Counted> left;
+  for (Process& process : processes) {
+    Counted its;
+    for (Execution& each : process.executions)
+      if (each.number < 0 && !kind_of(each)->pairwise) {
+        its.executions.push_back(&each);
+        its.sequence.push_back(static_cast<std::uint64_t>(communicators[each.communicator].size) << 32 |
+                               (kind_of(each) == &all_to_all ? ~std::uint32_t{0} : each.call));
+      }
+    if (!its.sequence.empty()) left.push_back(std::move(its));
+  }
+  const auto number_from = [&](const Counted& reference, std::ptrdiff_t shift, const Counted& its) {
+    const auto begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(shift, 0));
+    std::map<std::uint32_t, std::uint32_t> same;  // its communicator by that of the reference
+    for (std::size_t i = 0; i < its.executions.size() && begin + i < reference.executions.size(); ++i)
+      same.emplace(reference.executions[begin + i]->communicator, its.executions[i]->communicator);
+    std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> numbers;
+    for (std::size_t i = 0; i < begin; ++i)
+      if (const auto known = same.find(reference.executions[i]->communicator); known != same.end())
+        ++numbers[{known->second, kind_of(*reference.executions[i])}];
+    for (Execution* const each : its.executions) each->number = numbers[{each->communicator, kind_of(*each)}]++;
+  };
+  constexpr int most_kinds = 16;  // of processes, such as the first stage of a pipeline; each costs a pass over all
+  const auto length = [](const Counted& each) { return each.sequence.size(); };
+  for (int kind = 0; kind < most_kinds && !left.empty(); ++kind) {
+    auto first = std::ranges::max_element(left, {}, length);
+    for (auto each = left.begin(); each != left.end(); ++each)
+      if (alignment_of(each->sequence, first->sequence).value_or(0) < 0) first = each;
+    const Counted reference = *first;
+    std::erase_if(left, [&](const Counted& each) {
+      const std::optional<std::ptrdiff_t> shift = alignment_of(each.sequence, reference.sequence);
+      if (shift) number_from(reference, *shift, each);
+      return shift.has_value();
+    });
+  }
+  for (const Counted& each : left) number_from(each, 0, each);
+}
+
 void Trace::number_executions() {
   for (Process& process : processes) {
     std::map<std::tuple<std::uint32_t, const Collective*, int, int>, std::int64_t> counts;
@@ -184,6 +371,7 @@ void Trace::finish() {
   for (const Process& each : processes) executions += each.executions.size();
   if (executions == 0)
     throw UsageError("no communication in it: " + (remarks_.empty() ? "no record of any call" : join(remarks(), "; ")));
+  keep_one_run();
   give_ranks();
   std::map<int, int> process_of_rank;
   for (std::size_t i = 0; i < processes.size(); ++i) {
@@ -205,6 +393,7 @@ void Trace::finish() {
   for (Communicator& each : communicators)
     if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))
       std::iota(each.ranks.begin(), each.ranks.end(), 0);
+  number_collectives();
   number_executions();
 }
 

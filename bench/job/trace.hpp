@@ -16,6 +16,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/data_type.hpp"
+#include "bench/model/job.hpp"
 
 namespace p5::job {
 
@@ -45,6 +46,7 @@ struct Process {
   int rank = -1;     // in the job; set by finish() where the record does not say it
   std::vector<Execution> executions;
   std::uint32_t file = 0;  // of the newest of them, by number
+  std::size_t place = 0;   // of the newest of them, counted over all processes
 };
 
 struct Communicator {
@@ -57,24 +59,25 @@ struct Communicator {
 // Far more than a replay needs; all of them take half a GiB.
 inline constexpr std::size_t most_executions = 12'000'000;
 inline constexpr int most_ranks = 1 << 20;
-inline constexpr std::size_t most_members = 16'000'000;              // of all communicators together, 128 MB
-inline constexpr double shortest_call = 1e-9, longest_call = 1e6;    // seconds
-inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;  // of a message
+inline constexpr std::size_t most_members = 16'000'000;  // of all communicators together, 128 MB
+inline constexpr double shortest_call = 1e-9, longest_call = longest_time_of_job;  // seconds
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;                // of a message
 
 class Trace {
  public:
   // Calls that are added from here on are of another file.
   void begin_file() { ++file_; }
-  // Index of a process, made where it is new.
-  std::uint32_t process(const std::string& name, const std::string& host, int rank = -1);
+  // Index of a process, made where it is new; those of several devices are processes of their own, with one name.
+  std::uint32_t process(const std::string& name, const std::string& host, int rank = -1, std::string_view device = "");
   // Index of a communicator. Throws UsageError if its size contradicts earlier records.
   std::uint32_t communicator(const std::string& name, int size);
   // The ranks of a communicator in the job, by member. `group`: its name on the processes that are in it.
   void set_ranks(std::uint32_t communicator, const std::vector<int>& ranks, const std::string& group);
   // The number of ranks that a record states for the job. Throws UsageError if it contradicts earlier records.
   void set_size(int size);
-  // A process is a member of a communicator. False where another process is it already.
-  bool set_member(std::uint32_t communicator, int member, std::uint32_t process);
+  // A process is a member of a communicator. Throws UsageError if another process is it already, or if the process is
+  // another member.
+  void set_member(std::uint32_t communicator, int member, std::uint32_t process);
   std::uint32_t call(const Call& call);
   // Bytes that a rank sends each member; the value for Execution::sent, 0 if there were too many already.
   std::uint32_t sent_bytes(std::vector<std::uint64_t> bytes);
@@ -82,8 +85,8 @@ class Trace {
   // A fact that the reader of the result should know; each once, with the number of times.
   void remark(const std::string& text);
 
-  // Gives each process its rank, each communicator its members and each execution its number. Throws UsageError if no
-  // process has any communication.
+  // Leaves out all but one run of the job, and gives each process its rank, each communicator its members and each
+  // execution its number. Throws UsageError if no process has any communication.
   void finish();
 
   std::vector<Process> processes;
@@ -99,11 +102,14 @@ class Trace {
   std::size_t calls_added() const { return executions_; }
 
  private:
+  void keep_one_run();
   void give_ranks();
+  void number_collectives();
   void number_executions();
 
   std::map<std::string, std::uint32_t, std::less<>> process_of_name_;
   std::unordered_map<std::string, std::uint32_t> communicator_of_name_;
+  std::map<std::pair<std::uint32_t, std::uint32_t>, int> member_of_;  // by process and communicator
   std::map<std::tuple<const Collective*, std::uint64_t, int, int, int, int>, std::uint32_t> index_of_call_;
   std::vector<std::pair<std::string, int>> remarks_;
   std::unordered_map<std::string, std::unordered_map<int, std::uint32_t>> communicator_of_rank_;  // by name of group

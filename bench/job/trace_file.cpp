@@ -126,20 +126,21 @@ std::string_view TraceFile::ahead(std::size_t most) { return at_end() ? std::str
 std::optional<std::string_view> TraceFile::line() {
   if (at_end()) return std::nullopt;
   line_.clear();
+  bool is_long = false;
   while (true) {
-    const std::size_t end = piece_.find('\n', at_);
-    const std::string_view part = piece_.substr(at_, end == std::string_view::npos ? end : end - at_);
-    if (line_.size() + part.size() > longest_line)
-      throw refuse(fmt::format("a line is longer than {} bytes", longest_line));
-    at_ += part.size();
-    if (end != std::string_view::npos) {
-      ++at_;
-      if (line_.empty()) return part;
-      line_ += part;
-      return line_;
-    }
-    line_ += part;
-    if (at_end()) return line_;
+    const std::size_t end = piece_.find_first_of("\r\n", at_);
+    const bool ends = end != std::string_view::npos;
+    const std::string_view part = piece_.substr(at_, ends ? end - at_ : end);
+    at_ += part.size() + (ends ? 1 : 0);
+    is_long = is_long || line_.size() + part.size() > longest_line;
+    if (ends && !is_long && line_.empty()) return part;
+    if (!is_long) line_ += part;
+    if (!ends && !at_end()) continue;
+    if (!is_long) return line_;
+    ++lines_left_out_;
+    if (at_end()) return std::nullopt;
+    line_.clear();
+    is_long = false;
   }
 }
 

@@ -46,8 +46,10 @@ class TraceFile {
   // The next value of a document begins here; one above longest_value is refused.
   void begin_value() { value_begin_ = bytes_before_ + at_; }
 
-  // The next line without its end; nullopt at the end of the file. Throws UsageError for one above longest_line.
+  // The next line without its end, which a carriage return is as well; nullopt at the end of the file. Leaves out those
+  // above longest_line.
   std::optional<std::string_view> line();
+  std::size_t lines_left_out() const { return lines_left_out_; }
 
   // "'NAME' line 3, byte 120", of what was read last.
   std::string place() const;
@@ -62,7 +64,8 @@ class TraceFile {
   std::string_view piece_;
   std::size_t at_ = 0;
   std::uint64_t bytes_before_ = 0, lines_before_ = 0;  // of earlier pieces
-  std::optional<std::uint64_t> value_begin_;           // of a document
+  std::size_t lines_left_out_ = 0;
+  std::optional<std::uint64_t> value_begin_;  // of a document
   std::string buffer_, line_;
 };
 

@@ -23,7 +23,7 @@ auto microseconds_or_null(auto& time) {
   return json_fields::As{time, [](const Seconds& each) { return json(microseconds(each)); },
                          [](const json& j) -> std::remove_cvref_t<decltype(time)> {
                            if (j.is_null()) return std::nullopt;
-                           return Seconds{json_fields::number_in(j) * 1e-6};
+                           return Seconds{json_fields::number_in(j, {.most = longest_time_of_job * 1e6}) * 1e-6};
                          }};
 }
 

@@ -18,6 +18,7 @@ namespace p5 {
 
 inline constexpr int most_ranks_of_job = 1 << 20;
 inline constexpr std::uint64_t most_bytes_of_job = std::uint64_t{1} << 50;  // in a message
+inline constexpr double longest_time_of_job = 1e6;                          // seconds, of an operation, gap or step
 
 struct JobOperation {
   const Collective* collective = nullptr;  // p2p: a message from the first to the second rank of each group

@@ -4,6 +4,7 @@ broken, hostile or of something else. The traces are made up (support/job_traces
 import gzip
 import json
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -201,6 +202,107 @@ class ImportJob(Folder):
             folder = job_traces.write(job_traces.of_all_levels(16), kind, self.folder / kind, 5)
             (folder / "copy.json").write_text((folder / "trace_rank_3.json").read_text())
             self.assertIn("calls of made-up-0:1003 are in more than one file", self.run_import(folder)[1])
+
+    def text_of(self, job, kind, steps, number=0):
+        text = "".join("".join(job_traces.FORMATS[kind](job, rank, steps)) for rank in range(job.ranks))
+        return job_traces.another_run(text, number) if number else text
+
+    def test_of_several_runs_in_the_records_the_newest_counts(self):
+        job = job_traces.tensor_parallel(16, 3)
+        smaller = job_traces.tensor_parallel(8, 1)
+        runs = [self.text_of(job, "log", 6), self.text_of(job, "log", 5, 5), self.text_of(job, "log", 4, 9)]
+        timed = [self.text_of(job, "inspector", 6), self.text_of(job, "inspector", 5, 5)]
+        folder = self.folder / "untimed"
+        folder.mkdir()
+        for number, text in enumerate(runs):
+            (folder / f"{number}.log").write_text(text)
+        told = self.run_import(folder, code=2)
+        for word in ("records of 3 runs", "give the files of one of them", "made-up-0:1000", "made-up-0:1900"):
+            self.assertIn(word, told)
+        for name, files, count, steps, process in (
+                ("one log", ["".join(runs)], 3, 4, "made-up-0:1900"), ("inspector", ["".join(timed)], 2, 5, "made-up-0:1500"),
+                ("files by time", timed[::-1], 2, 5, "made-up-0:1500"),
+                ("smaller", [runs[0] + self.text_of(smaller, "log", 9, 7)], 2, 6, "made-up-0:1000")):
+            with self.subTest(name):
+                folder = self.folder / name
+                folder.mkdir()
+                for number, text in enumerate(files):
+                    (folder / f"{number}.log").write_text(text)
+                found, told = self.run_import(folder)
+                self.assertEqual((found["ranks"], found["steps"], len(found["operations"])), (16, steps, 4))
+                self.assertRegex(told, rf"of {count} runs or jobs, .* newest of those with most processes counts, that of {process}\b")
+
+    def test_ranks_of_one_process_are_told_apart_by_device_or_refused(self):
+        job = job_traces.tensor_parallel(16, 3)
+        for name, text in (("containers.log", re.sub(r"made-up-\d:\d+:", "pod:1:", self.text_of(job, "log", 6))),
+                           ("inspector.json", re.sub(r'"pid":\d+', '"pid":1', self.text_of(job, "inspector", 6)))):
+            with self.subTest(name):
+                (self.folder / name).write_text(text)
+                told = self.run_import(self.folder / name, code=2)
+                for word in (name, "line", "same host name, process id and device", ":1:", "a host name of its own", "several GPUs by NCCL's log"):
+                    self.assertIn(word, told)
+        for number, (old, new) in enumerate(((r"(made-up-\d):\d+:", r"\1:1:"), (r"made-up-0:100[01]:", "made-up-0:1000:"))):
+            (self.folder / f"{number}.log").write_text(re.sub(old, new, self.text_of(job, "log", 6)))
+            found, _ = self.run_import(self.folder / f"{number}.log")
+            self.assertEqual((found["ranks"], found["steps"], len(found["operations"]), found["node_of_rank"]), (16, 6, 4, [0] * 8 + [1] * 8))
+
+    def test_records_that_are_in_a_file_twice_count_once(self):
+        for job in (job_traces.of_all_levels(16), job_traces.pipeline(4)):
+            for kind, remark in (("log", "left out as copies"), ("inspector", "records that are in it twice count once")):
+                with self.subTest(kind, ranks=job.ranks):
+                    text = self.text_of(job, kind, 6)
+                    (self.folder / "once").write_text(text)
+                    (self.folder / "twice").write_text(2 * text)
+                    (self.folder / "thrice").write_text(3 * text)
+                    once, _ = self.run_import(self.folder / "once")
+                    for name in ("twice", "thrice"):
+                        found, told = self.run_import(self.folder / name)
+                        self.assertIn(remark, told)
+                        self.assertEqual({**found, "remarks": None}, {**once, "remarks": None})
+        doubled = "".join(2 * line for line in self.text_of(job, "log", 6).splitlines(True))
+        (self.folder / "lines").write_text(doubled)
+        self.assertIn("give the log without copies of its lines", self.run_import(self.folder / "lines")[1])
+
+    def test_records_without_numbers_may_begin_at_different_calls(self):
+        for job in (job_traces.data_parallel(8), job_traces.of_all_levels(16)):
+            whole, _ = self.read(job, "profiler", 6, old=True)
+            for ranks, calls in (([5], 1), ([0], 1), ([5], 2), ([5], 4), (range(4), 1), (range(7), 3)):
+                with self.subTest(ranks=ranks, calls=calls):
+                    found, told = self.read(job_traces.late(job, ranks, calls), "profiler", 6, old=True)
+                    self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))), told)
+                    self.assertGreaterEqual(found["steps"], 4)
+
+    def test_calls_that_are_left_out_are_counted(self):
+        job = job_traces.data_parallel(8)
+        job.once = lambda rank: [job_traces.Op("broadcast", "world", 512, "Float")] * 4
+        folder = job_traces.write(job_traces.late(job, [5], 1), "profiler", self.folder / "odd", 6, old=True)
+        path = folder / "trace_rank_5.json"
+        path.write_text(path.read_text().replace('"dtype": "BFloat16"', '"dtype": "Double"', 1))  # so that it is like no other record
+        self.assertRegex(self.run_import(folder)[1], r"only 24 of 271 calls count: .* not all ranks of its group have recorded")
+
+    def test_an_operation_behind_one_of_some_ranks_counts_once(self):
+        found, told = self.read(job_traces.with_embeddings(8), "profiler")
+        pairs = [[first, first + 1] for first in range(0, 8, 2)]
+        self.assertEqual(self.essence(found), [("all_reduce", 1 << 20, [[0, 1, 6, 7]]), ("all_reduce", 64 << 20, pairs),
+                                               ("all_reduce", 4 << 20, pairs), ("all_reduce", 32, "world")])
+        self.assertRegex(told, r"64 MiB +float32 +4 groups of 2 ranks +1 +0\.450")
+
+    def test_lines_that_progress_bars_overwrite_and_long_lines(self):
+        job = job_traces.tensor_parallel(16, 3)
+        whole = self.text_of(job, "log", 6)
+        bar = " 46%|####6     | 46/100 [00:10<00:12,  4.50it/s]\r"
+        lines = whole.splitlines(True)
+        for name, text, remark in (
+                ("bar", "".join(bar + "step 2\r" + line for line in lines), ""), ("crlf", whole.replace("\n", "\r\n"), ""),
+                ("long bar", lines[0] + bar * 50_000 + "".join(lines[1:]), ""),
+                ("long", "a" * (3 << 20) + "\n" + whole + "a" * (1 << 20) + "b", "long': 2 lines are above 1 MiB and left out"),
+                ("mark", "\ufeff" + self.text_of(job, "inspector", 6), "")):
+            with self.subTest(name):
+                (self.folder / name).write_bytes(text.encode())
+                found, told = self.run_import(self.folder / name)
+                self.assertEqual((found["ranks"], found["steps"], len(found["operations"]), len(set(found["node_of_rank"]))), (16, 6, 4, 2))
+                self.assertEqual(len(found.get("remarks", [])), 1 if remark else 0)
+                self.assertIn(remark, told)
 
     def test_ranks_of_one_output_and_of_a_late_rank(self):
         job = job_traces.tensor_parallel(8, 1)

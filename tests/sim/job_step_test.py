@@ -98,6 +98,7 @@ class JobStep(Folder):
         good = operation("all_reduce", MIB, 8, "world")
         for operations, ranks, words in (
                 ([good], 16, "16 ranks and this run 8"), ([], 8, "no operations"),
+                ([good, operation("all_reduce", MIB, 8, "world", gap_us=2**62)], 8, "/operations/1/gap_us has to be a number from 0 to"),
                 ([good, operation("all_reduce", MIB, 8, [])], 8, "operation 2"),
                 ([operation("all_reduce", MIB, 4, "world")], 8, "the job's groups have 4 ranks"),
                 ([operation("p2p", MIB, 3, [[0, 1, 2]])], 8, "between 2 ranks"),

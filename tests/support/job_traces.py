@@ -7,6 +7,7 @@ import copy
 import gzip
 import json
 import pathlib
+import re
 import sys
 
 SIZES = {"Float": 4, "BFloat16": 2, "Long": 8}
@@ -98,6 +99,32 @@ def behind(job, ranks, calls):
     early = copy.copy(job)
     early.ops = lambda rank, steps: list(job.ops(rank, steps))[:-calls if rank in ranks else None]
     return early
+
+
+def late(job, ranks, calls):
+    """The job when the records of some ranks begin some calls later."""
+    later = copy.copy(job)
+    later.ops = lambda rank, steps: list(job.ops(rank, steps))[calls if rank in ranks else 0:]
+    return later
+
+
+def with_embeddings(ranks):
+    """All-reduces of the first and the last two ranks, of pairs, and of all ranks, as a pipeline's end and beginning have
+    them."""
+    groups = {"world": [list(range(ranks))], "embedding": [[0, 1, ranks - 2, ranks - 1]],
+              "pair": [[first, first + 1] for first in range(0, ranks, 2)]}
+    step = [Op("all_reduce", "embedding", 1 << 18, "Float", took_us=50), Op("all_reduce", "pair", 1 << 24, "Float", took_us=450),
+            Op("all_reduce", "pair", 1 << 20, "Float", took_us=30), Op("all_reduce", "world", 8, "Float", took_us=20)]
+    return Job(ranks, groups, lambda rank, at: [op for op in step if any(rank in group for group in groups[op.group])],
+               lambda rank: [Op("broadcast", "world", 2048, "Float")])
+
+
+def another_run(text, number):
+    """The record of the same ranks when the job is started again: other processes, communicators and times."""
+    text = re.sub(r"(made-up-\d+:)(\d+):(\d+)", lambda at: f"{at[1]}{int(at[2]) + 100 * number}:{int(at[3]) + 100 * number}", text)
+    text = re.sub(r'"pid":(\d+)', lambda at: f'"pid":{int(at[1]) + 100 * number}', text)
+    text = re.sub(r'(_ts|timestamp_us)":(\d+)', lambda at: f'{at[1]}":{int(at[2]) + 10**9 * number}', text)
+    return text.replace('"id":"0x', f'"id":"0x{number}').replace("commId 0x", f"commId 0x{number}")
 
 
 def experts(ranks):

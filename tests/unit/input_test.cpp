@@ -47,6 +47,12 @@ TEST_F(Input, AFileIsReadWhole) {
   EXPECT_EQ(read_input("/proc/self/comm", MiB(1), "").back(), '\n');
 }
 
+TEST_F(Input, AByteOrderMarkIsNoPartOfTheText) {
+  std::ofstream(folder / "file") << "\xef\xbb\xbf"
+                                 << "4096,1";
+  EXPECT_EQ(read_input(folder / "file", MiB(1), ""), "4096,1");
+}
+
 TEST_F(Input, WhatIsNoFileIsRefusedByName) {
   ASSERT_EQ(::mkfifo((folder / "pipe").c_str(), 0600), 0);
   fs::create_directory(folder / "folder");

@@ -261,6 +261,17 @@ TEST(JobTimes, AGapBeginsWhenAllThatRanBeforeHasEnded) {
   EXPECT_EQ(gaps_of(ranks.job()), (std::vector<double>{200, 0}));
 }
 
+TEST(JobTimes, PausesOfMoreThanElevenDaysAreNoGaps) {
+  TwoRanks ranks;
+  const std::uint32_t call = ranks.trace.call({.collective = &all_reduce, .bytes = {1 << 20}});
+  for (int step = 0; step < 6; ++step)
+    for (int rank = 0; rank < 2; ++rank) ranks.add(rank, call, step * 2e12, 50);
+  const Job job = ranks.job();
+  EXPECT_EQ(gaps_of(job), std::vector<double>{-1});
+  EXPECT_FALSE(job.step.has_value());
+  EXPECT_EQ(job_from_json(to_json(job)), job);
+}
+
 TEST(JobTimes, WhoSendsWhatIsThatOfTheLastStepInTheOrderOfRanks) {
   TwoRanks ranks({1, 0});
   const std::uint32_t call = ranks.trace.call({.collective = &all_to_allv, .bytes = {30}});

@@ -36,4 +36,11 @@ TEST(LogLines, ColoursInAnySpellingAndCarriageReturnsAreLeftOut) {
   EXPECT_EQ(plain_line("{\\\"a\\\"}"), "{\"a\"}");
 }
 
+TEST(LogLines, ACarriageReturnWithinALineEndsTheTextBeforeIt) {
+  for (const char* const line : {"step 1\rstep 2\ra:1:2 [0] NCCL INFO x", "step 2\ra:1:2 [0] NCCL INFO x\r\r",
+                                 "\ra:1:2 [0] NCCL INFO x\r\x1b[K", "46%|##\x1b[0m\r\x1b[36ma:1:2 [0] NCCL INFO x\r"})
+    EXPECT_EQ(plain_line(line), "a:1:2 [0] NCCL INFO x");
+  EXPECT_EQ(plain_line("\r"), "");
+}
+
 }  // namespace p5

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -265,6 +266,45 @@ TEST(ExplainedLog, says_where_how_often_and_of_which_hosts) {
 }
 
 // Sockets are right on hosts without anything faster, and irrelevant within one node.
+std::string timeout_of(int rank, int number, const std::string& operation) {
+  return "[rank" + std::to_string(rank) + "]:[E1120 ProcessGroupNCCL.cpp:607] [Rank " + std::to_string(rank) +
+         "] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=" + std::to_string(number) +
+         ", OpType=" + operation + ", NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds\n";
+}
+
+TEST(ExplainedLog, keeps_lines_apart_that_are_of_different_operations) {
+  std::string text;
+  for (int rank = 0; rank < 16; ++rank)
+    text += rank == 5 ? timeout_of(rank, 1233, "BROADCAST") : timeout_of(rank, 1234, "ALLREDUCE");
+  const Explanation all = explained(text);
+  ASSERT_THAT(all.findings, SizeIs(2));
+  EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("ALLREDUCE number 1234: "));
+  EXPECT_EQ(all.findings[0].count, 15U);
+  EXPECT_THAT(all.findings[1].finding.evidence, StartsWith("BROADCAST number 1233: "));
+  EXPECT_EQ(all.findings[1].count, 1U);
+  EXPECT_THAT(all.findings[1].said, HasSubstr("[Rank 5]"));
+}
+
+TEST(ExplainedLog, keeps_few_lines_of_a_kind_apart) {
+  std::string text;
+  for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, "ALLREDUCE");
+  const Explanation all = explained(text);
+  ASSERT_THAT(all.findings, SizeIs(9));
+  EXPECT_THAT(all.findings[8].finding.evidence, StartsWith("others: a collective"));
+  EXPECT_EQ(all.findings[8].count, 992U);
+}
+
+TEST(ExplainedLog, takes_little_time_for_many_hosts) {
+  std::string text;
+  constexpr std::size_t hosts = 100'000;
+  for (std::size_t i = 0; i < hosts; ++i)
+    text +=
+        "h" + std::to_string(i) + ":1:2 [0] shmutils.cc:72 NCCL WARN Error: failed to extend /dev/shm/x to 9 bytes\n";
+  const std::clock_t begin = std::clock();
+  EXPECT_THAT(explained(text).findings.at(0).hosts, SizeIs(hosts));
+  EXPECT_LT((std::clock() - begin) / CLOCKS_PER_SEC, 10);
+}
+
 TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_tells) {
   const std::string sockets = info("Using network Socket");
   const auto severity = [](const std::string& text) { return explained(text).findings.at(0).finding.severity; };
