@@ -16,8 +16,9 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
-constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
+constexpr double of_one_kind = 0.10;    // relative; longer times do not count as fast
+constexpr double gap_of_fault = 0.075;  // relative; a faulty part is slower by that much at least
+constexpr int enough_nodes = 4;         // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
@@ -303,7 +304,7 @@ double middle_of_fast(std::vector<double> times) {
   // A fault may begin at that border, and its times would be fast in part: they end at the first gap.
   const auto after_gap =
       std::ranges::adjacent_find(times.begin() + static_cast<std::ptrdiff_t>(times.size() / 10), times.end(),
-                                 [](double a, double b) { return b > a * (1 + tolerated_difference); });
+                                 [](double a, double b) { return b > a * (1 + gap_of_fault); });
   if (after_gap != times.end()) times.erase(std::next(after_gap), times.end());
   times.erase(std::ranges::upper_bound(times, fast), times.end());
   return median_of_sorted(times);
