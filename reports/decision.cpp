@@ -16,6 +16,7 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/observations.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
 #include "reports/tuning.hpp"
@@ -89,17 +90,26 @@ std::string about_suspects(const Report& report) {
   return join(clauses);
 }
 
-std::string about_findings(const Report& report) {
-  std::vector<std::string> words;
-  for (const topo::Finding& finding : report.findings)
-    if (topo::condemns(finding)) words.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
-  return shortened(words);
-}
-
-std::string about_questions(const Report& report) {
-  if (report.open_questions.empty()) return "";
-  const OpenQuestion& question = report.open_questions.front();
-  return fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false));
+// Each rejected host has a reason: suspects, then findings and questions about hosts without one. What is about no host
+// alone is a reason if there is no other.
+std::string about_parts(const Report& report) {
+  std::vector<std::string> clauses;
+  std::set<std::string> told;
+  if (const std::string suspects = about_suspects(report); !suspects.empty()) clauses.push_back(suspects), told = {""};
+  for (const Suspect& suspect : report.suspects) told.insert(suspect.host);
+  std::vector<std::string> findings;
+  std::set<std::string> hosts;
+  for (const topo::Finding& finding : report.findings) {
+    if (!topo::condemns(finding) || told.contains(finding.subject.host)) continue;
+    findings.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
+    hosts.insert({"", finding.subject.host});
+  }
+  if (!findings.empty()) clauses.push_back(shortened(findings));
+  told.merge(hosts);
+  for (const OpenQuestion& question : report.open_questions)
+    if (told.insert(question.host).second)
+      clauses.push_back(fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false)));
+  return join(clauses);
 }
 
 std::string about_wrong(const Report& report) {
@@ -187,6 +197,23 @@ bool all_are_slow(const Report& report) {
          }) > 0;
 }
 
+// Lowest fraction of its limit that pairs between nodes reach, among those that are compared with each other.
+std::optional<double> fraction_of_pairs(const Report& report) {
+  std::optional<double> least;
+  for (const std::size_t at : cases_of_pairs(report)) {
+    const Result& each = report.results[at];
+    if (each.measurement.measured_case.nodes > 1 && !each.measurement.measured_case.nic && each.verdict.fraction)
+      least = std::min(*each.verdict.fraction, least.value_or(*each.verdict.fraction));
+  }
+  return least;
+}
+
+// True if collectives lose more than twice of their limit as pairs do.
+bool only_collectives_are_slow(const Report& report, const Result& worst) {
+  const std::optional<double> pairs = fraction_of_pairs(report);
+  return !is_pairwise(worst) && pairs && 1 - *worst.verdict.fraction > 2 * (1 - *pairs);
+}
+
 std::string about_slow(const Report& report) {
   const Result* const worst = slowest(report);
   if (!worst) return count_of(report, Grade::slow) > 0 ? "it is slow" : "";
@@ -198,6 +225,9 @@ std::string about_slow(const Report& report) {
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
     return fmt::format("it is slow ({}); without pairs no part can be named", figure);
   }
+  if (only_collectives_are_slow(report, *worst))
+    return fmt::format("slow only where many ranks take part ({}, pairs {:.0f} %): no part stands out", figure,
+                       100 * *fraction_of_pairs(report));
   const bool within = count_results(report, [](const Result& each) {
                         return each.verdict.grade == Grade::slow && each.measurement.measured_case.nodes == 1;
                       }) > 0;
@@ -334,9 +364,7 @@ std::string reason_for(const Report& report, std::string_view word) {
     if (!clauses.empty()) return join(clauses);
   }
   if (word == reject)
-    return first_of({about_suspects(report), about_findings(report), about_questions(report), about_slow(report),
-                     about_comparison(report)},
-                    "it is not sound");
+    return first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound");
   // First, because they may be why, and the rest of a long sentence is cut.
   const std::string slow_gpus = about_slow_gpus(report);
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +
@@ -376,8 +404,25 @@ std::string step_for(const topo::Finding& finding) {
                      finding.action);
 }
 
-// Adds the likely common causes if all nodes are equally slow.
+// True if the run on the GPUs of one node is slow, and no part stands out.
+bool node_is_slow(const Report& report) {
+  const Result* const worst = slowest(report);
+  return worst && uses_gpus(worst->measurement.measured_case) && report.topology.hosts.size() == 1 &&
+         report.suspects.empty() && report.open_questions.empty();
+}
+
+// Adds the likely common causes if no part stands out.
 void add_checklist(const Report& report, std::vector<std::string>& list) {
+  const bool one_node = report.topology.hosts.size() == 1;
+  const Result* const worst = slowest(report);
+  if (one_node)
+    add_step(list,
+             "measure another node of the same kind: if it is fast, check this one's fabric manager, NVSwitches, power "
+             "and clocks, and replace the instance if it stays slow");
+  else if (worst && only_collectives_are_slow(report, *worst))
+    add_step(list,
+             "measure again with a node more, then without one at a time: the one without which collectives are fast "
+             "is at fault");
   for (const topo::Finding& finding : report.findings)
     if (finding.severity != topo::Severity::info) add_step(list, step_for(finding));
   add_step(list, fmt::format(
@@ -392,6 +437,7 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
                      ? "settings: no NCCL_*, FI_* or OFI_NCCL_* variable is set; check that NCCL's configuration "
                        "files (/etc/nccl.conf) set none either"
                      : "settings: run again without " + join(set));
+  if (one_node) return;
   add_step(list, "placement: check that all instances are in one placement group, zone and capacity block");
   add_step(list,
            "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
@@ -451,7 +497,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
-  if (word == reject && all_are_slow(report)) add_checklist(report, list);
+  if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
     add_step(list,
              std::string("run again, or continue with --resume") +

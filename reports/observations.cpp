@@ -16,8 +16,9 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
-constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
+constexpr double of_one_kind = 0.10;    // relative; longer times do not count as fast
+constexpr double gap_of_fault = 0.075;  // relative; a faulty part is slower by that much at least
+constexpr int enough_nodes = 4;         // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
@@ -230,8 +231,10 @@ class Collector {
 };
 
 // Comparable groups that perform one operation at once or in turn.
-bool has_alike_groups(const Measurement& m) {
+bool has_alike_groups(const Measurement& m, const topo::Topology& topology) {
   const Case& c = m.measured_case;
+  // Without NVSwitch halves of a node differ by design, and of one node there are no others to compare with.
+  if (c.group == node_half_group && topology.hosts.size() == 1 && !is_comparable(c, topology)) return false;
   return !c.collective->pairwise && transfers_of(c) && c.arm == "default" && m.groups.size() > 1 &&
          find_backend(c.backend).parts == BackendInfo::Parts::gpus;
 }
@@ -298,6 +301,11 @@ std::string NicNumbers::name(int node, int number) const {
 double middle_of_fast(std::vector<double> times) {
   std::ranges::sort(times);
   const double fast = times[times.size() / 10] * (1 + of_one_kind);
+  // A fault may begin at that border, and its times would be fast in part: they end at the first gap.
+  const auto after_gap =
+      std::ranges::adjacent_find(times.begin() + static_cast<std::ptrdiff_t>(times.size() / 10), times.end(),
+                                 [](double a, double b) { return b > a * (1 + gap_of_fault); });
+  if (after_gap != times.end()) times.erase(std::next(after_gap), times.end());
   times.erase(std::ranges::upper_bound(times, fast), times.end());
   return median_of_sorted(times);
 }
@@ -334,9 +342,9 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
   for (const std::size_t at : cases_of_pairs(report)) first.push_back(&report.results[at].measurement);
   if (!are_pretended(report.topology))
     for (const Result& result : report.results)
-      if (has_alike_groups(result.measurement)) first.push_back(&result.measurement);
+      if (has_alike_groups(result.measurement, report.topology)) first.push_back(&result.measurement);
   for (const Measurement& m : again)
-    if (m.measured_case.collective->pairwise || has_alike_groups(m)) second.push_back(&m);
+    if (m.measured_case.collective->pairwise || has_alike_groups(m, report.topology)) second.push_back(&m);
   collector.add_times(first, false);
   collector.add_times(second, true);
   for (const Result& result : report.results) collector.add_silence(result.measurement, false);

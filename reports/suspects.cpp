@@ -492,6 +492,12 @@ std::set<std::string> hosts_to_leave_out(const Report& report) {
     for (std::size_t host = 0; host < domains.size(); ++host)
       if (suspect.kind == "domain" && suspect.name == name_of(Part{PartKind::domain, domains[host]}))
         unfit.insert(report.topology.hosts[host].name);
+  // A host that may be the one that corrupts data is not healthy, even if it is not known to be.
+  for (const OpenQuestion& question : report.open_questions)
+    for (std::size_t host = 0; question.fault == fault_name(Fault::wrong) && host < domains.size(); ++host)
+      if (std::ranges::find(question.candidates, full_name({PartKind::node, static_cast<int>(host)})) !=
+          question.candidates.end())
+        unfit.insert(report.topology.hosts[host].name);
   return unfit;
 }
 

@@ -164,7 +164,6 @@ void derive_check_limits(Options& o) {
   if (o.backend == "auto") o.backend = defaults_of("check").backend;
   o.budget = o.limit;
   if (!o.given.contains("--timeout")) o.timeout = {o.limit.count / 4};
-  o.limit = {o.limit.count + o.burn.count};
 }
 
 void add_check(CLI::App& app, Declarations& all, Options& o) {
@@ -174,19 +173,20 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
       "files unless --out names a folder. Without a launcher it uses all idle GPUs of this node. For Slurm's Prolog "
       "and "
       "similar: exit codes 10, 11 and 12 mean unfit");
-  all.add(*check,
-          {.name = "--limit",
-           .shown = "TIME",
-           .help = "time for the whole check; parts that have not answered by then are named; default 20s, at least 8s",
-           .take = [&](const std::string& t) {
-             constexpr Seconds least{8};
-             o.limit = parse_duration(t);
-             if (o.limit.count < least.count)
-               throw UsageError(
-                   fmt::format("'{}' is too little to start workers on GPUs and to end them; give "
-                               "{} or more",
-                               t, to_text(least)));
-           }});
+  all.add(
+      *check,
+      {.name = "--limit",
+       .shown = "TIME",
+       .help = "time for the whole check; parts that have not answered by then are named; default 20s, at least 15s",
+       .take = [&](const std::string& t) {
+         constexpr Seconds least{15};  // 5 s to start and measure, 5 s for GPUs alone, 5 s to report
+         o.limit = parse_duration(t);
+         if (o.limit.count < least.count)
+           throw UsageError(
+               fmt::format("'{}' is too little to start workers on GPUs, to measure and to end them; give "
+                           "{} or more",
+                           t, to_text(least)));
+       }});
   all.add(*check,
           {.name = "--burn",
            .shown = "TIME",

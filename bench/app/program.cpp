@@ -155,7 +155,8 @@ ExitCode run_in_job(const CommandLine& line, Shutdown& shutdown, const FaultHook
   if (measuring && measuring->checks()) check.emplace(*measuring);
   shutdown.handle_signals();
   ControlPlane* const forked = check ? check->control() : nullptr;
-  if (check) shutdown.limit_time(start, measuring->limit, forked ? forked->is_leader() : is_first_launched());
+  if (check)
+    shutdown.limit_time(start, measuring->limit_with_burn(), forked ? forked->is_leader() : is_first_launched());
   if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
   if (!needs_mpi(measuring)) return dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr);
   std::optional<MpiJob> job;

@@ -64,6 +64,8 @@ struct SimMachine {
 // Throws UsageError naming the text, also if it names a part outside the machine.
 Fault parse_fault(const std::string& text, const SimMachine& machine);
 
+inline constexpr const char* sim_fault_variable = "P5BENCH_SIM_FAULT";  // of an arm
+
 // Each launch has a factor of its own (launch_noise); each abandon() and each arm starts a new launch. An arm
 // has P5BENCH_SIM_FAULT, a list of faults in the format of parse_fault(), added to the machine's, and
 // NCCL_MNNVL_ENABLE, of which 0 makes each node an NVLink domain. Other variables throw UsageError.

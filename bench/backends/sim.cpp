@@ -622,7 +622,6 @@ class SimSession final : public Session {
   double launch_factor_;
 };
 
-constexpr const char* fault_variable = "P5BENCH_SIM_FAULT";
 constexpr const char* nvlink_variable = "NCCL_MNNVL_ENABLE";  // 0: no NVLink between nodes
 
 class SimBackend final : public Backend {
@@ -659,11 +658,11 @@ class SimBackend final : public Backend {
         if (value == "0") other->machine_.nodes_per_domain = 1;
         continue;
       }
-      if (name != fault_variable)
+      if (name != sim_fault_variable)
         throw UsageError(
             fmt::format("the sim backend has no library that reads {}; a simulated arm differs by {}=FAULT, "
                         "such as {}=nic:n0r0:0.5, or by {}=0",
-                        name, fault_variable, fault_variable, nvlink_variable));
+                        name, sim_fault_variable, sim_fault_variable, nvlink_variable));
       if (value.empty()) continue;  // the variable is removed
       for (const std::string& text : split(value)) other->add_fault(text);
     }
@@ -719,7 +718,7 @@ class SimBackend final : public Backend {
     try {
       machine_.faults.push_back(parse_fault(text, machine_));
     } catch (const UsageError& problem) {
-      throw UsageError(fmt::format("{}, as {}", fault_variable, problem.what()));
+      throw UsageError(fmt::format("{}, as {}", sim_fault_variable, problem.what()));
     }
   }
 

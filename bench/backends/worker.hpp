@@ -28,6 +28,7 @@ struct WorkerOptions {
   // Limit for starting a worker and for joining; beyond 1024 ranks it grows in proportion.
   Seconds join_limit = default_join_limit;
   // Time at which all waits end, whatever their own limits; after it no rank is queried any more.
+  // The burn of check_locally() postpones it.
   std::optional<Clock::time_point> deadline = {};
   // Names of the library and the device in the report's context.
   std::string library = "nccl", device = "gpu.uuid";

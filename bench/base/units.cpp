@@ -127,9 +127,11 @@ std::string to_text(Seconds time) {
   return fmt::format("{} h {} min", whole / 3600, whole % 3600 / 60);
 }
 
-Clock::time_point deadline_in(Seconds time) {
-  return Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(time.count));
+Clock::time_point later(Clock::time_point start, Seconds by) {
+  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(by.count));
 }
+
+Clock::time_point deadline_in(Seconds time) { return later(Clock::now(), time); }
 
 std::string utc_now() {
   const std::time_t now = std::time(nullptr);

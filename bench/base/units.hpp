@@ -50,6 +50,7 @@ using Clock = std::chrono::steady_clock;
 
 inline Seconds since(Clock::time_point then) { return {std::chrono::duration<double>(Clock::now() - then).count()}; }
 
+Clock::time_point later(Clock::time_point start, Seconds by);
 // The point in time `time` from now.
 Clock::time_point deadline_in(Seconds time);
 

@@ -183,10 +183,18 @@ class Encounters {
   std::vector<char> seen_;  // of a < b: a * count + b
 };
 
+// All but one, each one in turn: halves of so few have no three members, and two show no more than a pair.
+std::vector<Split> splits_without_one(std::size_t count) {
+  std::vector<Split> splits(count);
+  for (std::size_t one = 0; one < count; ++one)
+    for (std::size_t each = 0; each < count; ++each)
+      if (each != one) splits[one][0].push_back(each);
+  return splits;
+}
+
 // Splits drawn with `seed` so that no two numbers are in the same half in all of them. Up to 64 numbers are drawn so
 // that each two are also in the same half once, if a few splits more suffice: two that always part cannot be told from
-// two others, and what only the two have in common is not measured. Three numbers form each pair in turn, in one half;
-// fewer have no splits.
+// two others, and what only the two have in common is not measured.
 std::vector<Split> balanced_splits(std::size_t count, std::uint64_t seed) {
   constexpr std::size_t spare = 2, more = 3, most_compared = 64;
   constexpr int most_drawn = 100, draws = 32;  // six numbers have only ten splits
@@ -358,11 +366,12 @@ std::vector<Round> select_retest_rounds(const RetestPairs& doubts, const std::ve
 }
 
 std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t seed) {
-  constexpr std::size_t fewest = 3, most_in_twos = 8;
+  constexpr std::size_t most_in_twos = 8, fewest_ranks = 3;  // two ranks show no more than a pair
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
+  const bool are_ranks = std::ranges::all_of(nodes, [](const Group& node) { return node.size() == 1; });
   std::vector<Round> rounds;
-  if (nodes.size() < fewest) return rounds;
-  if (nodes.size() <= most_in_twos) {
+  if (nodes.size() < (are_ranks ? fewest_ranks + 1 : 3)) return rounds;
+  if (!are_ranks && nodes.size() <= most_in_twos) {
     for (const auto& pairs : round_robin(static_cast<int>(nodes.size()))) {
       Round& round = rounds.emplace_back();
       for (const auto& [a, b] : pairs) {
@@ -375,7 +384,8 @@ std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t see
     }
     return rounds;
   }
-  for (const Split& split : balanced_splits(nodes.size(), seed)) {
+  const bool halves_suffice = nodes.size() >= 2 * fewest_ranks;
+  for (const Split& split : halves_suffice ? balanced_splits(nodes.size(), seed) : splits_without_one(nodes.size())) {
     Round round;
     for (const std::vector<std::size_t>& side : split) {
       Group half;

@@ -86,9 +86,10 @@ struct RetestPairs {
 // Selects nearly the fewest of `rounds` that perform the retest, at most `most`; a round may be selected twice.
 std::vector<Round> select_retest_rounds(const RetestPairs& doubts, const std::vector<Round>& rounds, int most);
 
-// Rounds of groups of two nodes, each two once; of more than eight nodes rounds of two groups, each half of the nodes,
-// drawn with `seed`, in which no two nodes are in the same half in all rounds, and up to 64 nodes hardly any two in
-// none. With an odd number one node is idle. Fewer than three nodes have no rounds.
+// Rounds of groups of two nodes, each two once; of more than eight nodes, or of nodes with a single rank, rounds of two
+// groups, each half of the nodes, drawn with `seed`, in which no two nodes are in the same half in all rounds, and up
+// to 64 nodes hardly any two in none. With an odd number one node is idle. Four or five nodes with a single rank are
+// all in one group but one, each in turn. Fewer than three nodes, or four with a single rank, have no rounds.
 std::vector<Round> node_halves(const NodeOfRank& node_of_rank, std::uint64_t seed);
 
 // The same for the ranks of each node, all nodes at once. Empty for nodes with fewer than six ranks, or with different

@@ -67,10 +67,10 @@ struct Options {
   // ab: variables of the arms, over the operator's, see parse_arm()
   std::map<std::string, std::string> a, b;
 
-  // check: wall time from the start of the process to its end. deadline is set by the program: waiting ranks abort
-  // then, which leaves time to report.
+  // check: wall time from the start of the process to its end, and how long each GPU multiplies matrices besides.
+  // deadline is set by the program: waiting ranks abort then, which leaves time to report. The burn postpones it.
   Seconds limit{20};
-  Seconds burn{0};  // of a check: how long each GPU multiplies matrices besides; `limit` includes it
+  Seconds burn{0};
   std::optional<Clock::time_point> deadline;
 
   std::string list_what;               // list
@@ -95,6 +95,7 @@ struct Options {
   std::string load_file, record_file, rank_file;  // topo
 
   bool checks() const { return command == "check"; }
+  Seconds limit_with_burn() const { return {limit.count + burn.count}; }
   bool requests_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };
 

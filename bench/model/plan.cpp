@@ -611,7 +611,7 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
   const NodeOfRank& sides = within ? placement.node_of_rank : placement.domain_of_rank;
   const Round nodes = make_groups("node", sides), rails = make_groups("rail", sides);
   const bool alike = std::ranges::all_of(nodes, [&](const Group& node) { return node.size() == rails.size(); });
-  if (nodes.size() < 2 || rails.size() < 2 || !alike) return {};
+  if (!alike) return {};
   std::vector<Case> cases;
   const auto add = [&](const char* collective, std::string_view group, std::vector<Round> rounds) {
     if (rounds.empty()) return;
@@ -630,7 +630,7 @@ std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& j
     c.bytes_per_rank = c.shape.bytes_per_rank;
     cases.push_back(with_rounds(std::move(c), std::move(rounds)));
   };
-  if (!within) add("all_reduce", "rail", {rails, rails});  // two rounds, for comparison
+  if (!within && rails.size() > 1) add("all_reduce", "rail", {rails, rails});  // two rounds, for comparison
   // An all-reduce of few nodes needs less than the rate of their NICs and hides the loss of one.
   add("all_gather", node_subset_group, node_halves(sides, job.seed));
   add("all_reduce", node_half_group, halves_of_each_node(placement.domain_of_rank, job.seed));

@@ -357,6 +357,15 @@ class BadInput(Folder):
                     self.assertEqual(self.listing(), [])
         self.assertEqual(self.run_it(*SIM, "--sizes", "8", "--tune=off", variables={"P5BENCH_PROBE_LIMIT": ""}).returncode, 14)
 
+    def test_a_fault_that_a_variable_plants_in_no_arm_is_refused(self):
+        for value in ("junk", "nic:n0r0:0.5"):
+            for command in (["run"], ["check"], ["plan"], ["ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g0:0.5"]):
+                done = self.run_it(*command, *SIM, variables={"P5BENCH_SIM_FAULT": value})
+                self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
+                self.assertIn(f"P5BENCH_SIM_FAULT='{value}'", done.stderr)
+                self.assertIn("--fault", done.stderr)
+                self.assertEqual(self.listing(), [])
+
     def test_variables_in_any_letters_are_recorded_and_passed_on(self):
         latin = "/opt/caf\udce9/\x1b[2J"
         names = ["NCCL_CONF_FILE", "LD_LIBRARY_PATH", "FI_X", "UCX_X", "OMPI_MCA_x_y", "SLURM_CLUSTER_NAME", "OMP_NUM_THREADS",

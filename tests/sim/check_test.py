@@ -54,6 +54,20 @@ class Check(Folder):
             self.assertEqual(printed.count(": fit; "), 3, printed)
         self.assertIn("  warning gpu.slow_alone: rank 11, alone", self.check("--fault", "gpu:n1g3:0.3:compute"), "others may use it")
 
+    def test_a_burn_of_hours_leaves_time_to_measure_and_ends_with_the_slow_gpu(self):
+        for limit in ((), ("--limit", "15s")):
+            self.assertEqual(self.check("--burn", "2h", *limit).count(": fit; "), 4)
+        printed = self.check("--burn", "2h", "--fault", "gpu:n1g3:0.8:compute", exits=10)
+        self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu.slow_alone$")
+        self.assertEqual(printed.count(": fit; "), 3, printed)
+        self.assertIn("nic n2r9", self.check("--burn", "2h", "--fault", "nic:n2r9:0.5", exits=10), "NICs are measured after the burn")
+
+    def test_the_least_limit_suffices(self):
+        self.assertEqual(self.check("--limit", "15s").count(": fit; "), 4)
+        done = self.run_it(*SIM, "--limit", "14s")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertIn("give 15 s or more", done.stderr)
+
     def test_no_node_is_called_fit_where_the_exit_code_says_that_one_is_not(self):
         for platform in ("gb200-nvl72", "p6e-gb200.36xlarge"):
             done = self.run_it("check", "--backend", "sim", "--platform", platform, "--nodes", "2", "--fault", "node:n0:0.8")

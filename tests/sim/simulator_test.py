@@ -494,6 +494,21 @@ class Floors(Simulation):
         for word in ("driver", "NCCL_", "placement", "plugin"):
             self.assertTrue(any(word in step for step in decision["next"]), decision["next"])
 
+    def test_slowness_that_pairs_do_not_show_is_said_to_be_that_of_collectives(self):
+        decision = self.decided("p5.4xlarge", 3, "nic:n1r0:0.5:at-scale", exits=10)["decision"]
+        self.assertRegex(decision["sentence"], r"^REJECT: slow only where many ranks take part \(all_\w+ \d+ % of limit, pairs 9\d %\): no part")
+        self.assertIn("measure again with a node more, then without one at a time", decision["next"][0])
+        for nodes in (4, 8):
+            report = self.decided("p5.4xlarge", nodes, "nic:n1r0:0.5:at-scale", exits=10)
+            self.assertEqual(report["decision"]["parts"], ["n1"], report["decision"])
+
+    def test_one_node_is_searched_for_what_is_slow_only_in_collectives_and_else_told_what_to_do(self):
+        self.assertIn("gpu n0g2 is slow", self.decided("p5.48xlarge", 1, "gpu:n0g2:0.5:at-scale", exits=10)["decision"]["sentence"])
+        decision = self.decided("p5.48xlarge", 1, "node:n0:0.5", exits=10)["decision"]
+        self.assertIn("no single GPU stands out", decision["sentence"])
+        self.assertIn("measure another node of the same kind", decision["next"][0])
+        self.assertTrue(any(step.startswith("settings: ") for step in decision["next"]), decision["next"])
+
     def test_a_node_to_reject_comes_with_the_command_for_the_others(self):
         decision = self.decided("p5.48xlarge", 3, "nic:n1r5:0.5", exits=10)["decision"]
         self.assertEqual((decision["word"], decision["parts"]), ("REJECT", ["n1"]))

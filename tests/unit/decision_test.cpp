@@ -182,6 +182,33 @@ TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
   EXPECT_TRUE(decision.parts.empty());
 }
 
+TEST(Decision, has_a_reason_for_each_rejected_host) {
+  const auto question = [](const std::string& nic, const std::string& host) {
+    return OpenQuestion{.candidates = {"nic " + nic, "node"}, .host = host, .evidence = "seen", .next = "measure it"};
+  };
+  EXPECT_EQ(report_of({.grades = {Grade::slow}, .questions = {question("n1r0", "h1"), question("n0r0", "h0")}})
+                .decision.sentence,
+            "REJECT h0, h1: nic n1r0 or node is slow, nic n0r0 or node is slow");
+  EXPECT_EQ(report_of({.grades = {Grade::slow},
+                       .suspects = {suspect("gpu", "n1g1", "h1")},
+                       .questions = {question("n1r0", "h1"), question("n0r0", "h0"), question("n0r0", "")},
+                       .findings = {broken("h2"), broken("h1"), broken("")}})
+                .decision.sentence,
+            "REJECT h0, h1, h2: gpu n1g1 is slow, gpu.xid (it fell off the bus), nic n0r0 or node is slow");
+}
+
+TEST(Decision, keeps_no_host_that_may_corrupt_data_among_the_healthy) {
+  Situation situation{.grades = {Grade::wrong}, .suspects = {suspect("nic", "n0r3", "h0", "silent")}};
+  situation.questions = {{.candidates = {"link n0-n1", "nic n1r0", "node n1", "node n0"},
+                          .host = "",
+                          .evidence = "seen",
+                          .next = "measure it",
+                          .fault = "wrong"}};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h2 slots=2\n");
+  situation.questions.front().fault = "slow";
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n");
+}
+
 TEST(Decision, of_a_silent_part_names_it_though_the_run_is_unfinished) {
   const Report report = report_of({.grades = {Grade::failed}, .suspects = {suspect("nic", "n2r31", "h2", "silent")}});
   EXPECT_EQ(report.exit_code, ExitCode::unfinished);

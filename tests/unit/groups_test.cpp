@@ -377,24 +377,46 @@ TEST(Halves, part_every_two_nodes) {
 TEST(Halves, are_two_nodes_each_up_to_eight_nodes) {
   EXPECT_THAT(node_halves({0, 0, 1, 1, 2, 2}, 7),
               ElementsAre(Round{{2, 3, 4, 5}}, Round{{0, 1, 4, 5}}, Round{{0, 1, 2, 3}}));
+  EXPECT_THAT(node_halves({0, 1, 2, 3, 0, 1, 2, 3}, 7),
+              ElementsAre(Round{{0, 3, 4, 7}, {1, 2, 5, 6}}, Round{{0, 2, 4, 6}, {1, 3, 5, 7}},
+                          Round{{0, 1, 4, 5}, {2, 3, 6, 7}}));
+  EXPECT_THAT(node_halves({0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7}, 7), SizeIs(7));
+  EXPECT_THAT(node_halves({0, 0, 1, 1}, 7), IsEmpty());
+}
+
+TEST(Halves, of_nodes_with_a_single_rank_have_three_ranks_or_more) {
+  EXPECT_THAT(node_halves({0, 1, 2}, 7), IsEmpty());
   EXPECT_THAT(node_halves({0, 1, 2, 3}, 7),
-              ElementsAre(Round{{0, 3}, {1, 2}}, Round{{0, 2}, {1, 3}}, Round{{0, 1}, {2, 3}}));
-  EXPECT_THAT(node_halves({0, 1, 2, 3, 4, 5, 6, 7}, 7), SizeIs(7));
-  EXPECT_THAT(node_halves({0, 1}, 7), IsEmpty());
+              ElementsAre(Round{{1, 2, 3}}, Round{{0, 2, 3}}, Round{{0, 1, 3}}, Round{{0, 1, 2}}));
+  for (const int nodes : {4, 5, 6, 7, 8, 12}) {
+    NodeOfRank node_of_rank(static_cast<std::size_t>(nodes));
+    std::iota(node_of_rank.begin(), node_of_rank.end(), 0);
+    std::set<std::vector<bool>> signatures;  // of each rank: the groups that it is in
+    for (int rank = 0; rank < nodes; ++rank) {
+      std::vector<bool> in;
+      for (const Round& round : node_halves(node_of_rank, 7))
+        for (const Group& group : round) {
+          EXPECT_GE(group.size(), 3U);
+          in.push_back(std::ranges::count(group, rank) > 0);
+        }
+      signatures.insert(in);
+    }
+    EXPECT_EQ(signatures.size(), node_of_rank.size());
+  }
 }
 
 TEST(Halves, bring_every_two_nodes_together) {
   for (const int nodes : {4, 5, 6, 7, 8, 9, 12, 16, 32, 64})
     for (const std::uint64_t seed : {1, 2, 3, 4, 5}) {
-      NodeOfRank node_of_rank(static_cast<std::size_t>(nodes));
-      std::iota(node_of_rank.begin(), node_of_rank.end(), 0);
+      NodeOfRank node_of_rank;
+      for (int rank = 0; rank < 2 * nodes; ++rank) node_of_rank.push_back(rank / 2);
       std::set<std::pair<int, int>> together;
       const std::vector<Round> rounds = node_halves(node_of_rank, seed);
       for (const Round& round : rounds)
         for (const Group& half : round)
           for (const int a : half)
             for (const int b : half)
-              if (a < b) together.emplace(a, b);
+              if (a / 2 < b / 2) together.emplace(a / 2, b / 2);
       EXPECT_EQ(together.size(), static_cast<std::size_t>(nodes * (nodes - 1) / 2)) << nodes << ", seed " << seed;
       EXPECT_LE(rounds.size(), 11U) << nodes;
     }

@@ -530,6 +530,14 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"p5.48xlarge", 4, {"link:n0-n2:0:at-scale"}, {"link n0-n2"}, "link n0-n2"},
         Row{"p4de.24xlarge", 4, {"nic:n0r2:0.5:at-scale", "nic:n1r1:0.5:at-scale"}, {}, "nic n1r1"},
         Row{"p6-b200.48xlarge", 8, {"nic:n0r2:0.5:at-scale", "nic:n1r1:0.5:at-scale"}, {}, "nic n0r2"},
+        Row{"p5.48xlarge", 1, {"gpu:n0g2:0.5:at-scale"}, {"gpu n0g2"}},
+        Row{"p5.48xlarge", 1, {"gpu:n0g7:0.8:at-scale", "gpu:n0g2:0.5"}, {"gpu n0g2", "gpu n0g7"}},
+        Row{"p3dn.24xlarge", 1, {"gpu:n0g2:0.5:at-scale"}, {}},
+        Row{"p5.4xlarge", 4, {"nic:n1r0:0.5:at-scale"}, {}, "nic n1r0"},
+        Row{"p5.4xlarge", 5, {"nic:n1r0:0.5:at-scale"}, {}, "nic n1r0"},
+        Row{"p5.4xlarge", 6, {"node:n4:0.8:at-scale"}, {}, "node n4"},
+        Row{"p5.4xlarge", 8, {"nic:n1r0:0.5:at-scale"}, {}, "nic n1r0"},
+        Row{"p5.4xlarge", 16, {"nic:n1r0:0.9:at-scale"}, {}, "nic n1r0"},
         Row{"gb200-nvl72", 4, {"node:n0:0.9"}, {"node n0"}},
         Row{"p3dn.24xlarge", 4, {"gpu:n2g3:0.5"}, {"gpu n2g3"}, "gpu n2g3"},
         Row{"p3dn.24xlarge", 4, {"nic:n2r0:0.5"}, {"nic n2r0"}, "nic n2r0"},
@@ -540,6 +548,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"p5.48xlarge", 4, {"node:n1:0.7", "nic:n1r9:0.5"}, {"node n1"}},
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:all-rails", "gpu:n2g3:0.6"}, {"nic n1r9", "gpu n2g3"}},
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:40%", "nic:n3r3:0.6"}, {"nic n1r9", "nic n3r3"}}));
+
+// The times of two thirds of the pairs lie about where times no longer count as fast.
+TEST_F(ProvingGround, accuses_no_link_of_a_nic_of_three_nodes) {
+  for (std::uint64_t seed = 1; seed <= (is_nightly() ? 100u : 20u); ++seed) {
+    const double left = 0.895 + 0.001 * static_cast<double>(seed % 20);
+    const Outcome outcome = run({"p3dn.24xlarge", 3}, {fmt::format("nic:n2r0:{:.3f}", left)}, seed);
+    for (const Named& each : outcome.suspects)
+      EXPECT_TRUE(each.name == "nic n2r0" || each.name == "node n2") << left << ", seed " << seed << ": " << each.name;
+    EXPECT_FALSE(outcome.suspects.empty() && outcome.questions.empty()) << left << ", seed " << seed;
+  }
+}
 
 // Uniform slowness shows no differences.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {

@@ -213,6 +213,19 @@ class Unfit(Checks):
         self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3} ", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
+    def test_a_burn_is_not_repeated(self):
+        notes = tempfile.mkdtemp(dir=self.folder)
+        code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+                                  P5BENCH_MISBEHAVE="kill@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"gpu.check_failed: rank 1: ")
+
+    @unittest.skipUnless(os.environ.get("P5BENCH_NIGHTLY"), "nightly: a burn takes its time, and the simulator's takes none")
+    def test_a_burn_longer_than_the_limit_ends_with_a_table(self):
+        code, output = self.products("--burn", "40s", limit="20s", faults="slow:gpu=0:percent=60")
+        self.assertEqual(code, 10, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
+
     def test_wrong_data_name_the_gpu_that_corrupts_them(self):
         code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
         self.assertEqual(code, 11, output)

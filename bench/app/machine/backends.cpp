@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -15,6 +16,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/backends/ras.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/text.hpp"
 #include "bench/model/agreement.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
@@ -140,6 +142,9 @@ SimMachine sim_machine(const Options& options, const topo::Platform& platform, s
   machine.nic_latency = platform.nic_latency;
   machine.seed = seed;
   for (const std::string& text : options.faults) machine.faults.push_back(parse_fault(text, machine));
+  if (const char* const outside = std::getenv(sim_fault_variable); outside && *outside)
+    throw UsageError(fmt::format("{}={} has no effect from outside; give --fault, or name it in an arm of `ab`",
+                                 sim_fault_variable, in_quotes(outside)));
   return machine;
 }
 

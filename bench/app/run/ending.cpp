@@ -112,8 +112,9 @@ std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
 void end_by_limit(Run& run) {
   if (!run.control.is_leader()) return;
   const std::string awaited = describe_missing_ranks(run);
-  const std::string why = fmt::format("no answer within {} while {}{}", to_text(run.options.limit), run.phase.load(),
-                                      awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
+  const std::string why =
+      fmt::format("no answer within {} while {}{}", to_text(run.options.limit_with_burn()), run.phase.load(),
+                  awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
   run.recorder.end_early(why);
 }

@@ -60,12 +60,14 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 }
 
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
-// only a second failure at the same rank within the time is the GPU's fault.
+// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
+// what it is for.
 void check_gpus_alone(Run& run) {
   if (!agree_on_time_left(run)) return;
+  if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
   std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
-  if (problem && run.options.checks()) {
+  if (problem && run.options.checks() && run.options.burn.count == 0) {
     if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
     const bool again = problem && problem->rank == first->rank && agree_on_time_left(run);
     const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;

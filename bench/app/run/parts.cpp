@@ -102,19 +102,16 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
   return rounds;
 }
 
-bool has_several_nodes(const Run& run) {
-  const topo::Topology& topology = run.machine.topology;
-  return topology.hosts.size() > 1 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
-}
+bool are_pretended(const Run& run) { return std::ranges::any_of(run.machine.topology.hosts, &topo::Host::pretended); }
 
 bool nics_can_be_measured(const Run& run) {
   const topo::Topology& topology = run.machine.topology;
-  if (!(names_parts(run) || run.options.checks()) || !has_several_nodes(run)) return false;
+  if (!(names_parts(run) || run.options.checks()) || topology.hosts.size() < 2 || are_pretended(run)) return false;
   return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
 }
 
 bool groups_can_be_measured(const Run& run) {
-  return names_parts(run) && has_several_nodes(run) && run.machine.backend_info().parts == BackendInfo::Parts::gpus &&
+  return names_parts(run) && !are_pretended(run) && run.machine.backend_info().parts == BackendInfo::Parts::gpus &&
          run.machine.backend->performs(find_collective("all_reduce"));
 }
 

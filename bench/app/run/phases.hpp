@@ -48,7 +48,7 @@ struct Run {
 
   CollectiveErrors control;
   const Request& request;
-  const Options& options;
+  Options options;
   const Clock::time_point start = Clock::now();
 
   std::uint64_t seed = 0;

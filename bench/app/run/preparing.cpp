@@ -80,7 +80,7 @@ Plan plan_check(const Run& run) {
 
 Seconds time_for_cases(const Run& run) {
   const Seconds all = run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
-  return {all.count - alone.count - run.options.burn.count};
+  return {all.count - alone.count};
 }
 
 RanksOnHosts gpus_as_hosts(const Run& run) {

@@ -131,8 +131,7 @@ void Shutdown::print_reason(const std::string& reason) const {
 }
 
 Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit) {
-  const double waiting = limit.count - std::max(diagnosis_time.count, diagnosis_share * limit.count);
-  return start + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(waiting));
+  return later(start, {limit.count - std::max(diagnosis_time.count, diagnosis_share * limit.count)});
 }
 
 }  // namespace p5
