@@ -101,7 +101,7 @@ std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<Excl
   }
   if (kept.empty() || 2 * kept.size() <= sound)
     throw UsageError(
-        fmt::format("of {} reports {} are left after those that are not whole, not right, slow or outlying: no "
+        fmt::format("of {} reports {} are left after those that are not whole, empty, not right, slow or outlying: no "
                     "majority tells what is healthy ({}: {})",
                     runs.size(), kept.size(), excluded.back().name, excluded.back().because));
   return kept;
@@ -178,6 +178,8 @@ void renumber(Observation& observation) {
 
 std::string why_no_baseline(const Report& report) {
   if (report.status != "complete") return "the run did not finish";
+  const auto measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };
+  if (std::ranges::none_of(report.results, measured)) return "nothing was measured in it";
   for (const Result& result : report.results) {
     if (result.measurement.wrong_elements > 0)
       return fmt::format("{} gave wrong data", describe(result.measurement.measured_case));

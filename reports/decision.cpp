@@ -301,8 +301,11 @@ std::string healthy_figures(const Report& report) {
 
 std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
-  if (count_results(report, was_measured) == 0)
-    return report.tuning ? "nothing was measured except for tuning" : "nothing was measured";
+  if (count_results(report, was_measured) == 0) {
+    if (report.tuning) return "nothing was measured except for tuning";
+    const std::string budget = about_budget(report);
+    return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
+  }
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
     return "host memory was measured, which has no limit to judge by";
   // The reason of the largest message, preferably between nodes.
@@ -508,7 +511,9 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);
-  if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
+  if (word == cannot_tell && count_results(report, was_measured) == 0 && count_results(report, lacked_time) > 0)
+    add_step(list, "run again with a longer --budget, or fewer --collectives and --sizes");
+  else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(
         list,
         fmt::format("compare it with healthy runs of the same machines: --baseline FILE (made by p5bench baseline){}",
@@ -573,6 +578,9 @@ std::string contradiction_in(const Report& report) {
                        static_cast<int>(content), static_cast<int>(code));
   if (report.status != "complete" && code == ExitCode::ok)
     return fmt::format("the run is {}, and the exit code is 0", report.status);
+  for (const std::string_view word : {accept, reject, cannot_tell})
+    if (word != report.decision.word && report.decision.sentence.starts_with(word))
+      return fmt::format("its decision is {}, and its sentence says {}", report.decision.word, word);
   const bool accepts = report.decision.word == accept;
   if (accepts && code != ExitCode::ok)
     return fmt::format("its decision is {}, and the exit code is {}", accept, static_cast<int>(code));

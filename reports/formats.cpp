@@ -224,6 +224,7 @@ TestCase test_case_of(const Result& result) {
                 .message = m.because.empty() ? result.verdict.because : m.because,
                 .seconds = m.wall_s};
   if (m.measured_case.arm != "default") test.name += ", arm " + m.measured_case.arm;
+  if (m.measured_case.for_parts) test.name += ", beside the plan";
   constexpr std::array test_kinds{"", "failure", "failure", "error", "error", "skipped"};  // indexed by Grade
   test.kind = test_kinds.at(static_cast<std::size_t>(result.verdict.grade));
   return test;
@@ -248,8 +249,11 @@ std::vector<TestCase> test_cases_of(const Report& report) {
     all.push_back({"suspect", suspect.kind + " " + suspect.name, "failure", sentence_about(suspect)});
   for (const topo::Finding& each : report.findings)
     if (topo::condemns(each))
-      all.push_back({"finding", fmt::format("{} {}", each.id, each.subject.host), "failure",
-                     fmt::format("{}. {}", each.evidence, each.action)});
+      all.push_back({"finding",
+                     fmt::format("{} {}{}{}", each.id, each.subject.host,
+                                 each.subject.gpu ? fmt::format(" GPU {}", *each.subject.gpu) : "",
+                                 each.subject.nic ? " " + *each.subject.nic : ""),
+                     "failure", fmt::format("{}. {}", each.evidence, each.action)});
   for (const Result* result : in_reading_order(report)) all.push_back(test_case_of(*result));
   return all;
 }
@@ -268,9 +272,10 @@ std::string render_junit(const Report& report) {
       for_xml(report.run.cluster), tests.size(), count("failure"), count("error"), count("skipped"), report.run.wall_s,
       for_xml(report.run.started.substr(0, report.run.started.find('Z'))), for_xml(report.run.version),
       for_xml(report.provenance), static_cast<int>(report.exit_code));
+  TestNames names;
   for (const TestCase& test : tests)
     text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"{:.3f}\">{}</testcase>\n", for_xml(test.group),
-                        for_xml(test.name), test.seconds,
+                        for_xml(names.unique(test.group, test.name)), test.seconds,
                         test.kind.empty() ? fmt::format("<system-out>{}</system-out>", for_xml(test.message))
                                           : fmt::format("<{} message=\"{}\"/>", test.kind, for_xml(test.message)));
   return text +

@@ -483,7 +483,8 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) code = worse(code, ExitCode::slow);
     if (result.verdict.grade == Grade::wrong) code = worse(code, ExitCode::wrong_data);
-    if (result.verdict.grade == Grade::failed) code = worse(code, ExitCode::unfinished);
+    if (result.verdict.grade == Grade::failed || result.measurement.outcome == Outcome::failed)
+      code = worse(code, ExitCode::unfinished);
   }
   // Missing or failing parts count even if no figure shows them yet.
   if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
@@ -499,8 +500,10 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
   };
   if (has_finding(check_failed)) code = worse(code, ExitCode::unfinished);
   if (has_wrong_data(report)) code = worse(code, ExitCode::wrong_data);
-  if (wants_verdict && !report.run.backend.empty() &&
-      find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))
+  const auto measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };
+  if (wants_verdict && (std::ranges::none_of(report.results, measured) ||
+                        (!report.run.backend.empty() &&
+                         find_backend(report.run.backend).parts == BackendInfo::Parts::gpus && !was_judged(report))))
     code = worse(code, ExitCode::inconclusive);
   return code;
 }

@@ -38,8 +38,8 @@ void withdraw_sampled_pairs(std::vector<Result>& results);
 // a suspect or an open question), ok; unknown when nothing was judged.
 Grade overall(const Report& report);
 
-// Exit code for a report whose plan was completed. With `wants_verdict` a run on GPUs in which nothing could be judged
-// ends with inconclusive.
+// Exit code for a report whose plan was completed. With `wants_verdict` a run in which nothing was measured, or
+// nothing could be judged on GPUs, ends with inconclusive.
 ExitCode exit_code(const Report& report, bool wants_verdict = false);
 
 // Bar: the fraction of a limit from which a measurement is `ok`. An empty list matches everything.

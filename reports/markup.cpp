@@ -72,4 +72,9 @@ std::string for_csv(std::string_view text) {
   return quoted + '"';
 }
 
+std::string TestNames::unique(std::string_view group, const std::string& name) {
+  const int count = ++seen_[{std::string(group), name}];
+  return count == 1 ? name : fmt::format("{} ({})", name, count);
+}
+
 }  // namespace p5::reports

@@ -236,6 +236,19 @@ topo::Topology topology_of(const Table& table) {
   return topology;
 }
 
+// Equal for copies of a table: the same processes and figures.
+std::string identity_of(const Table& table) {
+  std::string identity = table.program;
+  for (const Device& device : table.devices)
+    identity += fmt::format("|{} {} {} {}", device.rank, device.group, device.process, device.host);
+  for (const ResultRow& row : table.rows) {
+    identity += fmt::format("|{} {} {} {} {}", row.size, row.count, row.type, row.op, row.root);
+    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
+      if (*each) identity += fmt::format(" {} {} {}", (*each)->time_us, (*each)->algbw, (*each)->wrong.value_or(0));
+  }
+  return identity;
+}
+
 class Importer {
  public:
   Importer(Report& report, std::string collective, const JobSize& job)
@@ -243,6 +256,8 @@ class Importer {
 
   void add(const Table& table) {
     if (table.rows.empty()) return;
+    if (const auto [first, fresh] = tables_.try_emplace(identity_of(table), in_words(table)); !fresh)
+      return remark(fmt::format("{} is a copy of {}: it counts once", in_words(table), first->second));
     const Collective* collective = collective_of(table, collective_);
     if (table.program.empty())
       used_collective_ = true;
@@ -260,8 +275,23 @@ class Importer {
       if (job_.ranks == 0) report_.topology = topology_of(table);
     }
     if (ranks.split) remark("the ranks were split into groups (NCCL_TESTS_SPLIT): the figures are those of the first");
+    if (ranks.ranks == 1)
+      remark(
+          "tables of a single rank show no communication: where nccl-tests was started on several GPUs, it was built "
+          "without MPI=1, and each process printed a table of its own");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
     if (table.out_of_bounds) note_out_of_bounds(table);
+    const auto in_place =
+        std::ranges::count_if(table.rows, [](const ResultRow& row) { return row.in_place.has_value(); });
+    const auto without = std::ssize(table.rows) - in_place;
+    if (in_place > 0 && without > 0)
+      remark(fmt::format("{} of {} left out in place: the data was not checked there",
+                         counted(static_cast<std::size_t>(without), "row"), in_words(table)));
+    if (table.below_demanded)
+      remark(
+          fmt::format("{}: nccl-tests says that the average bandwidth is below what was demanded of it "
+                      "(NCCL_TESTS_MIN_BW)",
+                      in_words(table)));
     places_.clear();  // each table is a launch
     for (const ResultRow& row : table.rows) add(row, table, *collective, ranks);
   }
@@ -370,15 +400,15 @@ class Importer {
 
   // Warns if busbw and algbw imply another number of ranks than the list.
   void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
-    constexpr double enough_digits = 1, rounding = 0.02;
+    constexpr double enough_digits = 1, slack = 1e-9;
     if (timing.algbw < enough_digits || timing.busbw < enough_digits) return;
     const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
-    if (std::abs(given / wanted - 1) > rounding)
+    const double rounding = timing.rounding.busbw + wanted * timing.rounding.algbw;
+    if (std::abs(timing.busbw - wanted * timing.algbw) > rounding + slack * timing.busbw)
       remark(
           fmt::format("{} says busbw = {:.3g} x algbw, but {} of {} ranks has {:.3g}: its figures are of another "
                       "number of ranks than its list, or of another program",
-                      table.line > 0 ? fmt::format("the table of line {}", table.line) : "/results", given,
-                      c.collective->name, c.ranks, wanted));
+                      in_words(table), given, c.collective->name, c.ranks, wanted));
   }
 
   void add(const Timing& timing, const Case& c, const Table& table) {
@@ -446,6 +476,7 @@ class Importer {
   Report& report_;
   std::string collective_;
   JobSize job_;
+  std::map<std::string, std::string> tables_;              // names of the tables, by identity
   std::map<Key, std::size_t> of_case_;                     // indices of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
   std::vector<Result> journal_;
@@ -643,6 +674,10 @@ Table table_of(const json& j) {
     table.values_out_of_bounds = member_or<std::uint64_t>(found, "count", 0);
     table.out_of_bounds = !is_true(found, "okay") || table.values_out_of_bounds > 0;
   });
+  if (j.contains("average_bus_bandwidth"))
+    json_fields::at("average_bus_bandwidth", [&, &found = j.at("average_bus_bandwidth")] {
+      table.below_demanded = member_as<std::string>(found, "okay") == "false";
+    });
   return table;
 }
 

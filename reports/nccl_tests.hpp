@@ -40,6 +40,7 @@ struct ResultRow {
 struct Device {
   int rank = 0, group = 0;
   std::string host, name;
+  std::string process = {};  // its number, as printed
 };
 
 // Sizes that a program was asked for; `factor` or `bytes` from one to the next. 0: not known.
@@ -58,6 +59,7 @@ struct Table {
   bool blocking = false;
   bool out_of_bounds = false;  // the footer says that data was wrong
   std::uint64_t values_out_of_bounds = 0;
+  bool below_demanded = false;         // the average bandwidth is below NCCL_TESTS_MIN_BW
   std::vector<std::string> arguments;  // JSON only
   std::vector<ResultRow> rows;
 };

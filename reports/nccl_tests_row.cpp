@@ -160,6 +160,16 @@ bool is_piece(std::string_view word) {
   return std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '.' || c == '-' || c == '+' || c == ':'; });
 }
 
+// By how much a printed size may be below the one that was asked for, if it is rounded to whole elements only; null if
+// to a multiple of the ranks, or unknown.
+std::optional<std::uint64_t> rounding_of_sizes(const Table& table) {
+  const auto is_share_of_all = [](const ResultRow& row) { return shares_in(row) == std::optional<std::uint64_t>(1); };
+  if (listed_ranks(table) < 2 || !std::ranges::all_of(table.rows, is_share_of_all)) return std::nullopt;
+  std::uint64_t element = 1;
+  for (const ResultRow& row : table.rows) element = std::max(element, bytes_of_type(row.type).value_or(1));
+  return table.sizes.least % element == 0 && table.sizes.bytes % element == 0 ? 0 : element - 1;
+}
+
 bool within(double value, double rounding, double low, double high) {
   constexpr double slack = 1e-6;
   return value + rounding >= low * (1 - slack) && value - rounding <= high * (1 + slack);
@@ -169,6 +179,10 @@ bool within(double value, double rounding, double low, double high) {
 
 std::string place_of(const ResultRow& row) {
   return row.line > 0 ? fmt::format("line {}", row.line) : fmt::format("/results/{}", row.index);
+}
+
+std::string in_words(const Table& table) {
+  return table.line > 0 ? fmt::format("the table of line {}", table.line) : "/results";
 }
 
 double rounding_in(std::string_view text) {
@@ -316,7 +330,8 @@ int listed_ranks(const Table& table) {
   return static_cast<int>(std::ranges::count(table.devices, table.devices.front().group, &Device::group));
 }
 
-// nccl-tests rounds sizes down to a multiple of the ranks.
+// nccl-tests rounds sizes down to whole elements; where each rank has its share of them, also to a multiple of the
+// ranks.
 std::vector<std::string> missing_sizes(const Table& table, bool has_end) {
   const std::vector<ResultRow>& rows = table.rows;
   const Sizes& sizes = table.sizes;
@@ -325,13 +340,12 @@ std::vector<std::string> missing_sizes(const Table& table, bool has_end) {
   const auto after = [&](double size) {
     return sizes.factor > 1 ? size * static_cast<double>(sizes.factor) : size + static_cast<double>(sizes.bytes);
   };
-  const double slack = 32.0 * static_cast<double>(std::max<std::size_t>(1, table.devices.size()));
-  const auto exceeds = [&](double size, double wanted) {
-    return size > wanted * 1.25 + slack && size > wanted + slack;
-  };
-  const std::string in = table.line > 0 ? fmt::format("the table of line {}", table.line) : "/results";
+  const std::optional<std::uint64_t> rounding = rounding_of_sizes(table);
+  const double slack = rounding ? 0 : 32.0 * static_cast<double>(std::max<std::size_t>(1, table.devices.size()));
+  const auto exceeds = [&](double size, double wanted) { return size > (rounding ? wanted : wanted * 1.25 + slack); };
   const auto remark = [&](const std::string& where, double least, double most) {
-    remarks.push_back(fmt::format("{} rows are missing in {}: between {:.0f} and {:.0f} B", where, in, least, most));
+    remarks.push_back(
+        fmt::format("{} rows are missing in {}: between {:.0f} and {:.0f} B", where, in_words(table), least, most));
   };
   const auto same = [](const ResultRow& a, const ResultRow& b) {
     return a.type == b.type && a.op == b.op && a.root == b.root;
@@ -340,7 +354,8 @@ std::vector<std::string> missing_sizes(const Table& table, bool has_end) {
   if (const double least = static_cast<double>(sizes.least); least > slack && exceeds(bytes(rows[0]), least))
     remark("the first", least, bytes(rows[0]));
   for (std::size_t i = 1; i < rows.size(); ++i)
-    if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack && exceeds(bytes(rows[i]), after(bytes(rows[i - 1]))))
+    if (same(rows[i - 1], rows[i]) && bytes(rows[i - 1]) > slack &&
+        exceeds(bytes(rows[i]), after(bytes(rows[i - 1]) + static_cast<double>(rounding.value_or(0)))))
       remark("before " + place_of(rows[i]), bytes(rows[i - 1]), bytes(rows[i]));
   if (has_end && bytes(rows.back()) > slack && !reaches_its_end(table))
     remark("the last", bytes(rows.back()), static_cast<double>(sizes.most));
@@ -349,9 +364,11 @@ std::vector<std::string> missing_sizes(const Table& table, bool has_end) {
 
 bool reaches_its_end(const Table& table) {
   if (table.sizes.most == 0 || table.rows.empty()) return false;
-  const std::uint64_t last = table.rows.back().size;
-  return table.sizes.factor > 1 ? last > table.sizes.most / table.sizes.factor
-                                : last + table.sizes.bytes + 32 * table.devices.size() > table.sizes.most;
+  const std::optional<std::uint64_t> rounding = rounding_of_sizes(table);
+  const std::uint64_t last = table.rows.back().size + rounding.value_or(0);
+  return table.sizes.factor > 1
+             ? last > table.sizes.most / table.sizes.factor
+             : last + table.sizes.bytes + (rounding ? 0 : 32 * table.devices.size()) > table.sizes.most;
 }
 
 std::size_t beginning_of_row(std::string_view text) {

@@ -11,6 +11,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
+#include "reports/nccl_tests_text.hpp"
 #include "reports/writer.hpp"
 #include "topo/settings.hpp"
 
@@ -23,12 +24,24 @@ constexpr int operations_of_a_burst = 20;  // nccl-tests' own default
 // Measurements of one program of nccl-tests.
 using Rows = std::vector<const Measurement*>;
 
-// Value of NCCL_TESTS_SPLIT; "" for the whole job, null if nccl-tests has no such split.
-std::optional<std::string> split_of(const Case& c, const RunInfo& run) {
-  if (c.group == "world") return "";
-  if (c.group == "node") return fmt::format("DIV {}", c.ranks);
-  if (c.group == "rail") return fmt::format("MOD {}", std::max(1, run.ranks / std::max(1, run.nodes)));
-  if (const std::string stride = "stride:"; c.group.starts_with(stride)) return "MOD " + c.group.substr(stride.size());
+// NCCL_TESTS_SPLIT: ranks of the same quotient ("DIV"), or the same remainder ("MOD"), are a group; "" for the whole
+// job.
+struct Split {
+  std::string how;
+  int by = 1;
+  std::string text() const { return how.empty() ? "" : fmt::format("{} {}", how, by); }
+  // Number of the rank's group, as nccl-tests prints it.
+  int group_of(int rank) const { return how == "DIV" ? rank / by : rank % by; }
+};
+
+// Null if nccl-tests has no such split.
+std::optional<Split> split_of(const Case& c, const RunInfo& run) {
+  const auto split = [](const char* how, int by) { return Split{how, std::max(1, by)}; };
+  if (c.group == "world") return Split{};
+  if (c.group == "node") return split("DIV", c.ranks);
+  if (c.group == "rail") return split("MOD", run.ranks / std::max(1, run.nodes));
+  if (const std::string stride = "stride:"; c.group.starts_with(stride))
+    return split("MOD", nccl_tests::number_in<int>(c.group.substr(stride.size())).value_or(1));
   return std::nullopt;
 }
 
@@ -59,7 +72,7 @@ std::string variables_of(const Report& report) {
   return text;
 }
 
-std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const std::string& split) {
+std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const Split& split) {
   const Case& c = rows.front()->measured_case;
   std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
   if (c.op) options += fmt::format(" -o {}", name_of(*c.op));
@@ -75,11 +88,11 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   for (const std::string& range : ranges_of(rows))
     text += format_printable(
         "# mpirun -np {} -N {}{}{} {} {} {}\n", ranks, (ranks + nodes - 1) / nodes, variables_of(report),
-        split.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split), program, range, options);
+        split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program, range, options);
   return text;
 }
 
-std::string devices_of(const Report& report) {
+std::string devices_of(const Report& report, const Split& split) {
   std::string text;
   std::map<int, int> seen;  // ranks seen on each host
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank) {
@@ -87,8 +100,9 @@ std::string devices_of(const Report& report) {
     const topo::Host& host = report.topology.hosts.at(static_cast<std::size_t>(at));
     const auto local = static_cast<std::size_t>(seen[at]++);
     const topo::Gpu* gpu = local < host.gpu_devices.size() ? &host.gpu_devices[local] : nullptr;
-    text += format_printable("#  Rank {:2} Group  0 Pid      0 on {:>10} device {:2} [{}] {}\n", rank, host.name, local,
-                             gpu ? gpu->pci.address : "", gpu ? gpu->name : "");
+    text += format_printable("#  Rank {:2} Group {:2} Pid      0 on {:>10} device {:2} [{}] {}\n", rank,
+                             split.group_of(static_cast<int>(rank)), host.name, local, gpu ? gpu->pci.address : "",
+                             gpu ? gpu->name : "");
   }
   return text;
 }
@@ -158,8 +172,9 @@ std::string render_nccl_tests(const Report& report) {
       "# The command above each table shows the same with nccl-tests built with MPI=1; times are the slowest rank's.\n";
   for (const Rows& rows : programs) {
     const Case& c = rows.front()->measured_case;
-    text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), *split_of(c, report.run)) +
-            devices_of(report) + table_of(rows);
+    const Split split = *split_of(c, report.run);
+    text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), split) +
+            devices_of(report, split) + table_of(rows);
   }
   if (!skipped.empty())
     text += format_printable("# nccl-tests has nothing like: {}\n",

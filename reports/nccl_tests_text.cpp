@@ -200,6 +200,7 @@ class Reader {
       scan.skip_space();
     }
     if (!take("Pid") || !scan.skip_space() || !scan.take("on") || !scan.skip_space()) return {};
+    device.process = number;
     device.host = scan.take_while([](char c) { return !is_space(c); });
     if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
       return {};
@@ -234,6 +235,7 @@ class Reader {
     }
     if (text.find("Avg bus") != std::string::npos) {
       has_footer_ = true;
+      table().below_demanded = words.back() == "FAILED";
       end_table();
     }
   }

@@ -132,6 +132,8 @@ std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, 
 
 // "line 17"; "/results/3" in JSON.
 std::string place_of(const ResultRow& row);
+// "the table of line 9"; "/results" in JSON.
+std::string in_words(const Table& table);
 
 // Half a unit of the last digit of a printed figure: 0.05 of "100.0", 5e4 of "1.6e+06".
 double rounding_in(std::string_view text);

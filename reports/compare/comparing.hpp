@@ -44,6 +44,7 @@ struct BandPairs {
 };
 
 struct Matched {
+  bool in_common = false;  // both sides planned some case
   std::vector<std::pair<const Observation*, const Observation*>> both;
   std::vector<std::string> only_in_base, only_in_new;  // measured there alone
   // Of BASE what NEW skipped.
@@ -57,6 +58,8 @@ std::string label_of(const Case& c);
 // Identity of a case between the sides. With `across_hardware` it ignores backend, ranks and nodes.
 std::string identity_of(const Case& c, bool across_hardware = false);
 
+// True if a case was planned and skipped in all runs of the side.
+bool is_skipped(const Observation& each);
 Matched match(const Side& base, const Side& fresh, bool across_hardware);
 // True if the quantity decides a row. The throughput of small messages depends more on the launching host than on the
 // network; if their latency was measured too, their throughput appears only in the map of sizes.

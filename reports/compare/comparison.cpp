@@ -235,6 +235,13 @@ void add_selection_shifts(const std::vector<SizeRow>& map, std::vector<Differenc
   }
 }
 
+// "NEW skipped all of its cases (budget)"; "" if it did not.
+std::string why_nothing_measured(const Side& side) {
+  const auto measured = [](const Observation& each) { return !is_skipped(each); };
+  if (side.observations.empty() || std::ranges::any_of(side.observations, measured)) return "";
+  return fmt::format("{} skipped all of its cases ({})", side.name, side.observations.front().skipped);
+}
+
 std::string provenance_of(const Side& base, const Side& fresh) {
   std::set<std::string> all;
   for (const Side* side : {&base, &fresh})
@@ -309,7 +316,8 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
   out.bad_ends = bad_ends_of(base, fresh, options.history, out.repeated);
-  if (matched.both.empty() && out.bad_ends.empty()) {
+  // Without cases of one side, that side skipped all of them.
+  if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
     const std::string why = why_pairs_do_not_match(base, fresh);
     throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,
                                  matched.only_in_base.front(), fresh.name, matched.only_in_new.front(),
@@ -320,6 +328,8 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated);
   const std::vector<Pair> pairs = pairs_of(matched);
   out.skipped_rows = skipped_rows(matched, pairs);
+  for (const Side* side : {&base, &fresh})
+    if (std::string why = why_nothing_measured(*side); !why.empty()) out.nothing_measured.push_back(std::move(why));
   const std::vector<BandPairs> rows = make_rows(pairs);
   BandJudge judge(pairs, rows.size(), options.seed);
   for (const BandPairs& row : rows) out.bands.push_back(judge.judge(row));

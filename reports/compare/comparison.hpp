@@ -196,6 +196,7 @@ struct Comparison {
       only_in_new;  // cases, described, with the reason if the other side skipped them
   // Rows of BASE, such as "p2p one_way >= 64 MiB", of which NEW planned cases and measured none.
   std::vector<std::string> skipped_rows;
+  std::vector<std::string> nothing_measured;  // a sentence for each side that skipped all of its cases
   std::vector<std::string> remarks;
   std::optional<Trend> trend;  // set if a history was compared
 };

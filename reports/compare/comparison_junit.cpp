@@ -70,23 +70,26 @@ std::string render_junit(const Comparison& c) {
       "<testcase classname=\"answer\" name=\"answer\" time=\"0\">{}</testcase>\n",
       for_xml(join(c.base_sources)), for_xml(join(c.new_sources)), for_xml(c.provenance), static_cast<int>(c.exit_code),
       answer_of(c));
+  TestNames names;
   for (const BandRow& row : c.bands)
     text += fmt::format("<testcase classname=\"{}\" name=\"{} {}\" time=\"0\">{}</testcase>\n", for_xml(row.collective),
                         name_of(row.quantity), for_xml(row.threshold.band), outcome(row));
   for (const FailedCase& trouble : c.troubles)
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
-        trouble.measured_case.collective->name, for_xml(describe(trouble.measured_case)),
+        trouble.measured_case.collective->name,
+        for_xml(names.unique(trouble.measured_case.collective->name, describe(trouble.measured_case))),
         trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
   for (const FailedRun& end : c.bad_ends)
     text +=
         fmt::format("<testcase classname=\"run\" name=\"{}\" time=\"0\"><{} type=\"{}\" message=\"{}\"/></testcase>\n",
-                    for_xml(end.source), is_broken(end) ? "failure" : "error", kind_of_end(end), for_xml(end.because));
+                    for_xml(names.unique("run", end.source)), is_broken(end) ? "failure" : "error", kind_of_end(end),
+                    for_xml(end.because));
   for (const Suspect& suspect : c.new_suspects)
     text += fmt::format(
         "<testcase classname=\"suspect\" name=\"{}\" time=\"0\"><failure type=\"suspect\" message=\"{}\"/>"
         "</testcase>\n",
-        for_xml(text_of(suspect)), for_xml(suspect.evidence));
+        for_xml(names.unique("suspect", text_of(suspect))), for_xml(suspect.evidence));
   std::string said = c.headline + "\n";
   for (const std::string& remark : c.remarks) said += remark + "\n";
   return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(said));

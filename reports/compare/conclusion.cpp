@@ -241,7 +241,8 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   if (!regressions.empty()) return step.empty() ? text_of_regressions(regressions, c, room) : "REGRESSION: " + step;
   std::string text;
   if (c.bands.empty())
-    text = "INCONCLUSIVE: nothing was measured on both sides";
+    text = "INCONCLUSIVE: nothing was measured on both sides" +
+           (c.nothing_measured.empty() ? "" : ": " + printable(join(c.nothing_measured)));
   else if (open == 0 && !c.skipped_rows.empty())
     text = fmt::format("INCONCLUSIVE: {} skipped all of {}", c.new_name,
                        list_of(c.skipped_rows, "rows", room - std::min<std::size_t>(room, 40)));

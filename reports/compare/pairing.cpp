@@ -90,9 +90,9 @@ std::string identity_of(const Case& c, bool across_hardware) {
                          : fmt::format("{}|{}|{}|{}|{}", what, step, c.backend, c.ranks, c.nodes);
 }
 
-namespace {
-
 bool is_skipped(const Observation& each) { return !each.skipped.empty() && !each.measured() && each.trouble.empty(); }
+
+namespace {
 
 std::string described(const Observation& each, const std::string& other, const std::string& skipped) {
   return describe(each.measured_case) + (skipped.empty() ? "" : fmt::format(" ({} skipped it: {})", other, skipped));
@@ -108,6 +108,7 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
   for (const Observation& each : fresh.observations) {
     const auto place = of_base.find(identity_of(each.measured_case, across_hardware));
     const Observation* const before = place == of_base.end() ? nullptr : place->second;
+    matched.in_common = matched.in_common || before;
     if (before) found.insert(before);
     if (before && before->measured() && is_skipped(each)) {
       matched.skipped_in_new.push_back(before);

@@ -96,8 +96,9 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
 
 // Why a journal's lines of a case are not those of the report's measurement; "" if they may be. Lines may lack
 // launches, as of a run that was killed, or have more of them; what both have is the same.
-std::string contradiction_of(const Measurement& m, const LinesOfCase& lines) {
-  for (const auto& [launch, line] : lines) {
+std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, bool complete) {
+  // The report of a run that was killed is older than its journal.
+  for (const auto& [launch, line] : complete ? lines : LinesOfCase()) {
     if (line->wrong_elements > 0 && m.wrong_elements == 0) return "has wrong data in one of them only";
     if (line->outcome == Outcome::failed && m.outcome == Outcome::measured) return "failed in one of them only";
   }
@@ -131,7 +132,7 @@ void require_own_journal(const Run& run, const fs::path& journal) {
     if (fresh) lines->second = lines_of(run, arm);
     const auto found = lines->second.find(side_key(m.measured_case));
     if (found == lines->second.end()) continue;
-    if (const std::string why = contradiction_of(m, found->second); !why.empty())
+    if (const std::string why = contradiction_of(m, found->second, run.report.status == "complete"); !why.empty())
       throw UsageError(
           format_printable("'{}' and '{}' are not of the same run: {} {}; put the run's own journal there, "
                            "or take it away",
@@ -216,9 +217,10 @@ std::string arms_of(std::span<const Run> runs) {
   std::vector<std::string> arms;
   for (const Run& run : runs)
     for (const Result& result : run.report.results)
-      if (const std::string& arm = result.measurement.measured_case.arm; std::ranges::find(arms, arm) == arms.end())
-        arms.push_back(arm);
-  return join(arms);
+      if (const Case& c = result.measurement.measured_case;
+          !c.for_parts && std::ranges::find(arms, c.arm) == arms.end())
+        arms.push_back(c.arm);
+  return arms.empty() ? "no measurements" : join(arms);
 }
 
 // False also if the path cannot be read.
@@ -383,8 +385,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
   const auto finished = [](const Report& report) { return report.status == "complete"; };
   if (side.observations.empty() && std::ranges::any_of(side.reports, finished))
     throw UsageError(format_printable("{} ({}) holds nothing of the arm '{}'; it has: {}", side.name,
-                                      join(side.sources), arm,
-                                      arms_of(runs).empty() ? "no measurements" : arms_of(runs)));
+                                      join(side.sources), arm, arms_of(runs)));
   return side;
 }
 

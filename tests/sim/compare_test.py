@@ -160,6 +160,33 @@ class Compare(Folder):
         self.assertEqual(code, GOOD)
         self.assertTrue(any("BASE skipped it" in each for each in comparison["only_in_new"]))
 
+    def test_a_side_that_skipped_everything_is_no_answer(self):
+        a = self.simulate("a", *PAIRS)
+        report = json.loads((a / "report.json").read_text())
+        for m in report["measurements"]:
+            m |= {"outcome": "skipped", "because": "budget", "throughput": None, "latency": None, "launches_us": [],
+                  "latency_launches_us": [], "slowest_rank": None, "selection": None}
+            m["verdict"] |= {"grade": "unknown", "fraction_of_limit": None}
+        report |= {"exit_code": INCONCLUSIVE, "grade": "unknown", "decision": None}
+        (self.folder / "empty").mkdir()
+        (self.folder / "empty/report.json").write_text(json.dumps(report))
+        history = self.folder / "history"
+        shutil.copytree(a.resolve(), history / "1")
+        shutil.copytree(self.folder / "empty", history / "2")
+        for arguments, side in (((a, "empty"), "NEW"), (("empty", a), "BASE"), (("--history", history), "NEW")):
+            with self.subTest(arguments):
+                code, comparison = self.compare(*arguments)
+                self.assertEqual((code, comparison["answer"]), (INCONCLUSIVE, "inconclusive"))
+                self.assertIn(f"{side} skipped all of its cases (budget)", comparison["headline"])
+                for form in ("console", "markdown,junit"):
+                    self.assertEqual(self.run_it("compare", *arguments, "--format", form, "--out", "forms").returncode, INCONCLUSIVE)
+        done = self.run_it("report", "empty", "--baseline", a)
+        self.assertEqual(done.returncode, INCONCLUSIVE, done.stderr)
+        for command in (("baseline", "empty", "--out", "out"), (*SIM, *PAIRS, "--out", "new", "--baseline", "empty")):
+            done = self.run_it(*command)
+            self.assertEqual(done.returncode, USAGE, done.stdout)
+            self.assertIn("nothing was measured in it", done.stderr)
+
     def test_copies_of_a_run_count_once(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.9", seed=2)
         for name, run in (("base", a), ("new", b)):

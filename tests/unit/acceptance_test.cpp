@@ -185,6 +185,63 @@ TEST(Recorder, keeps_what_ended_a_run_first) {
   EXPECT_EQ(left.exit_code, ExitCode::environment);
 }
 
+Measurement wrong_or_failed(bool wrong) {
+  Measurement m;
+  m.measured_case.backend = "mpi";
+  m.measured_case.collective = &find_collective("all_reduce");
+  m.measured_case.ranks = 2;
+  m.outcome = wrong ? Outcome::measured : Outcome::failed;
+  if (wrong) m.throughput = Series{};
+  if (wrong) m.throughput->summary = summarize({1e-3, 1e-3});
+  m.wrong_elements = wrong ? 3 : 0;
+  return m;
+}
+
+// What a run leaves that is killed.
+TEST(Recorder, has_a_report_on_disk_that_agrees_with_its_measurements) {
+  for (const bool wrong : {false, true}) {
+    const Folder folder;
+    Recorder recorder;
+    reports::Report report;
+    report.run.cluster = "c";
+    Options options;
+    options.out = folder.path.string();
+    const fs::path run = recorder.open(options, report, {});
+    recorder.case_finished(wrong_or_failed(wrong), !wrong);
+    recorder.write_report();
+    recorder.add_file("waits until the report is on disk", "");
+    const reports::Report left = reports::read_report((run / "report.json").string());
+    EXPECT_EQ(left.status, "partial");
+    EXPECT_EQ(left.exit_code, wrong ? ExitCode::wrong_data : ExitCode::unfinished);
+    EXPECT_EQ(left.grade, wrong ? reports::Grade::wrong : reports::Grade::failed);
+    EXPECT_EQ(left.decision.word, wrong ? "REJECT" : "CANNOT TELL");
+  }
+}
+
+TEST(Recorder, prints_the_decision_of_a_run_that_ends_early) {
+  for (const bool quiet : {false, true})
+    for (const bool arms : {false, true}) {
+      const Folder folder;
+      Recorder recorder;
+      reports::Report report;
+      report.run.cluster = "c";
+      if (arms) report.arms.resize(2);
+      Options options;
+      options.command = arms ? "ab" : "run";
+      options.out = folder.path.string();
+      options.quiet = quiet;
+      const fs::path run = recorder.open(options, report, {});
+      testing::internal::CaptureStderr();
+      testing::internal::CaptureStdout();
+      recorder.end_early("ended by SIGTERM");
+      testing::internal::GetCapturedStderr();
+      const std::string printed = testing::internal::GetCapturedStdout();
+      const std::string sentence = reports::read_report((run / "report.json").string()).decision.sentence;
+      EXPECT_EQ(printed.substr(0, printed.find('\n')), sentence);
+      EXPECT_NE(printed.find("Report: " + run.string()), std::string::npos);
+    }
+}
+
 // Separate threads, where an exception would end the process.
 TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   const Folder folder;

@@ -99,6 +99,9 @@ TEST(Baseline, refuses_when_nothing_is_sound) {
   std::vector<reports::Run> runs{run_of("day0", 1)};
   runs[0].report.status = "partial";
   EXPECT_THAT(problem_of(runs), HasSubstr("0 are left"));
+  runs[0].report.status = "complete";
+  for (Result& each : runs[0].report.results) each.measurement.outcome = Outcome::skipped;
+  EXPECT_THAT(problem_of(runs), HasSubstr("nothing was measured in it"));
 }
 
 TEST(Baseline, refuses_different_hardware) {
@@ -156,6 +159,17 @@ TEST(Sides, are_made_of_runs_that_weigh_alike) {
     alike[i].report.run.started = fmt::format("2026-11-20T12:00:0{}Z", i);  // the same start is a copy
   EXPECT_THAT(make_side("BASE", alike).observations.front().throughput, SizeIs(75));
   EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
+}
+
+TEST(Sides, without_measurements_name_no_arm_that_they_lack) {
+  reports::Run run = run_of("day1", 1);
+  for (Result& each : run.report.results) each.measurement.measured_case.for_parts = true;
+  try {
+    make_side("BASE", {&run, 1});
+    FAIL();
+  } catch (const UsageError& problem) {
+    EXPECT_THAT(problem.what(), HasSubstr("nothing of the arm 'default'; it has: no measurements"));
+  }
 }
 
 TEST(Sides, take_launches_of_longer_runs_in_even_distances) {

@@ -295,6 +295,19 @@ TEST(Decision, cannot_tell_where_nothing_was_judged) {
               HasSubstr("imported figures are not judged"));
 }
 
+TEST(Decision, cannot_tell_where_nothing_was_measured_and_names_the_budget) {
+  for (const char* const backend : {"mpi", "nccl"}) {
+    Report report = report_of({.backend = backend, .grades = {Grade::unknown}});
+    report.results[0].measurement.outcome = Outcome::skipped;
+    report.results[0].measurement.because = "budget";
+    report.exit_code = exit_code(report, true);
+    EXPECT_EQ(report.exit_code, ExitCode::inconclusive) << backend;
+    const Decision decision = decide(report);
+    EXPECT_EQ(decision.sentence, "CANNOT TELL: nothing was measured: 1 of 1 measurement skipped for lack of time");
+    EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("--budget")));
+  }
+}
+
 // Measurements within nodes prove nothing about transfers between them.
 TEST(Decision, accepts_nodes_only_by_what_goes_between_them) {
   Report report = report_of({.grades = {Grade::ok, Grade::unknown}});

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <map>
 #include <regex>
+#include <set>
 
 #include "bench/base/text.hpp"
 #include "report_ends.hpp"
@@ -72,6 +73,14 @@ bool is_red(const std::string& junit) {
   return found_in(junit, "failures=\"(\\d+)\"") != "0" || found_in(junit, "errors=\"(\\d+)\"") != "0";
 }
 
+// Readers take equal names for one test.
+void expect_no_name_twice(const std::string& junit) {
+  const std::regex name("<testcase classname=\"[^\"]*\" name=\"[^\"]*\"");
+  std::set<std::string> names;
+  for (std::sregex_iterator at(junit.begin(), junit.end(), name), end; at != end; ++at)
+    EXPECT_TRUE(names.insert(at->str()).second) << at->str();
+}
+
 template <class Try>
 void for_all_pairs_of_ends(const Try& attempt) {
   for (const End& a : all_ends)
@@ -100,6 +109,7 @@ void expect_one_answer(const Report& report) {
   EXPECT_EQ(found_in(junit, "name=\"exit code\" value=\"(\\d+)\""), std::to_string(code));
   EXPECT_EQ(is_red(junit), code != 0 && code != 14) << junit;
   EXPECT_EQ(found_in(junit, "classname=\"decision\"[^>]*>(<system-out>)") != "not found", code == 0);
+  expect_no_name_twice(junit);
   const std::string metrics = render_prometheus(report);
   EXPECT_EQ(found_in(metrics, "p5bench_exit_code\\{[^}]*\\} (\\d+)"), std::to_string(code));
   EXPECT_EQ(found_in(metrics, "p5bench_decision\\{[^}]*word=\"([A-Z ]+)\"[^}]*\\} 1\n"), decision.word);
@@ -125,6 +135,7 @@ void expect_one_answer(const Comparison& c) {
   EXPECT_EQ(found_in(junit, "name=\"exit code\" value=\"(\\d+)\""), std::to_string(code));
   EXPECT_EQ(is_red(junit), code != 0 && code != 14) << junit;
   EXPECT_EQ(found_in(junit, "classname=\"answer\"[^>]*>(<system-out>)") != "not found", code == 0);
+  expect_no_name_twice(junit);
   static const std::map<int, std::string> words{{0, "NO REGRESSION"},
                                                 {10, "REGRESSION|AS BAD AS BEFORE"},
                                                 {11, "WRONG DATA"},
@@ -200,10 +211,22 @@ TEST(Ends, of_the_newest_run_of_a_history_stand_whatever_earlier_runs_were) {
       }
 }
 
+TEST(Ends, of_a_side_that_skipped_everything_name_the_reason) {
+  const std::vector<reports::Run> whole{as_run("whole", run_with({}))};
+  const std::vector<reports::Run> empty{as_run("empty", run_with({&all_ends[1]}))};
+  for (const auto& [base, fresh, side] : {std::tuple{&whole, &empty, "NEW"}, std::tuple{&empty, &whole, "BASE"}}) {
+    const Comparison c = compare(make_side("BASE", *base), make_side("NEW", *fresh));
+    EXPECT_EQ(c.exit_code, ExitCode::inconclusive);
+    EXPECT_THAT(c.headline, HasSubstr(fmt::format("{} skipped all of its cases (budget)", side)));
+  }
+  const Comparison c = compare(make_side("BASE", empty), make_side("NEW", empty));
+  EXPECT_THAT(c.headline, HasSubstr("(budget), NEW skipped all"));
+}
+
 // Two arms of one run: failures of both arms count.
 TEST(Ends, of_arms_are_those_of_the_run) {
-  for (const char* const of_a : {"", "wrong", "failed"})
-    for (const char* const of_b : {"", "wrong", "failed"}) {
+  for (const char* const of_a : {"", "wrong", "failed", "skipped"})
+    for (const char* const of_b : {"", "wrong", "failed", "skipped"}) {
       SCOPED_TRACE(fmt::format("a: {}; b: {}", of_a, of_b));
       Report report = run_with({});
       report.arms = {{.name = "a", .settings = {}, .context = {}, .problem = {}},
@@ -220,6 +243,8 @@ TEST(Ends, of_arms_are_those_of_the_run) {
           } else if (trouble == "failed") {
             m.outcome = Outcome::failed;
             result.verdict.grade = Grade::failed;
+          } else if (trouble == "skipped") {
+            skip(result);
           }
           report.results.push_back(result);
         }

@@ -42,8 +42,22 @@ inline void find(Report& report, const char* id, topo::About about) {
   report.findings.push_back({id, topo::Severity::error, {"n1", "", {}, {}}, "evidence", "action", about});
 }
 
+inline void skip(Result& result) {
+  Measurement& m = result.measurement;
+  m.outcome = Outcome::skipped;
+  m.because = "budget";
+  m.throughput.reset();
+  m.latency.reset();
+  m.launches_s.clear();
+  result.verdict = {};
+}
+
 inline constexpr End all_ends[] = {
     {"sound", [](Report&) {}},
+    {"the budget is spent before the first case",
+     [](Report& r) {
+       for (Result& each : r.results) skip(each);
+     }},
     {"a GPU is lost", [](Report& r) { find(r, "gpu.lost", topo::About::hardware); }},
     {"NVLinks are down", [](Report& r) { find(r, "gpu.links", topo::About::fabric); }},
     {"a part is suspected", [](Report& r) { r.suspects.emplace_back().host = "n1"; }},

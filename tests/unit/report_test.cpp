@@ -21,6 +21,7 @@
 
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/decision.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5::reports {
@@ -98,12 +99,29 @@ Report everything() {
   failed.measurement.failed_in = Phase::warm_up;
   failed.measurement.failed_rank = 3;
   report.results = {pair, failed};
+  report.decision = decide(report);
   return report;
 }
 
 TEST(ReportJson, is_the_same_after_it_was_read) {
   const nlohmann::json written = to_json(everything());
   EXPECT_EQ(to_json(report_from_json(written)).dump(1), written.dump(1));
+}
+
+TEST(ReportJson, tells_the_decision_that_follows_from_its_content) {
+  const nlohmann::json written = to_json(everything());
+  nlohmann::json j = written;
+  j["decision"]["sentence"] = "ACCEPT: all good";
+  EXPECT_THROW(report_from_json(j), UsageError);
+  j["decision"] = nullptr;
+  EXPECT_EQ(to_json(report_from_json(j)), written);
+  Report good;
+  good.status = "complete";
+  good.exit_code = ExitCode::ok;
+  j = to_json(good);
+  EXPECT_NO_THROW(report_from_json(j));
+  j["measurements"].push_back(written["measurements"][1]);
+  EXPECT_THROW(report_from_json(j), UsageError) << "a measurement failed, though its grade does not tell";
 }
 
 TEST(ReportJson, is_read_from_before_findings_said_what_they_are_about) {

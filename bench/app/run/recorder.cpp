@@ -333,10 +333,12 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
       left = fmt::format("; {}; what was measured until then is printed", attempt.problem());
     else if (!parts.folder.path().empty())
       left = fmt::format("; what was measured until then is in {}", parts.folder.path().string());
-    if (parts.options.checks())
-      attempt([&] { print_result(printable_lines(closing_text(report, parts.options, ""))); });
-    else if (!attempt.problem().empty())
-      attempt([&] { print_result(reports::render_console(report)); });
+    const bool lost = !attempt.problem().empty() && !parts.options.checks();
+    attempt([&] {
+      print_result(reports::coloured_for_terminal(
+          printable_lines((lost ? reports::render_console(report) : closing_text(report, parts.options, "")) +
+                          report_location(parts.options, parts.folder.path()))));
+    });
     print_error(reason + left);
     ended_with_ = parts.builder.report().exit_code;
   });

@@ -238,6 +238,12 @@ void ReportBuilder::apply_baseline_exit_code(ExitCode code) {
 const reports::Report& ReportBuilder::report() {
   combine_launches();
   report_.run.wall_s = since(started_).count;
+  // A run that is killed leaves the report as it is now.
+  if (report_.run.ended.empty()) {
+    report_.grade = reports::overall(report_);
+    report_.exit_code = reports::exit_code(report_);
+    add_exit_code(ExitCode::unfinished);
+  }
   return report_;
 }
 
