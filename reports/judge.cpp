@@ -261,25 +261,25 @@ std::string share_of_limit(const Verdict& v) {
                      v.level);
 }
 
-// What slow samples cost while they are fewer than half: a verdict by the mean of most samples where the median's
-// fraction is at least `least`. Sets the fraction and returns the reason; "" where the mean reaches it too, and for
-// host memory, whose samples depend on other programs.
-std::string judge_mean(const Measurement& m, const topo::Limit& limit, double least, Verdict& v) {
+// Computes the fraction of the limit from the trimmed mean, which shows what slow samples cost while they are fewer
+// than half. If it is below `least` and the median's is not, sets mean_fraction and returns the reason; else "". Host
+// memory is exempt, because its samples depend on other programs.
+std::string judge_trimmed_mean(const Measurement& m, const topo::Limit& limit, double least, Verdict& v) {
   const Summary& times = m.throughput->summary;
-  if (!times.most_mean || *v.fraction < least || !uses_gpus(m.measured_case)) return "";
-  const double by_mean = bus_bandwidth(m.measured_case, {*times.most_mean}).count / limit.rate.count;
+  if (!times.trimmed_mean || *v.fraction < least || !uses_gpus(m.measured_case)) return "";
+  const double by_mean = bus_bandwidth(m.measured_case, {*times.trimmed_mean}).count / limit.rate.count;
   if (by_mean >= least) return "";
   v.mean_fraction = by_mean;
   return fmt::format(
       "; but its samples differ: their mean without the slowest twentieth is {:.3g} times the median, "
       "{:.0f} % of the limit",
-      *times.most_mean / times.median, by_mean * 100);
+      *times.trimmed_mean / times.median, by_mean * 100);
 }
 
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
   if (domains_of(c) < 2 || limit.binding == "nic") return "";
-  return fmt::format("; between {} {} this does not test the NICs; pairs and all_gather do", domains_of(c),
-                     c.domains ? "NVLink domains" : "nodes");
+  return fmt::format("; over {} {} the NICs do not limit it, so that it does not test them; pairs and all_gather do",
+                     domains_of(c), c.domains ? "NVLink domains" : "nodes");
 }
 
 // Sets `slow` below the floor, which holds for machines without a bar.
@@ -287,7 +287,7 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
   const Floor* const floor = find_floor(m.measured_case, topology);
   if (!floor) return;
   const double share = floor->share * achievable_fraction(limit);
-  const std::string unsteady = judge_mean(m, limit, share, v);
+  const std::string unsteady = judge_trimmed_mean(m, limit, share, v);
   if (*v.fraction >= share && !v.mean_fraction) return;
   v.grade = Grade::slow;
   v.because = fmt::format(
@@ -328,7 +328,7 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     apply_floor(m, limit, topology, v);
     return v;
   }
-  const std::string unsteady = judge_mean(m, limit, bar->ok_from, v);
+  const std::string unsteady = judge_trimmed_mean(m, limit, bar->ok_from, v);
   v.grade = *v.fraction >= bar->ok_from && !v.mean_fraction ? Grade::ok : Grade::slow;
   v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v) + unsteady, bar->ok_from * 100, bar->because);
   v.because += slowest_of(m, topology) + note_on_nics(c, limit);
@@ -405,7 +405,7 @@ std::string name_of_rank(const topo::Topology& topology, int rank) {
 }
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
-              const Comparability& fitness) {
+              const Comparability& comparability) {
   if (m.outcome == Outcome::failed) return without_limit(Grade::failed, m.because);
   if (!m.measured_case.collective->moves_data && m.outcome == Outcome::measured)
     return without_limit(Grade::unknown, "nobody has published what it takes: compare it with an earlier run");
@@ -422,9 +422,9 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
   if (!limit)
     return without_limit(Grade::unknown, reason_without_limit(m, topology) + (conflict.empty() ? "" : ": " + conflict));
   Verdict v = judge_against(m, *limit, topology, conflict);
-  if (!fitness.comparable) {
+  if (!comparability.comparable) {
     v.grade = Grade::unknown;
-    v.because = "not judged: " + fitness.why_not;
+    v.because = "not judged: " + comparability.why_not;
   }
   return v;
 }

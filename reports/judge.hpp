@@ -22,7 +22,7 @@ struct Comparability {
 };
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
-              const Comparability& fitness);
+              const Comparability& comparability);
 
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);

@@ -1,15 +1,18 @@
-// The model: each observation has n trials (samples or rounds), of which k are hits (slow, silent or wrong).
+// The model: each observation has n trials (samples or rounds), of which k are hits: slow (longer than tolerated),
+// silent (no progress before the timeout) or wrong (data).
 //
 //   healthy:        k ~ Binomial(n, e) with the hit rate e of healthy transfers of its kind; with a small probability
 //                   (outlier_probability) a transfer has its own hit rate, uniform between 0 and 1
-//   uses a fault:   k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
+//   faulty part:    k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
 //                   probability it is distributed like a healthy one
 //
-// A pair's route may be slow for good, so its deviation is one event. A group has no route of its own: its deviation in
-// the first measurement and that in the retest are two events, and a group that is slow both times is hardly healthy.
+// A pair's route may be slow permanently, so its deviation is one event. A group has no route of its own: its deviation
+// in the first measurement and that in the retest are two events, and a group that is slow both times is hardly
+// healthy.
 //
-// The p of a part is equal in half of the kinds of transfers and lower in the others: with one slow NIC of four, a
-// message over all four slows down less than a message over that NIC alone, so fewer of its samples count as slow.
+// In each kind of transfers the hit rate is, with a prior probability of one half, the part's p, else lower, uniformly:
+// with one slow NIC of four, a message over all four slows down less than a message over that NIC alone, so fewer of
+// its samples count as slow.
 //
 // A faulty part need not show in all kinds of transfers that use it: a GPU may be slow in collectives and fast in
 // pairs. A table has the probability that it shows, by kind of part and kind of transfers. The score of a part is the
@@ -208,7 +211,7 @@ class Localizer {
       return {};
     search(least_log_odds);
     // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
-    learn_healthy_shares();
+    estimate_healthy_hit_rates();
     std::ranges::fill(open_, true);
     std::vector<ScoredPart> found = search(least_log_odds);
     improve(found, least_log_odds);
@@ -246,7 +249,7 @@ class Localizer {
   }
 
   // Estimates hit rates from observations that no faulty part explains; at least one slow sample in a hundred.
-  void learn_healthy_shares() {
+  void estimate_healthy_hit_rates() {
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
       // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
       if (fault_ != Fault::slow) {
@@ -265,9 +268,9 @@ class Localizer {
     for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
   }
 
-  // Sum over the occasions on which a transfer may deviate by itself.
+  // Sum of log likelihoods over independent events: one for a pair, two for a group that was measured again.
   template <class Likelihood>
-  double over_occasions(std::size_t i, const Likelihood& of) const {
+  double over_independent_events(std::size_t i, const Likelihood& of) const {
     const SampleCounts all = trials(i), again = trials_of_retest(i);
     if (observations_[i].is_pair() || again.count == 0) return of(all);
     return of(SampleCounts{all.count - again.count, all.hits - again.hits}) + of(again);
@@ -275,14 +278,14 @@ class Localizer {
 
   double log_healthy(std::size_t i) const {
     const double own = outlier_probability(i);
-    return over_occasions(i, [&](const SampleCounts& its) {
+    return over_independent_events(i, [&](const SampleCounts& its) {
       return log_add(std::log1p(-own) + log_binomial(its, healthy_share(i)), std::log(own) + log_uniform(its));
     });
   }
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
   double log_faulty(std::size_t i, double share, double own) const {
-    return over_occasions(i, [&](const SampleCounts& its) {
+    return over_independent_events(i, [&](const SampleCounts& its) {
       return log_add(std::log1p(-own) + log_binomial(its, share), std::log(own) + log_binomial(its, healthy_share(i)));
     });
   }
@@ -290,7 +293,7 @@ class Localizer {
   static constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
   using Gains = std::array<double, shares.size()>;
 
-  // Gain of one kind of transfers for each share of the part: the kind has the same share, or any lower one.
+  // Gain of one kind of transfers for each hit rate of the part: the kind has the same rate, or any lower one.
   Gains gains(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
     constexpr double least_difference = 0.03;  // above healthy transfers; smaller differences do not matter
     constexpr double never = -std::numeric_limits<double>::infinity();
@@ -315,7 +318,8 @@ class Localizer {
     return sum;
   }
 
-  // The bandwidth of a part matters little for small messages, so that what they do not show is no evidence.
+  // Small messages hardly depend on bandwidth: a fault shows in them with a probability of one half at most, so that
+  // their lack of hits has little weight.
   double probability_to_show(PartKind part, Mode mode, std::size_t kind) const {
     constexpr double at_most_in_small = 0.5;
     const double probability = *show_probability(part, mode, static_cast<Transfers>(kind));
@@ -406,7 +410,7 @@ class Localizer {
   }
 
   std::vector<ScoredPart> search(double least) {
-    if (healthy_share_.front() == 0) learn_healthy_shares();
+    if (healthy_share_.front() == 0) estimate_healthy_hit_rates();
     std::vector<ScoredPart> found;
     while (found.size() < most_parts) {
       std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
@@ -548,8 +552,8 @@ class Localizer {
     return shows_in_groups(a) && shows_in_groups(b);
   }
 
-  // Weights of the explanations in which other parts stand for both of two, relative to these two, each by the part
-  // that stands for the first: the one on its node, else the one with more of its hits.
+  // Two parts may be replaced together by two others. Returns the weights of these exchanges, relative to the two, each
+  // under the part that replaces `first`: the one on its node, else the one that shares more of its hits.
   std::map<Part, double> weights_of_exchanges(const ScoredPart& first, const ScoredPart& second,
                                               const std::vector<ScoredPart>& all) const {
     constexpr std::size_t most = 48;     // likeliest parts that are tried
@@ -561,7 +565,7 @@ class Localizer {
     for (const ScoredPart* const each : {&first, &second})
       for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
         for (const std::size_t i : of_part_.at(each->part)[kind]) {
-          // What a node uses without being slow in it is not explained by its parts either.
+          // Kinds of transfers in which a faulty node does not show are left out of the scores of its parts too.
           if (each->part.kind == PartKind::node && !each->score.shows_in.contains(static_cast<Transfers>(kind)))
             open[i] = false;
           of_either[i] = open[i];
@@ -600,8 +604,8 @@ class Localizer {
     return weights;
   }
 
-  // Of the NICs beside a GPU, and all of them together, the likeliest or one of `preferred` stands for the others.
-  // Returns the sum of their weights relative to it, 1 for other parts.
+  // Keeps one candidate for the NICs of each GPU, alone and together: one of `preferred` if there is one, else the
+  // likeliest. Returns the sum of the weights that it replaces, relative to its own; 1 for other parts.
   std::map<Part, double> keep_one_nic_of_each_gpu(std::vector<ScoredPart>& candidates,
                                                   const std::set<Part>& preferred) const {
     std::map<Part, double> alike;

@@ -57,7 +57,7 @@ std::string code_for_markdown(std::string_view text) {
 
 std::string for_csv(std::string_view text) {
   std::string safe = printable(on_one_line(text));
-  // Unicode blanks are skipped like ASCII ones.
+  // Spreadsheets read a formula also behind blanks, those of Unicode included.
   static constexpr std::string_view blanks[]{" ", "\u00a0", "\u2002", "\u2003", "\u2009", "\u202f", "\u3000"};
   std::string_view rest = safe;
   for (bool blank = true; blank;) {

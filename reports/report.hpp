@@ -29,10 +29,10 @@ struct Verdict {
   std::string level;  // level of the limit; "" without one
   std::optional<GBps> limit;
   std::optional<double> fraction;  // bus bandwidth over the limit
-  // The same by the mean of most samples (Summary::most_mean), where that is slow and the median is not.
+  // The same by the mean of most samples (Summary::trimmed_mean), where that is slow and the median is not.
   std::optional<double> mean_fraction = {};
-  std::string binding;             // the part that limits
-  std::string because;             // one sentence
+  std::string binding;  // the part that limits
+  std::string because;  // one sentence
 };
 
 // Times of the same case in the baseline.

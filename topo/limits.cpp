@@ -49,8 +49,9 @@ void add_link_limits(Limits& limits, const Platform& platform) {
                                      shown(platform.link_rate_achievable.count), shown(achievable))));
 }
 
-// Bus bandwidth of an all-reduce over the link rate. A share is 1/n of the message. With NVLS each GPU sends its input
-// (n shares) and the sum of its own share, and receives as much: n + 1 shares each way. A ring needs 2 (n - 1).
+// Ratio of an all-reduce's bus bandwidth to the rate of a GPU's links. A share is 1/n of the message. With NVLS each
+// GPU sends its input (n shares) and the sum of its own share, and receives as much: n + 1 shares each way. A ring
+// needs 2 (n - 1).
 double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
 
 void add_nvls_limits(Limits& limits, const Platform& platform) {
@@ -173,12 +174,13 @@ const Limit* find(const Limits& limits, std::string_view name, Level level) {
 namespace {
 
 // One NVLink of a generation, one direction: the payload rate, and the rate in NCCL's own model (src/graph/topo.h:
-// SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1). Only for generations joined by a switch: the rate of
-// a link in a mesh does not give the rate of a pair.
+// SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1), in GB/s. Only for generations joined by a switch,
+// which capability 8.6 is not: the rate of a link in a mesh does not give the rate of a pair.
 struct LinkRates {
   int architecture;
   double wire, achievable;
 };
+constexpr int without_switch = 86;
 constexpr std::array link_rates{LinkRates{80, 25, 20.0}, LinkRates{90, 25, 20.6}, LinkRates{100, 50, 40.1}};
 
 const Gpu* weakest_gpu(const Topology& topology) {
@@ -201,7 +203,7 @@ Limits link_limits(const Topology& topology) {
   const Gpu* const gpu = weakest_gpu(topology);
   if (!gpu || gpu->links == 0) return {};
   const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
-  if (rates == link_rates.end()) return {};
+  if (rates == link_rates.end() || gpu->architecture == without_switch) return {};
   const int links = *gpu->links;
   const std::string raw = gpu->link_rate_raw
                               ? fmt::format(" (raw signalling {} x {} = {} GB/s)", links,

@@ -17,9 +17,9 @@
 
 namespace p5::tuner {
 
-// ---- the operator's constraints
+// ---- the user's constraints
 
-// The tuner never overrides a variable that the operator set, and tries no setting that contradicts one.
+// The search never overrides a variable that the user set, and tries no setting that contradicts one.
 struct Constraints {
   std::set<std::pair<Function, Algorithm>> forbidden_algorithms;
   std::set<std::pair<Function, Protocol>> forbidden_protocols;
@@ -43,7 +43,7 @@ bool is_variable_name(std::string_view name);
 
 // ---- candidates
 
-// The unit of decision: one size of one collective on one communicator.
+// The unit of decision: one size of one collective. All points of a search are of one communicator.
 struct SizePoint {
   std::string collective;   // p5bench's name; the collectives that NCCL queries a tuner about are Functions
   std::uint64_t bytes = 0;  // message size of the case, which is the size in NCCL's tuner interface (table.hpp)
@@ -69,7 +69,8 @@ std::string to_text(const Candidate& candidate);
 struct CandidateRules {
   double prune = 8;                             // skip entries predicted slower than this times the fastest
   std::vector<int> channels{4, 8, 16, 24, 32};  // ascending; NCCL's own choice is always among the candidates
-  // Least bytes for each channel; NCCL's scheduler itself aims at 32 KiB.
+  // Least message bytes for each channel. NCCL's own minimum counts traffic (MinTrafficPerChannel in src/enqueue.cc),
+  // and depends on its version: 512 B or 32 KiB.
   std::uint64_t bytes_per_channel = 8 << 10;
 };
 
@@ -85,7 +86,8 @@ std::vector<Setting> full_grid(const SizePoint& point, std::span<const CostEntry
                                const Constraints& constraints);
 
 // Settings of the same kind with the next lower and next higher channel count, less those in `tried`. NCCL's own count
-// is not known; its neighbours are the highest and the middle count. Time over channels has one minimum.
+// is not known; its neighbours are the highest and the middle count. The time, as a function of the number of channels,
+// is assumed to have one minimum.
 std::vector<Setting> channel_neighbours(const Setting& setting, std::span<const int> counts,
                                         std::span<const Setting> tried);
 

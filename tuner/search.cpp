@@ -157,7 +157,7 @@ class Searcher {
     return order;
   }
 
-  // True where no more is measured: no time, or the default failed, so that there is no comparison.
+  // True if the size point is finished without a winner; `because` is the reason.
   static bool closed(const Record& record) { return !record.because.empty(); }
 
   void measure_baseline(std::size_t i) {
@@ -242,9 +242,9 @@ class Searcher {
       preferred = neighbour->winner;
     std::vector<Setting> contenders;
     if (preferred) contenders.push_back(*preferred);
-    standard_.reset();
+    default_setting_.reset();
     for (const CostEntry& entry : offered) {
-      if (entry.chosen) standard_ = entry.setting;
+      if (entry.chosen) default_setting_ = entry.setting;
       const Setting setting{entry.setting.algorithm, entry.setting.protocol};
       if (std::ranges::find(contenders, setting) == contenders.end()) contenders.push_back(setting);
     }
@@ -257,7 +257,7 @@ class Searcher {
       measure_full_grid(record, tasks_[i].offered);
       return;
     }
-    std::erase(contenders, standard_);
+    std::erase(contenders, default_setting_);
     measure_rung(record, 0, contenders);
     probe_channels(record, counts, contenders);
     decide(record, contenders, preferred);
@@ -288,7 +288,7 @@ class Searcher {
       remove_failed(probes);
       if (probes.empty()) return;
       contenders.insert(contenders.end(), probes.begin(), probes.end());
-      if (best != standard_) probes.push_back(*best);
+      if (best != default_setting_) probes.push_back(*best);
       measure_rung(record, 0, probes);
       remove_failed(contenders);
       if (best_setting(record, probes) == best) return;
@@ -298,7 +298,7 @@ class Searcher {
   // The best setting so far. The default's own setting is known to gain 0 without a measurement.
   std::optional<Setting> best_setting(const Record& record, const std::vector<Setting>& contenders) const {
     const std::vector<Estimate> now = estimate_gains(record, contenders);
-    if (now.empty() || (standard_ && now.front().gain < 0)) return standard_;
+    if (now.empty() || (default_setting_ && now.front().gain < 0)) return default_setting_;
     return now.front().setting;
   }
 
@@ -402,9 +402,9 @@ class Searcher {
   const MeasureBlock& measure_;
   const TimeLeft& time_left_;
   std::mt19937_64 random_;
-  std::vector<Cost> cost_;           // by task
-  double stop_at_ = 0;               // the time left at which the current race ends
-  std::optional<Setting> standard_;  // the default's setting in the current race, where NCCL's table marks it
+  std::vector<Cost> cost_;                  // by task
+  double stop_at_ = 0;                      // the time left at which the current race ends
+  std::optional<Setting> default_setting_;  // the default, if NCCL's table marks it, in the current race
   SearchResult result_;
 };
 

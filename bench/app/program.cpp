@@ -32,8 +32,8 @@ namespace p5 {
 
 namespace {
 
-// Threads per GPU that a check reserves: a supervisor, a worker, and what CUDA and NCCL start in it. An estimate, not
-// measured on GPUs.
+// Threads per GPU that a check needs: a supervisor, a worker, and those that CUDA and NCCL start in it. A check is
+// refused where limits forbid so many. An estimate, not measured on GPUs.
 constexpr int threads_per_gpu = 16;
 
 // Timeout for MPI_Finalize, which waits for ranks that may be gone.
@@ -106,7 +106,7 @@ std::string describe_difference(const Arguments& of_rank, const Arguments& of_le
 }
 
 // A launcher may start parts of a job with different arguments (mpirun -np 1 p5bench A : -np 1 p5bench B), and each
-// rank has started MPI as its own ask for. Throws UsageError on all ranks.
+// rank has started MPI as its own arguments require. Throws UsageError on all ranks.
 void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
   agree(
       control, [&] { return arguments; },
@@ -118,7 +118,8 @@ void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
       });
 }
 
-// Only the leader prints and returns non-zero: a launcher kills the other ranks as soon as one does.
+// After an error that all ranks share only the leader prints and returns non-zero, because a launcher kills the other
+// ranks as soon as one does. Any other exception ends its own process with a message.
 // start: of the process, from which the limit of a check counts.
 ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks,
                   Clock::time_point start, const OwnGpus* own_gpus) {
@@ -158,14 +159,14 @@ ExitCode run_in_job(const CommandLine& line, Shutdown& shutdown, const FaultHook
   if (check)
     shutdown.limit_time(start, measuring->limit_with_burn(), forked ? forked->is_leader() : is_first_launched());
   if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
-  if (!needs_mpi(measuring)) return dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr);
+  if (!needs_mpi(measuring)) return dispatch(*make_solo_control_plane(1), line, shutdown, fault_hooks, start, nullptr);
   std::optional<MpiJob> job;
   try {
     job.emplace(!measures_over_mpi(measuring));
   } catch (const EnvironmentError&) {
     // A launcher of another MPI, or one of its variables that was inherited: only what asks all ranks needs the job.
     if (line.asks_all_ranks()) throw;
-    shutdown.exit(dispatch(*make_solo_world(1), line, shutdown, fault_hooks, start, nullptr));
+    shutdown.exit(dispatch(*make_solo_control_plane(1), line, shutdown, fault_hooks, start, nullptr));
   }
   const ExitCode code = dispatch(job->control(), line, shutdown, fault_hooks, start, nullptr);
   shutdown.set_final_exit_code(code);
@@ -184,7 +185,7 @@ int run_with(const std::vector<std::string>& arguments, Shutdown& shutdown, cons
     print_problem(*problem.what() != '\0', ExitCode::environment, problem.what());
     shutdown.exit(ExitCode::environment);
   } catch (const EnvironmentError& problem) {
-    // No control plane yet: copies of a job other than the first exit silently.
+    // No control plane yet: all ranks but the first exit silently.
     return static_cast<int>(print_problem(*problem.what() != '\0', ExitCode::environment, problem.what()));
   } catch (const std::exception& problem) {
     print_error(p5::describe(problem));

@@ -36,15 +36,15 @@ constexpr Seconds dismiss_limit{5};
 // Share of the device's free memory that buffers may take; the library allocates its own buffers besides.
 constexpr double gpu_memory_share = 0.85;
 
-// Rank count from which the join limit grows in proportion to the number of ranks.
+// Number of ranks from which the join limit is proportional to it.
 constexpr double ranks_of_limit = 1024;
 
-// Bytes kept of the log of a library's start, and of the logs of all starts that failed.
+// Bytes read of a worker's log, from its start or its end, and kept of the logs of all starts that failed.
 constexpr std::size_t most_of_start = 256 << 10, most_of_failures = 1 << 20;
 
 constexpr std::size_t most_warnings = 3;
 
-// Lines kept of a failed worker's output and of NCCL RAS status, and their length in characters.
+// Lines kept of a failed worker's output and of NCCL RAS status, and their length in bytes.
 constexpr std::size_t most_last_lines = 200, longest_line = 300;
 constexpr Seconds ras_limit{6};
 
@@ -99,7 +99,7 @@ class WorkerSession final : public Session {
     if (reply.contains("unavailable")) unavailable_ = told<std::string>(reply, "unavailable");
     const CommunicatorStep* const step = step_of(c);
     taken_before_ = step && step->while_joining;
-    if (slots_ < 1) throw CaseError("its worker's reply is not understood: no slot at all");
+    if (slots_ < 1) throw CaseError("its worker reports no buffer slot");
   }
 
   ~WorkerSession() override {
@@ -125,7 +125,7 @@ class WorkerSession final : public Session {
     const auto start = Clock::now();
     const auto samples = told<std::vector<std::optional<double>>>(ask(order), "seconds");
     if (std::cmp_not_equal(samples.size(), request.samples))
-      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
+      throw CaseError(fmt::format("its worker returned {} times for {} samples", samples.size(), request.samples));
     std::vector<double> times;
     for (const std::optional<double>& each : samples) times.push_back(checked(each, takes_part_.front()));
     const Seconds waited = taken_before_ ? backend_.time_of_joining() : since(start);
@@ -140,12 +140,12 @@ class WorkerSession final : public Session {
     const auto start = Clock::now();
     const auto samples = told<std::vector<std::vector<std::optional<double>>>>(ask(order), "seconds");
     if (std::cmp_not_equal(samples.size(), request.samples))
-      throw CaseError(fmt::format("its worker told {} times of {} samples", samples.size(), request.samples));
+      throw CaseError(fmt::format("its worker returned {} times for {} samples", samples.size(), request.samples));
     std::vector<std::vector<double>> times;
     double together = 0;
     for (const std::vector<std::optional<double>>& sample : samples) {
       if (sample.size() != takes_part_.size())
-        throw CaseError(fmt::format("its worker told {} times of {} works", sample.size(), takes_part_.size()));
+        throw CaseError(fmt::format("its worker returned {} times for {} works", sample.size(), takes_part_.size()));
       std::vector<double>& ends = times.emplace_back();
       for (std::size_t work = 0; work < sample.size(); ++work)
         ends.push_back(checked(sample[work], takes_part_[work] && request.operations.at(work) > 0));
@@ -162,17 +162,17 @@ class WorkerSession final : public Session {
   }
 
   std::vector<std::string> probe_nics(Seconds limit) override {
-    // The worker does not count the time in which it does not run.
+    // The worker's limit leaves out the time in which it is not scheduled, so this side waits longer.
     constexpr double busy_host = 3;
     const json reply = backend_.ask({{"order", "probe_nics"}, {"limit_s", limit.count}}, {busy_host * limit.count});
     auto nics = told<std::vector<std::string>>(reply, "nics");
-    if (nics.empty()) throw CaseError("its worker's reply is not understood: no NIC at all");
+    if (nics.empty()) throw CaseError("its worker reports no NIC");
     return nics;
   }
 
   std::optional<double> host_time() override {
     const auto seconds = told<std::optional<double>>(ask({{"order", "host_time"}}), "seconds");
-    if (seconds && !(*seconds > 0)) throw CaseError(fmt::format("its worker told a time that is none: {} s", *seconds));
+    if (seconds && !(*seconds > 0)) throw CaseError(fmt::format("its worker returned {} s as a time", *seconds));
     require_within(longest_order_, seconds.value_or(0));
     return seconds;
   }
@@ -191,8 +191,7 @@ class WorkerSession final : public Session {
   // A time that the worker told; NaN where it has none to tell.
   static double checked(const std::optional<double>& time, bool expected) {
     if (time.has_value() != expected || (time && !(*time > 0)))
-      throw CaseError(
-          fmt::format("its worker told a time that is none: {}", time ? fmt::format("{} s", *time) : "null"));
+      throw CaseError(fmt::format("its worker returned {} as a time", time ? fmt::format("{} s", *time) : "null"));
     return time.value_or(std::numeric_limits<double>::quiet_NaN());
   }
 
@@ -212,7 +211,7 @@ class WorkerSession final : public Session {
     constexpr double fast_clock = 1.01;
     if (sum > waited.count * fast_clock)
       throw CaseError(
-          fmt::format("its worker told times that are longer together than the {} that it took", to_text(waited)));
+          fmt::format("its worker's times add up to more than the {} that it took to answer", to_text(waited)));
   }
 
   WorkerBackend& backend_;
@@ -226,7 +225,7 @@ class WorkerSession final : public Session {
 
 WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options)
     : control_(control), options_(std::move(options)) {
-  shared_->generations = options_.abort_epochs_from;
+  shared_->last_abort_epoch = options_.abort_epochs_from;
 }
 
 WorkerBackend::~WorkerBackend() {
@@ -258,13 +257,13 @@ void WorkerBackend::send(const json& order) {
 
 json WorkerBackend::wait(Seconds limit) {
   const double left = options_.deadline ? std::max(-since(*options_.deadline).count, 0.0) : limit.count;
-  const std::string cut = left < limit.count ? "; the time for all of it was over" : "";
+  const std::string cut = left < limit.count ? "; the time limit of the whole command has passed" : "";
   limit.count = std::min(limit.count, left);
   try {
     return worker_->wait(
         limit, [&] { return control_.abort_notified(abort_epoch_); },
         [&] {
-          if (joined() && speaks_ && !options_.ras.empty() && !options_.deadline)
+          if (joined() && is_group_leader_ && !options_.ras.empty() && !options_.deadline)
             library_status_ = query_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
@@ -289,7 +288,7 @@ std::string WorkerBackend::warnings(const std::string& told) const {
   return said.empty() ? "" : fmt::format("; it warned: \"{}\"", p5::join(said, "\", \""));
 }
 
-// Join limit, in proportion to the ranks beyond ranks_of_limit.
+// Join limit; above ranks_of_limit ranks it is multiplied by ranks / ranks_of_limit.
 Seconds WorkerBackend::join_limit() const {
   return {options_.join_limit.count * std::max(1.0, control_.ranks() / ranks_of_limit)};
 }
@@ -302,14 +301,14 @@ std::string WorkerBackend::where() const {
   return identity_.device_uuid.empty() ? options_.host : fmt::format("{}, {}", options_.host, identity_.device_uuid);
 }
 
-void WorkerBackend::count_generation() {
+void WorkerBackend::assign_abort_epoch() {
   if (state_ != State::none) return;
   state_ = State::counted;
-  abort_epoch_ = ++shared_->generations;
+  abort_epoch_ = ++shared_->last_abort_epoch;
 }
 
 void WorkerBackend::prepare() {
-  count_generation();
+  assign_abort_epoch();
   if (state_ != State::counted) return;
   state_ = State::asked;
   if (shared_->stuck) return;
@@ -345,12 +344,12 @@ const protocol::Identity& WorkerBackend::identify(Seconds limit) {
 // A rank that is in no group needs no worker.
 std::string WorkerBackend::advertise(const RendezvousGroups& rendezvous_groups) {
   const std::optional<RankInGroup> place = rank_in_group(rendezvous_groups.groups, rank(), 0);
-  place ? prepare() : count_generation();
-  // A group's failure must not interrupt other groups.
+  place ? prepare() : assign_abort_epoch();
+  // Each group has an abort epoch of its own, so that its failure does not interrupt the other groups.
   const auto own =
       place ? std::ranges::find(rendezvous_groups.groups, place->group) - rendezvous_groups.groups.begin() : 0;
-  abort_epoch_ = shared_->generations + 1 + static_cast<std::uint32_t>(own);
-  shared_->generations += static_cast<std::uint32_t>(rendezvous_groups.groups.size());
+  abort_epoch_ = shared_->last_abort_epoch + 1 + static_cast<std::uint32_t>(own);
+  shared_->last_abort_epoch += static_cast<std::uint32_t>(rendezvous_groups.groups.size());
   if (!place) return "";
   const auto began = Clock::now();
   const Seconds limit = limit_of(rendezvous_groups);  // for both orders together
@@ -437,7 +436,7 @@ void WorkerBackend::abandon() {
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
-  speaks_ = place && place->member.rank == 0;
+  is_group_leader_ = place && place->member.rank == 0;
   Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), ranks());
   const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
   formed_ = std::move(groups);

@@ -93,7 +93,7 @@ class WorkerBackend final : public Backend {
 
  private:
   const protocol::Identity& identify(Seconds limit);
-  void count_generation();
+  void assign_abort_epoch();
   std::string where() const;
   std::string warnings(const std::string& told) const;
   void send(const nlohmann::json& order);
@@ -115,19 +115,19 @@ class WorkerBackend final : public Backend {
   struct Shared {
     // Counts workers and groups that joined. The same on all ranks, since all agree on each failure. Arms continue the
     // count, so that each abort notice has one meaning.
-    std::uint32_t generations = 0;
+    std::uint32_t last_abort_epoch = 0;
     bool stuck = false;  // the driver holds a worker
   };
   std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
   std::uint32_t abort_epoch_ = 0;  // an abort notice with this number interrupts all waits with the same number
   // Worker state: none; none, but its generation is counted; identify was sent; identified.
   enum class State { none, counted, asked, identified } state_ = State::none;
-  std::exception_ptr kept_;     // failure of closing a session
-  bool speaks_ = false;         // reports for its group, so that only one rank queries NCCL RAS
-  std::string library_status_;  // NCCL RAS status when an order hung
-  std::string not_started_;     // reason why the worker could not be started
-  Group together_;              // ranks that joined, in the workers' order; empty: none
-  Round formed_;                // communicators besides the job's, the same on all ranks
+  std::exception_ptr kept_;       // failure of closing a session
+  bool is_group_leader_ = false;  // reports for its group, so that only one rank queries NCCL RAS
+  std::string library_status_;    // NCCL RAS status when an order hung
+  std::string not_started_;       // reason why the worker could not be started
+  Group together_;                // ranks that joined, in the workers' order; empty: none
+  Round formed_;                  // communicators besides the job's, the same on all ranks
 };
 
 }  // namespace p5

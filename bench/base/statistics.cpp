@@ -126,13 +126,13 @@ std::optional<double> quantile(std::vector<double> samples, double q) {
   return quantile_of_sorted(samples, q);
 }
 
-// Of so many samples, those that count for Summary::most_mean; 0: too few.
+// Of so many samples, those that count for Summary::trimmed_mean; 0: too few.
 static std::size_t most_of(std::size_t count) {
   constexpr std::size_t fewest = 6, part = 20;
   return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);
 }
 
-static std::optional<double> most_mean(std::size_t count, const auto& sum_of_smallest) {
+static std::optional<double> trimmed_mean(std::size_t count, const auto& sum_of_smallest) {
   const std::size_t most = most_of(count);
   return most == 0 ? std::nullopt : std::optional(sum_of_smallest(most) / static_cast<double>(most));
 }
@@ -146,11 +146,11 @@ Summary summarize(const std::vector<double>& samples) {
           .interval = median_interval_of_sorted(sorted),
           .min = sorted.front(),
           .max = sorted.back(),
-          .most_mean = most_mean(sorted.size(),
-                                 [&](std::size_t most) {
-                                   return std::accumulate(sorted.begin(),
-                                                          sorted.begin() + static_cast<std::ptrdiff_t>(most), 0.0);
-                                 }),
+          .trimmed_mean = trimmed_mean(sorted.size(),
+                                       [&](std::size_t most) {
+                                         return std::accumulate(
+                                             sorted.begin(), sorted.begin() + static_cast<std::ptrdiff_t>(most), 0.0);
+                                       }),
           .p95 = quantile_of_sorted(sorted, 0.95),
           .p99 = quantile_of_sorted(sorted, 0.99)};
 }
@@ -254,7 +254,7 @@ Summary Distribution::extremes() {
           .interval = {},
           .min = min_,
           .max = max_,
-          .most_mean = most_mean(count_, [&](std::size_t most) { return sum_of_smallest(most); }),
+          .trimmed_mean = trimmed_mean(count_, [&](std::size_t most) { return sum_of_smallest(most); }),
           .p95 = quantile(0.95),
           .p99 = quantile(0.99)};
 }

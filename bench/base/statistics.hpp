@@ -64,7 +64,7 @@ struct Summary {
   double min = 0, max = 0;
   // Mean without the slowest twentieth, at least one: what slow samples cost while they are fewer than half, which the
   // median hides, but for single delays. Null below 6 samples.
-  std::optional<double> most_mean = {};
+  std::optional<double> trimmed_mean = {};
   std::optional<double> p95, p99;
 };
 

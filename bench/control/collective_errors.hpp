@@ -35,7 +35,8 @@ class CollectiveErrors final : public ControlPlane {
   void begin_step(std::string step, Seconds longest_wait);
 
   // Runs `action` on all participants. When any of them throws, all get the same problem: the leader's, or that of the
-  // lowest rank that has one. JobLost stays local, and so do exceptions of the inner control plane.
+  // lowest rank that has one. JobLost is rethrown on its own rank, and so are exceptions of the inner control plane but
+  // UsageError and EnvironmentError.
   std::optional<Problem> attempt(const std::function<void()>& action);
 
   int ranks() const override { return inner_.ranks(); }

@@ -11,7 +11,7 @@
 namespace p5 {
 
 // One participant that hosts all ranks: for the simulator.
-std::unique_ptr<ControlPlane> make_solo_world(int ranks);
+std::unique_ptr<ControlPlane> make_solo_control_plane(int ranks);
 
 // Runs `body` in `ranks` threads, each with its ControlPlane, and joins them. When one throws, those that wait for it
 // get JobLost, and the first exception is rethrown here.

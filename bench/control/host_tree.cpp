@@ -15,9 +15,9 @@ namespace p5 {
 
 namespace {
 
-// parts: the parts of a gather, upwards. request_part: from the leader. request_broadcast: for a broadcast that has not
-// arrived.
-enum class MessageKind : std::uint8_t { parts, request_part, request_broadcast, broadcast, abort_epoch };
+// parts: the parts of a gather, upwards. request_part: from the leader. request_broadcast: to the leader, from
+// a rank that lacks a broadcast. abort_notice: of a failure, to all.
+enum class MessageKind : std::uint8_t { parts, request_part, request_broadcast, broadcast, abort_notice };
 
 struct PartOfRank {
   int rank = 0;
@@ -97,7 +97,7 @@ class HostTree final : public ControlPlane {
 
   void notify_abort(std::uint32_t epoch) override {
     if (!aborts_.insert(epoch).second) return;
-    const MessageContent content{MessageKind::abort_epoch, epoch};
+    const MessageContent content{MessageKind::abort_notice, epoch};
     if (is_leader())
       forward_abort(participant(), epoch, wire::serialize(content));
     else
@@ -163,7 +163,7 @@ class HostTree final : public ControlPlane {
     std::vector<std::string> blobs;
     for (auto& [rank, text] : parts) blobs.push_back(std::move(text));
     forget_parts_of(number);
-    latest_broadcasts_.clear();  // ranks that sent this part have received them
+    latest_broadcasts_.clear();  // each rank received them before it sent its part of this gather
     return blobs;
   }
 
@@ -201,7 +201,7 @@ class HostTree final : public ControlPlane {
           forward(message->text);
           received_broadcasts_.emplace(content.number, std::move(content.text));
           break;
-        case MessageKind::abort_epoch:
+        case MessageKind::abort_notice:
           aborts_.insert(content.number);
           forward_abort(message->from, content.number, message->text);
           break;
@@ -255,7 +255,7 @@ class HostTree final : public ControlPlane {
   const Seconds patience_;
   const std::vector<int> hosted_;
 
-  std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded
+  std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded or, at the leader, completed
   std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, not forwarded yet
   std::string latest_part_;                        // kept in case the leader requests it
   std::uint32_t requested_ = 0;                    // the leader requested parts of gathers before this one
@@ -304,8 +304,8 @@ std::vector<TreePosition> build_tree(const std::vector<int>& host_of_rank) {
   return places;
 }
 
-std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> transport, TreePosition place,
-                                                 Seconds patience) {
+std::unique_ptr<ControlPlane> make_host_tree(std::unique_ptr<ControlTransport> transport, TreePosition place,
+                                             Seconds patience) {
   return std::make_unique<HostTree>(std::move(transport), std::move(place), patience);
 }
 

@@ -61,7 +61,7 @@ std::vector<int> number_hosts(const std::vector<std::string>& name_of_rank);
 std::vector<TreePosition> build_tree(const std::vector<int>& host_of_rank);
 
 // One rank per participant. After `patience` the leader polls missing ranks.
-std::unique_ptr<ControlPlane> make_world_by_host(std::unique_ptr<ControlTransport> transport, TreePosition place,
-                                                 Seconds patience = {1});
+std::unique_ptr<ControlPlane> make_host_tree(std::unique_ptr<ControlTransport> transport, TreePosition place,
+                                             Seconds patience = {1});
 
 }  // namespace p5

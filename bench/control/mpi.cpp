@@ -253,7 +253,7 @@ MpiJob::MpiJob(bool control_plane_only) {
           interfaces));
   auto transport = std::make_unique<MpiTransport>();
   TreePosition place = transport->place();
-  control_ = make_world_by_host(std::move(transport), std::move(place));
+  control_ = make_host_tree(std::move(transport), std::move(place));
   check_connection_limits(*control_, control_plane_only ? "" : limit_error);
 }
 

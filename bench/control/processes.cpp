@@ -379,6 +379,6 @@ class SoloControlPlane final : public ControlPlane {
 
 }  // namespace
 
-std::unique_ptr<ControlPlane> make_solo_world(int ranks) { return std::make_unique<SoloControlPlane>(ranks); }
+std::unique_ptr<ControlPlane> make_solo_control_plane(int ranks) { return std::make_unique<SoloControlPlane>(ranks); }
 
 }  // namespace p5

@@ -18,7 +18,7 @@ namespace {
 
 // Time limit for locating a fault, from the failure on: a host shall be named within a minute, and workers take a while
 // to end and to start.
-constexpr Seconds to_look_for{45};
+constexpr Seconds fault_search_limit{45};
 constexpr Seconds least_limit{5};
 
 std::string name_rank(const PhaseFailed& failed) {
@@ -139,7 +139,7 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
   return culprit;
 }
 
-// Pairs along a ring of all hosts: every second edge, then the others.
+// The edges of a ring of all hosts, in rounds of disjoint pairs: two rounds, or three for an odd number of hosts.
 std::vector<std::vector<std::pair<int, int>>> pairs_to_try(int hosts) {
   if (hosts < 2) return {};
   std::vector<std::vector<std::pair<int, int>>> rounds(1);
@@ -170,8 +170,8 @@ void Rendezvous::join_ranks(Backend& backend) {
 void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   began_ = Clock::now();
   std::vector<JoinAttempt> trials;
-  // Trials run once a run, since after ranks joined in them another series would not tell more.
-  const bool together = !std::exchange(looked_, true) && try_rounds(backend, trials);
+  // The search runs once in a run: repeating it gives no new information.
+  const bool together = !std::exchange(searched_, true) && try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
@@ -215,7 +215,7 @@ bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) 
 bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                            std::vector<JoinAttempt>& trials) {
   start_anew(backend);
-  const double left = to_look_for.count - since(began_).count;
+  const double left = fault_search_limit.count - since(began_).count;
   const double limit = shared_by_leader(control_, std::max(least_limit.count, left / rounds_left));
   RendezvousGroups rendezvous_groups{.groups = {}, .limit = Seconds{limit}};
   for (const std::vector<int>& group : hosts) {

@@ -75,7 +75,7 @@ class Rendezvous {
  public:
   Rendezvous(ControlPlane& control, RanksOnHosts hosts, Observer& observer);
 
-  // Throws PhaseFailed. Returns at once after the run was given up.
+  // Throws PhaseFailed, at once after the run was given up.
   void join_ranks(Backend& backend);
   // Reason why ranks cannot join any more, the same on all participants; "": no such failure is known.
   const std::string& given_up() const { return given_up_; }
@@ -92,7 +92,7 @@ class Rendezvous {
   ControlPlane& control_;
   const RanksOnHosts hosts_;
   Observer& observer_;
-  bool looked_ = false;
+  bool searched_ = false;
   Clock::time_point began_{};
   std::string given_up_;
 };

@@ -72,8 +72,7 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
-// The failure context of the failed rank, or of the first rank where none can be named, with the library status, which
-// one rank has for all.
+// Collects the log of the failed rank, or of rank 0 if none is named, and the library status, for which one rank asked.
 FailureContext gather_failure_context(ControlPlane& control, const Backend& backend, const PhaseFailed& failed) {
   FailureContext mine = backend.failure_context();
   if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
@@ -134,7 +133,7 @@ class RoundRun {
       result_.because = unavailable;
       return std::move(result_);
     }
-    if (!case_.collective->moves_data) return run_step();
+    if (!case_.collective->moves_data) return measure_communicator_step();
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     if (!case_.beside.empty()) return run_concurrently();
     const int operations = choose_operations();
@@ -159,8 +158,8 @@ class RoundRun {
   }
 
  private:
-  // A step of a communicator, which has a duration and no data.
-  Measurement run_step() {
+  // Measures an operation on a communicator, such as making it, which moves no data.
+  Measurement measure_communicator_step() {
     measure(Quantity::latency, 1, share_);
     step(
         Phase::verify, [&] { return session_->communicator_costs(); },
@@ -226,7 +225,8 @@ class RoundRun {
     return rule;
   }
 
-  // Operations per burst, whole groups of them, from the fastest of three groups.
+  // Number of operations, a multiple of CallOptions::aggregate, that last about cost().burst: from the shortest of
+  // three samples of any group of ranks.
   int choose_operations() {
     const Seconds wanted = backend_.cost().burst;
     const int together = case_.calls.aggregate;
@@ -295,7 +295,8 @@ class RoundRun {
     return static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(next)));
   }
 
-  // Takes one more sample into poisoned outputs and verifies these: the timed data is the verified data.
+  // Takes one more sample into poisoned outputs and verifies them. Operations in place overwrite their inputs, so that
+  // the session verifies one more, untimed operation of them.
   void verify(int operations, RoundSamples& samples) {
     const SampleRequest last{
         .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
@@ -327,7 +328,8 @@ class RoundRun {
     if (!result_.first_wrong) result_.first_wrong = part.first.value_or(WrongElement{});
   }
 
-  // Keeps the medians of all groups and the series of the slowest.
+  // Keeps the series of the slowest group. With `headline` the quantity also gives the groups' medians, the slowest
+  // group and the slowest rank.
   void keep(const RoundSamples& samples, int operations, const std::string& stopped, std::optional<Series>& series,
             bool headline) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
@@ -339,7 +341,7 @@ class RoundRun {
                       .samples = samples.groups()[g],
                       .summary = summarize(samples.groups()[g]),
                       .stopped_because = stopped};
-      if (!headline) continue;  // the other quantity's
+      if (!headline) continue;
       result_.slowest_group = groups_[g];
       result_.slowest_rank = samples.slowest_rank(groups_[g]);
     }
@@ -488,7 +490,8 @@ void CaseRun::skip(const std::string& why) {
 
 void CaseRun::fail_like(const PhaseFailed& before) {
   ++rounds_done_;
-  fail({before.phase, before.rank, "not tried, because others of these ranks failed before: " + before.what});
+  fail({before.phase, before.rank,
+        "not run, because earlier cases of the same communicators failed, the last one: " + before.what});
 }
 
 Measurement CaseRun::result() const {
@@ -517,7 +520,7 @@ std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, 
       [&](const std::vector<std::vector<LocalChecks>>& parts) {
         for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
       });
-  // A figure that is none is absent; reports name a GPU that lacks what others of its model have.
+  // Removes figures that are not finite and positive. Reports name a GPU that lacks what others of its model have.
   for (LocalChecks& each : all)
     std::erase_if(each.figures, [](const auto& figure) { return !std::isfinite(figure.second) || figure.second <= 0; });
   return all;

@@ -58,7 +58,7 @@ class Stumbling final : public Backend {
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8,1KiB",      "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
-  const auto control = make_solo_world(8);
+  const auto control = make_solo_control_plane(8);
   const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
     return std::make_unique<Stumbling>(std::move(inner));
   }};
@@ -93,7 +93,7 @@ TEST(Shutdown, takes_no_action_that_was_removed) {
                                            "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
                                            "8",           "--quiet",       "--out",      out.string()};
   const Parsed parsed = parse_options(arguments);
-  const auto control = make_solo_world(8);
+  const auto control = make_solo_control_plane(8);
   const ExitCode code = run_acceptance(*control, {*control, parsed.options, arguments, shutdown, {}});
   if (code != ExitCode::inconclusive) std::_Exit(99);  // 8 B are not judged
   ::kill(::getpid(), SIGTERM);

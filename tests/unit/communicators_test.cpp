@@ -67,7 +67,7 @@ class Silent final : public Observer {
 reports::Report simulated(const std::vector<std::string>& faults = {}) {
   SimMachine here = machine();
   for (const std::string& fault : faults) here.faults.push_back(parse_fault(fault, here));
-  const auto control = make_solo_world(node_count * gpus_per_node);
+  const auto control = make_solo_control_plane(node_count * gpus_per_node);
   const auto backend = make_sim_backend(here);
   Silent observer;
   reports::Report report;

@@ -123,9 +123,8 @@ void run_by_host(PostOffice& office, int on_a_host, Seconds patience, const std:
   const std::vector<TreePosition> places = build_tree(hosts_of(office.participants(), on_a_host));
   std::vector<std::thread> threads;
   for (int rank = 0; rank < office.participants(); ++rank)
-    threads.emplace_back([&, rank] {
-      body(*make_world_by_host(office.post_of(rank), places[static_cast<std::size_t>(rank)], patience));
-    });
+    threads.emplace_back(
+        [&, rank] { body(*make_host_tree(office.post_of(rank), places[static_cast<std::size_t>(rank)], patience)); });
   for (std::thread& each : threads) each.join();
 }
 

@@ -303,7 +303,7 @@ struct Job {
     cases = make_plan(what, {.node_of_rank = {0, 0}, .memory_of_node = {}}, *model, "sim").cases;
   }
   void run() {
-    const auto control = make_solo_world(2);
+    const auto control = make_solo_control_plane(2);
     run_launches(*control, {{.name = "a", .backend = &a}, {.name = "b", .backend = &b}}, cases, options, case_monitor);
   }
   int count(const std::string& arm, Outcome outcome) const {

@@ -229,7 +229,7 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(nics[0]),
             (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1}}));
   EXPECT_EQ(directions(nics[1]), (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}}));
-  const auto control = make_solo_world(3);
+  const auto control = make_solo_control_plane(3);
   const std::vector<Case> again = cases_again(*control, {{.like = nics[1], .pairs = {{0, 1}}}}, nics, job);
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].nic, 1);
@@ -239,7 +239,7 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
 TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
   const JobFacts job = job_of({0, 1, 2, 3, 4, 5, 6, 7});
   const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8), false);
-  const auto control = make_solo_world(8);
+  const auto control = make_solo_control_plane(8);
   const std::vector<Case> again =
       cases_again(*control, {{.like = nics[0], .pairs = {{0, 1}}, .silent = true}}, nics, job);
   ASSERT_EQ(again.size(), 1u);

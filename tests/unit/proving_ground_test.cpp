@@ -61,7 +61,7 @@ Options options_of(const Cluster& cluster, const std::vector<std::string>& fault
 Outcome run(const Cluster& cluster, const std::vector<std::string>& faults, std::uint64_t seed) {
   Options options = options_of(cluster, faults);
   options.collectives = {"p2p"};
-  const auto job_world = make_solo_world(topo::find_platform(cluster.platform).gpus * cluster.nodes);
+  const auto job_world = make_solo_control_plane(topo::find_platform(cluster.platform).gpus * cluster.nodes);
   ControlPlane& control = *job_world;
   Machine machine = find_machine(control, options, seed);
   const JobFacts job = job_facts(machine, seed);
@@ -218,7 +218,7 @@ struct Counts {
 double time_of_all_reduce(const Cluster& cluster, const std::vector<std::string>& faults, std::uint64_t seed) {
   Options options = options_of(cluster, faults);
   options.collectives = {"all_reduce"};
-  const auto job_world = make_solo_world(topo::find_platform(cluster.platform).gpus * cluster.nodes);
+  const auto job_world = make_solo_control_plane(topo::find_platform(cluster.platform).gpus * cluster.nodes);
   Machine machine = find_machine(*job_world, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
   double seconds = 0;

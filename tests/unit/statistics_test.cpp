@@ -45,15 +45,15 @@ TEST(Statistics, means_without_what_is_rare) {
   EXPECT_DOUBLE_EQ(interquartile_mean({1, 3}), 2);
   EXPECT_DOUBLE_EQ(interquartile_mean({1, 3, 1, 3, 1000, 1, 3, 0}), 2);  // of eight the middle four
   EXPECT_DOUBLE_EQ(interquartile_mean({1, 2, 6}), (0.25 * 1 + 1 * 2 + 0.25 * 6) / 1.5);
-  EXPECT_FALSE(summarize({1, 1, 1, 1, 1}).most_mean);
-  EXPECT_DOUBLE_EQ(*summarize({1, 1, 1, 1, 6, 50}).most_mean, 2);
+  EXPECT_FALSE(summarize({1, 1, 1, 1, 1}).trimmed_mean);
+  EXPECT_DOUBLE_EQ(*summarize({1, 1, 1, 1, 6, 50}).trimmed_mean, 2);
   std::vector<double> samples(100, 1);
   for (std::size_t i = 0; i < 10; ++i) samples[i * 7] = 20;
-  EXPECT_DOUBLE_EQ(*summarize(samples).most_mean, (90 + 5 * 20) / 95.0);
+  EXPECT_DOUBLE_EQ(*summarize(samples).trimmed_mean, (90 + 5 * 20) / 95.0);
   for (const std::size_t exact : {100, 10}) {
     Distribution all(exact);
     for (const double each : samples) all.add(each);
-    EXPECT_NEAR(*all.extremes().most_mean, 2, 0.002);
+    EXPECT_NEAR(*all.extremes().trimmed_mean, 2, 0.002);
   }
 }
 

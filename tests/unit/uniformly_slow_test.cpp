@@ -35,7 +35,7 @@ Report run(const Cluster& cluster, const std::vector<std::string>& faults) {
   options.backend = "sim";
   options.faults = faults;
   options.sizes = {GiB(4)};
-  const auto control = make_solo_world(cluster.platform.gpus * cluster.nodes);
+  const auto control = make_solo_control_plane(cluster.platform.gpus * cluster.nodes);
   const Machine machine = find_machine(*control, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
   Report report;

@@ -68,7 +68,7 @@ class Replies : public InFolder {
     const fs::path file = folder / "worker";
     std::ofstream(file) << script(bad, reply);
     fs::permissions(file, fs::perms::owner_all);
-    const std::unique_ptr<ControlPlane> control = make_solo_world(1);
+    const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
     WorkerOptions options;
     options.program = file.string();
     WorkerBackend backend(*control, options);

@@ -101,7 +101,7 @@ class Offers(unittest.TestCase):
             workers.open(case("p2p", 10, 2, pattern="one_way"))
             self.assertEqual([reply["cost_table"] for reply in workers.good("cost_table")], [[], []])
             for reply in workers.ask("warm_up", operations=1, setting="ring/ll"):
-                self.assertIn("NCCL asks no tuner about this case", reply["error"])
+                self.assertIn("NCCL does not call the tuner plugin for this case", reply["error"])
 
     def test_with_a_chain_what_is_chosen_is_the_chained_tuners_choice(self):
         with Workers(2, environment={**INSIDE, "P5BENCH_TUNER_CHAIN": str(CHAINED)}) as workers:

@@ -118,7 +118,7 @@ ExitCode run_command(const Request& request) {
   // The simulator needs no job: the leader hosts all ranks.
   if (!request.control.is_leader()) return ExitCode::ok;
   const int gpus = topo::find_platform(request.options.platform).gpus;
-  return run_acceptance(*make_solo_world(gpus * request.options.nodes), request);
+  return run_acceptance(*make_solo_control_plane(gpus * request.options.nodes), request);
 }
 
 }  // namespace p5

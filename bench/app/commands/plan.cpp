@@ -124,7 +124,7 @@ ExitCode plan_in(ControlPlane& control, const Options& options) {
 ExitCode plan_command(const Request& request) {
   if (!simulates(request.options)) return plan_in(request.control, request.options);
   if (!request.control.is_leader()) return ExitCode::ok;
-  return plan_in(*make_solo_world(topo::find_platform(request.options.platform).gpus * request.options.nodes),
+  return plan_in(*make_solo_control_plane(topo::find_platform(request.options.platform).gpus * request.options.nodes),
                  request.options);
 }
 

@@ -18,7 +18,8 @@
 
 namespace p5 {
 
-// True if this host has the worker program and a GPU driver, or a GPU whose driver left its device's file behind.
+// True if this host has the worker program and a GPU driver, or /dev/nvidiactl without a driver, which is reported
+// then.
 bool may_use_gpus();
 
 struct GpuBackend {

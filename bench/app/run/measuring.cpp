@@ -71,10 +71,10 @@ void check_gpus_alone(Run& run) {
     if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
     const bool again = problem && problem->rank == first->rank && agree_on_time_left(run);
     const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
-    run.recorder.remark(fmt::format("GPUs alone {}: {}",
-                                    !problem ? "were measured again, because it failed once"
-                                    : again  ? "were measured twice"
-                                             : "were not measured: the node was busy or one did not answer",
+    run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
+                                    !problem ? "failed once and passed when it was repeated"
+                                    : again  ? "failed twice"
+                                             : "failed, because the node was busy or a GPU did not answer",
                                     what));
     if (!again) return;
   }

@@ -287,7 +287,7 @@ void measure_parts(Run& run) {
   std::vector<Measurement> measured;
   if (nics_can_be_measured(run)) measured = measure_nics(run);
   if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
-  if (run.control.is_leader()) run.recorder.add_beside(run.machine.topology.nics_of_rank, measured);
+  if (run.control.is_leader()) run.recorder.add_unplanned(run.machine.topology.nics_of_rank, measured);
 }
 
 bool may_need_retest(const Run& run) { return names_parts(run); }
@@ -322,7 +322,7 @@ void measure_again(Run& run) {
   }
   if (remarks.empty()) return;
   run.recorder.add([&](ReportBuilder& report) {
-    report.add_again(std::move(measured));
+    report.add_retests(std::move(measured));
     for (const std::string& remark : remarks) report.remark(remark);
   });
 }

@@ -142,8 +142,8 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
       machine.backend_name));
 }
 
-// Shares the results that the leader kept of an earlier run.
-std::set<CaseInLaunch> agree_on_done(ControlPlane& control, const std::vector<KeptLine>& kept) {
+// Broadcasts which cases of which launches an earlier run has finished, so that all ranks skip them.
+std::set<CaseInLaunch> share_finished_cases(ControlPlane& control, const std::vector<KeptLine>& kept) {
   std::vector<CaseInLaunch> done;
   for (const KeptLine& line : kept) done.push_back(line.place);
   done = shared_by_leader(control, done);
@@ -289,7 +289,7 @@ void open_report(Run& run) {
     return folder.string();
   });
   run.runner = runner_options(run);
-  if (options.resume) run.runner.done = agree_on_done(run.control, kept);
+  if (options.resume) run.runner.done = share_finished_cases(run.control, kept);
   run.opened = true;
 }
 
@@ -306,9 +306,9 @@ void evaluate_machine(Run& run) {
   std::vector<topo::Finding> findings = preflight_findings(run.control, run.options, run.machine);
   for (const topo::Finding& each : findings)
     if (each.id == without_launcher) print_error(fmt::format("{}; {}", each.evidence, each.action));
-  reports::Comparability fitness = comparability_of(run.options, run.machine, findings);
+  reports::Comparability comparability = comparability_of(run.options, run.machine, findings);
   run.recorder.add([&](ReportBuilder& report) {
-    report.begin(std::move(limits), std::move(findings), std::move(fitness));
+    report.begin(std::move(limits), std::move(findings), std::move(comparability));
     report.describe_traffic(run.plan.cases);
   });
   run.recorder.write_report();

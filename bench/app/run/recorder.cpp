@@ -197,10 +197,10 @@ void Recorder::write_report() {
   on_disk([](Parts& parts) { parts.write(); });
 }
 
-void Recorder::add_beside(const std::vector<std::vector<std::string>>& nics_of_rank,
-                          const std::vector<Measurement>& measured) {
+void Recorder::add_unplanned(const std::vector<std::vector<std::string>>& nics_of_rank,
+                             const std::vector<Measurement>& measured) {
   on_disk([&](Parts& parts) {
-    for (const reports::Result& line : parts.builder.add_beside(nics_of_rank, measured))
+    for (const reports::Result& line : parts.builder.add_unplanned(nics_of_rank, measured))
       parts.folder.add_to_journal(line);
     parts.write();
   });

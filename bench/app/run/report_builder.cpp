@@ -52,10 +52,11 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
 
-void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability fitness) {
+void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findings,
+                          reports::Comparability comparability) {
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
-  fitness_ = std::move(fitness);
+  fitness_ = std::move(comparability);
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
@@ -139,8 +140,8 @@ void ReportBuilder::add_gdr(std::vector<reports::GdrPath> paths) {
   add_findings(reports::slow_paths(report_.gdr));
 }
 
-std::vector<reports::Result> ReportBuilder::add_beside(std::vector<std::vector<std::string>> nics_of_rank,
-                                                       const std::vector<Measurement>& measured) {
+std::vector<reports::Result> ReportBuilder::add_unplanned(std::vector<std::vector<std::string>> nics_of_rank,
+                                                          const std::vector<Measurement>& measured) {
   report_.topology.nics_of_rank = std::move(nics_of_rank);
   std::vector<reports::Result> lines;
   for (const Measurement& m : measured) {

@@ -30,7 +30,7 @@ class ReportBuilder {
   // Takes over the kept results of an earlier run; called before all others.
   void resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // Sets limits and findings of the machine and if figures can be judged; called before the first case.
-  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability fitness);
+  void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability comparability);
   // What the traffic matrix of these cases asks of the machine, if they have one; after begin().
   void describe_traffic(std::span<const Case> cases);
 
@@ -50,14 +50,15 @@ class ReportBuilder {
   // Results of the checks of each rank's GPU alone.
   void add_local_checks(std::vector<LocalChecks> of_ranks);
   void add_gdr(std::vector<reports::GdrPath> paths);
-  // Results measured beside the plan, and the names of NICs as Case::nic counts them. Returns the journal's lines.
-  std::vector<reports::Result> add_beside(std::vector<std::vector<std::string>> nics_of_rank,
-                                          const std::vector<Measurement>& measured);
+  // Results of cases that the plan does not have, and the names of NICs as Case::nic counts them. Returns the journal's
+  // lines.
+  std::vector<reports::Result> add_unplanned(std::vector<std::vector<std::string>> nics_of_rank,
+                                             const std::vector<Measurement>& measured);
   // Cases to measure again before a part is named, and their new results.
   std::vector<reports::RetestCase> to_retest();
-  void add_again(std::vector<Measurement> again) { retested_ = std::move(again); }
-  // Observations during cases, by case and host: first the whole run, then the cases of these numbers. `least_sent` as
-  // in topo::watch_findings.
+  void add_retests(std::vector<Measurement> again) { retested_ = std::move(again); }
+  // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.
+  // `least_sent` as in topo::watch_findings.
   void add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case, const std::vector<std::size_t>& numbers,
                  std::uint64_t least_sent);
   // Activity of each host's GPUs while each was checked alone.

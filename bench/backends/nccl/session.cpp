@@ -74,8 +74,8 @@ std::uint64_t bytes_of(const std::vector<Layout>& layouts) {
   return bytes;
 }
 
-// Works of the same groups that run at the same time have communicators of their own, each of them the same from case
-// to case; the operations of a replay that are of the same groups share one, as a job's do.
+// Concurrent works have a communicator each, even if their groups of ranks are equal; later cases use it again. In a
+// replay, operations on equal groups share one communicator, as in the job.
 std::vector<ncclComm_t> form_beside(const Case& c, Engine& engine) {
   std::vector<Engine::BesideGroup> groups;
   std::map<std::string, int> alike;
@@ -89,8 +89,8 @@ std::vector<ncclComm_t> form_beside(const Case& c, Engine& engine) {
   return groups.empty() ? std::vector<ncclComm_t>{} : engine.form_beside(groups);
 }
 
-// Makes the tuner plugin force a setting on work queued during its lifetime; alignment is excluded, so that it is equal
-// for all settings.
+// Makes the tuner plugin force a setting on calls queued during its lifetime. The barrier of Engine::align() is queued
+// before, so that it is the same for all settings.
 class ForcedSetting {
  public:
   explicit ForcedSetting(const std::string& setting) : forces_(!setting.empty()) {
@@ -277,7 +277,7 @@ void NcclSession::require_forced_setting(std::uint64_t calls_before) const {
   if (setting_.empty()) return;
   const TunerCall call = tuner_control().last_call();
   if (call.number == calls_before)
-    throw CaseError(fmt::format("{} cannot be forced: NCCL asks no tuner about this case", setting_));
+    throw CaseError(fmt::format("{} cannot be forced: NCCL does not call the tuner plugin for this case", setting_));
   if (call.granted) return;
   // Version 2 of the tuner interface passes no offers; NCCL 2.31 passes none for kernels on symmetric memory.
   if (call.offers.empty())
@@ -308,7 +308,7 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     return;
   }
   if (!place_ || case_.replay) return;  // a device's queue may be too short for a whole step behind the gate
-  // Kernels are loaded at first launch, which may wait for the device: that must not happen behind the gate.
+  // CUDA loads a kernel at its first launch and may synchronize the device then, which would never end behind the gate.
   prepare_graph(turn_.next, case_.calls.aggregate);
   sample_device_time(case_.calls.aggregate);
 }
@@ -324,8 +324,8 @@ double NcclSession::seconds_between(const Event& start, const Event& end) {
   return elapsed_ms / 1e3;
 }
 
-// Time from the first call until the host sees the device idle: an application's cost of the burst, and nccl-tests'
-// definition. Events would exclude launch and completion.
+// Seconds per operation, from the first call until the host sees the stream idle: an application's cost of the burst,
+// and nccl-tests' definition. CUDA events would exclude launch and completion.
 double NcclSession::burst(int operations) {
   engine_.align();
   engine_.queue().finish(Waiting::alert);
@@ -363,7 +363,7 @@ double NcclSession::sample_device_time(int operations) {
   return seconds_between(start_, stop_) / operations;
 }
 
-// Ranks that pause do not wait: their device may be shared with an active rank.
+// A rank outside all groups has no time to report, and does not wait for its device, which an active rank may share.
 double NcclSession::seconds_per_operation(const SampleRequest& request) {
   if (!place_) return std::numeric_limits<double>::quiet_NaN();
   const double seconds =
