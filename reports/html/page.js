@@ -34,51 +34,15 @@ function grade_mark(grade) {
 
 // ---- The verdict
 
-function worst_judged(report) {
-  const judged = report.measurements.filter((m) => WORST_FIRST.includes(m.verdict.grade));
-  const key = (m) => WORST_FIRST.indexOf(m.verdict.grade);
-  return judged.sort((a, b) => key(a) - key(b) ||
-    (a.verdict.fraction_of_limit ?? Infinity) - (b.verdict.fraction_of_limit ?? Infinity))[0] ?? null;
-}
-
-// As topo/finding.hpp says.
-function condemns(finding) { return finding.severity === "error" && ["hardware", "fabric"].includes(finding.about); }
-
 // Why a measurement was judged as it was, or why there is nothing to judge.
 function why(m) { return m.outcome === "measured" ? m.verdict.because : m.because || m.verdict.because; }
-
-const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
-
-// Why a report without a decision has its grade.
-function reason(report) {
-  if (report.grade === "faulty") {
-    const found = report.findings.find((finding) => condemns(finding));
-    return found ? sentence(found.evidence) : "An error was found in hardware or fabric.";
-  }
-  if (report.grade === "slow" && report.suspects.length > 0) {
-    const names = report.suspects.map((suspect) => `${suspect.kind} ${title_of(suspect)}`);
-    return sentence(`Suspected: ${(names.length > 3 ? [...names.slice(0, 3), `${names.length - 3} more`] : names).join(", ")}`);
-  }
-  const worst = worst_judged(report);
-  if (report.grade === "ok") return "All measurements that could be judged are as fast as on healthy machines.";
-  if (worst && worst.verdict.grade === report.grade) {
-    const part = report.grade === "slow" ? worst.verdict.fraction_of_limit : null;
-    return sentence(`${case_sentence(worst.case)}: ${part === null ? why(worst) : `${share(part)} of its limit`}`);
-  }
-  if (report.run.ended_by) return `The run did not finish its plan: ${report.run.ended_by}.`;
-  if (report.measurements.length === 0) return "Nothing was measured.";
-  return report.measurements.filter((m) => m.case.collective !== "communicator").map(why).find(Boolean) ?? "No measurement could be judged.";
-}
 
 const DECISIONS = {
   "ACCEPT": {look: "ok", sign: "\u2713"}, "REJECT": {look: "wrong", sign: "\u2715"}, "CANNOT TELL": {look: "unknown", sign: "?"},
 };
 
-// As the report says it: its sentence begins with the word and the parts. Reports of earlier versions have none; the
-// page then says the grade and why.
-function decision_of(report) {
-  const grade = GRADES[report.grade] ?? GRADES.unknown, {decision} = report;
-  if (!decision?.sentence) return {head: grade.word, rest: reason(report), look: report.grade, sign: grade.sign, next: [], command: ""};
+// As the report says it: its sentence begins with the word and the parts.
+function decision_of({decision}) {
   const colon = decision.sentence.startsWith(decision.word) ? decision.sentence.indexOf(": ") : -1;
   const [head, rest] = colon < 0 ? [decision.word, decision.sentence]
     : [decision.sentence.slice(0, colon), decision.sentence.slice(colon + 2)];

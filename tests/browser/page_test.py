@@ -324,7 +324,7 @@ class Page(unittest.TestCase):
         file.write_text(make_examples.text_of(report))
         dom = opened(render(file, pathlib.Path(self.folder.name) / "topology"))
         self.assert_drawn(dom)
-        self.assertRegex(dom.markup, r'<h1 class="faulty">.*?FAULTY</h1>\s*<p class="because">3 links are down\.</p>')
+        self.assertRegex(dom.markup, r'<h1 class="wrong">.*?REJECT n0, n1</h1><p class="because">[^<]*gpu.links \(3 links are down\)')
         self.assertIn('<span class="tag">error: fabric</span>', dom.markup)
         switch = re.search(r'pci0000:50 . 0000:50:00\.0</p><ul class="devices">(.*?)</ul>', dom.markup,
                            re.S).group(1)

@@ -9,6 +9,7 @@
 
 #include "bench/app/tuning/report.hpp"
 #include "bench/base/error.hpp"
+#include "reports/decision.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {
@@ -60,6 +61,7 @@ reports::Tuning everything() {
 reports::Report report_with(const reports::Tuning& tuning) {
   reports::Report report;
   report.tuning = tuning;
+  report.decision = reports::decide(report);
   return report;
 }
 
