@@ -167,7 +167,21 @@ bool most_tell(const std::vector<Report>& reports, const Tells& tells) {
   return count > 0 && 2 * count >= reports.size();
 }
 
-std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated) {
+// NEW's case whose slow samples a median hides most, if BASE's did not have such, or in `all`.
+const Observation* most_unsteady(const Side& base, const Side& fresh, bool all, bool across_hardware) {
+  std::set<std::string> before;
+  for (const Observation& each : base.observations)
+    if (each.mean_fraction && !all) before.insert(identity_of(each.measured_case, across_hardware));
+  const Observation* worst = nullptr;
+  for (const Observation& each : fresh.observations)
+    if (each.mean_fraction && !before.contains(identity_of(each.measured_case, across_hardware)) &&
+        (!worst || *each.mean_fraction < *worst->mean_fraction))
+      worst = &each;
+  return worst;
+}
+
+std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all, bool across_hardware,
+                                   std::size_t& repeated) {
   const bool has_failures = std::ranges::any_of(
       fresh.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); });
   std::vector<FailedRun> ends;
@@ -195,6 +209,10 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all
                        finding.evidence)});
     }
   }
+  if (const Observation* const unsteady = most_unsteady(base, fresh, all, across_hardware))
+    ends.push_back({fresh.sources.front(), ExitCode::slow,
+                    fmt::format("slow samples that a median hides: {} reaches {:.0f} % of its limit on average",
+                                describe(unsteady->measured_case), 100 * *unsteady->mean_fraction)});
   return ends;
 }
 
@@ -315,7 +333,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  out.bad_ends = bad_ends_of(base, fresh, options.history, out.repeated);
+  out.bad_ends = bad_ends_of(base, fresh, options.history, options.across_hardware, out.repeated);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
     const std::string why = why_pairs_do_not_match(base, fresh);

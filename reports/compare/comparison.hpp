@@ -19,10 +19,11 @@ std::string_view name_of(Quantity quantity);
 struct Observation {
   Case measured_case;
   std::vector<Launch> latency, throughput;
-  std::vector<Selection> selections;  // distinct selections
-  std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
-  bool wrong_data = false;            // `trouble` is wrong data
-  std::string skipped;                // why it was planned and not measured in some run; ""
+  std::vector<Selection> selections;         // distinct selections
+  std::string trouble;                       // wrong data or a failure in any launch, as a sentence; "" without one
+  bool wrong_data = false;                   // `trouble` is wrong data
+  std::optional<double> mean_fraction = {};  // least Verdict::mean_fraction of the runs
+  std::string skipped;                       // why it was planned and not measured in some run; ""
   bool measured() const { return !latency.empty() || !throughput.empty(); }
 };
 

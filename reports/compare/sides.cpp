@@ -368,6 +368,8 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
+      if (const std::optional<double>& mean = result.verdict.mean_fraction)
+        observation.mean_fraction = std::min(*mean, observation.mean_fraction.value_or(*mean));
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)

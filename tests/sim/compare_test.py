@@ -50,6 +50,17 @@ class Compare(Folder):
         self.assertEqual(comparison["exit_code"], done.returncode)
         return done.returncode, comparison
 
+    def test_slow_samples_that_a_median_hides_are_a_regression(self):
+        size = ("--min", "1GiB", "--max", "1GiB")
+        good, bad = self.simulate("good", *size), self.simulate("bad", *size, "--fault", "node:n1:0.1:30%", seed=2)
+        done = self.run_it("compare", good, bad, "--seed", "1", "--quiet")
+        self.assertEqual(done.returncode, SLOW, done.stdout)
+        self.assertRegex(done.stdout, r"(?m)^REGRESSION: NEW found slow samples that a median hides")
+        done = self.run_it("compare", bad, bad, "--seed", "1", "--quiet")  # as before
+        self.assertNotEqual(done.returncode, SLOW, done.stdout)
+        done = self.run_it("ab", *SIM, *size, "--b", "P5BENCH_SIM_FAULT=node:n1:0.1:30%", "--seed", "3", "--launches", "7")
+        self.assertEqual(done.returncode, SLOW, done.stdout)
+
     def launch(self, run, name, count=7, slower=lambda case: 1.0, scatter=0.005, seed=1):
         """A run of `count` launches, in the format of `run --launches`."""
         draw = random.Random(seed)
