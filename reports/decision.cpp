@@ -299,6 +299,12 @@ std::string healthy_figures(const Report& report) {
   return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
 }
 
+// True if the budget left out as much as was measured, or more.
+bool most_lacked_time(const Report& report) {
+  const std::size_t left_out = count_results(report, lacked_time);
+  return left_out > 0 && left_out >= count_results(report, was_measured);
+}
+
 std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0) {
@@ -306,6 +312,7 @@ std::string reason_not_judged(const Report& report) {
     const std::string budget = about_budget(report);
     return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
   }
+  if (most_lacked_time(report)) return about_budget(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
     return "host memory was measured, which has no limit to judge by";
   // The reason of the largest message, preferably between nodes.
@@ -315,7 +322,8 @@ std::string reason_not_judged(const Report& report) {
     return std::tuple{c.nodes, !c.collective->pairwise, c.bytes.count};
   };
   for (const Result& each : report.results)
-    if (was_measured(each) && each.verdict.grade == Grade::unknown && (!largest || weight(each) > weight(*largest)))
+    if (was_measured(each) && !each.measurement.measured_case.for_parts && each.verdict.grade == Grade::unknown &&
+        (!largest || weight(each) > weight(*largest)))
       largest = &each;
   if (!largest) return "nothing could be judged";
   constexpr std::string_view prefix = "not judged: ";
@@ -511,7 +519,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);
-  if (word == cannot_tell && count_results(report, was_measured) == 0 && count_results(report, lacked_time) > 0)
+  if (word == cannot_tell && most_lacked_time(report))
     add_step(list, "run again with a longer --budget, or fewer --collectives and --sizes");
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(

@@ -526,6 +526,12 @@ class Floors(Simulation):
         decision = self.decided("p5.48xlarge", 1, "node:n0:0.02:20%", exits=10)["decision"]
         self.assertRegex(decision["sentence"], r"^REJECT n0: .*\(p2p \d+ % of limit on average, 9\d % mostly\)")
 
+    def test_what_a_budget_left_out_is_the_reason_where_it_left_out_most(self):
+        done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--tuning", "off", "--budget", "5ms")
+        self.assertEqual(done.returncode, 14, done.stderr)
+        self.assertRegex(done.stdout, r"^CANNOT TELL: (nothing was measured: )?\d+ of \d+ measurements skipped for lack of time")
+        self.assertIn("a longer --budget", done.stdout)
+
     def test_what_nobody_can_judge_is_neither_accepted_nor_rejected(self):
         decision = self.decided("p6-b300.48xlarge", 4, exits=14)["decision"]
         self.assertRegex(decision["sentence"], r"^CANNOT TELL: no figures of a healthy p6-b300.48xlarge are known")
