@@ -144,7 +144,8 @@ bool names_a_rank(const Report& report) {
                              [](const Result& each) { return each.measurement.failed_rank.has_value(); });
 }
 
-// What the budget left out of the plan, or the plan of all pairs; "" if nothing. Parts at fault may be among it.
+// Clause for the measurements that the budget left out, or for the pairs that the plan did; "" if none. Parts at fault
+// may be among them.
 std::string about_budget(const Report& report) {
   const std::size_t left_out = count_results(report, lacked_time);
   const std::size_t sampled = count_results(report, [](const Result& each) {

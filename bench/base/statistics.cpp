@@ -126,7 +126,7 @@ std::optional<double> quantile(std::vector<double> samples, double q) {
   return quantile_of_sorted(samples, q);
 }
 
-// Of so many samples, those that count for Summary::trimmed_mean; 0: too few.
+// Number of samples, of `count`, that Summary::trimmed_mean is the mean of; 0: too few.
 static std::size_t most_of(std::size_t count) {
   constexpr std::size_t fewest = 6, part = 20;
   return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);

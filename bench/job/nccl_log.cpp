@@ -163,7 +163,7 @@ class LogReader {
 
   const TraceFile& file_;
   Trace& trace_;
-  // What a process knows as 0xCOMM.
+  // State of a communicator that a process names by its address, 0xCOMM.
   struct Known {
     std::uint32_t communicator = 0, process = 0;
     int member = -1;

@@ -29,8 +29,8 @@ struct JobOperation {
   std::string group;        // as make_groups() takes it; "": `groups`
   Round groups;             // where `group` is "": the ranks, empty if no record says them
   int ranks = 1;            // in a group
-  // Of all_to_allv: bytes from each member to each, as in the last step and the first group that recorded them; empty:
-  // not recorded.
+  // Bytes from each member to each in an all_to_allv, as in the last step and the first group that recorded them;
+  // empty: not recorded, or another collective.
   std::vector<std::vector<std::uint64_t>> sends = {};
   // Over groups and steps: interquartile mean of the time from the end of the members' operations before until the last
   // member has arrived at this one; medians of the operation's time on a rank, with its waiting for others, and of the

@@ -47,7 +47,7 @@ struct Matched {
   bool in_common = false;  // both sides planned some case
   std::vector<std::pair<const Observation*, const Observation*>> both;
   std::vector<std::string> only_in_base, only_in_new;  // measured there alone
-  // Of BASE what NEW skipped.
+  // Cases of BASE that NEW skipped.
   std::vector<const Observation*> skipped_in_new;
 };
 
