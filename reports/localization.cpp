@@ -266,6 +266,7 @@ class Localizer {
       healthy_share_[kind] = std::clamp(hits / count, 0.01, 0.3);
     }
     for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
+    ratios_.assign(observations_.size(), {});
   }
 
   // Sum of log likelihoods over independent events: one for a pair, two for a group that was measured again.
@@ -300,22 +301,34 @@ class Localizer {
     const double half = std::log(0.5);
     Gains all{};
     double of_lower = never;
+    const Gains ratios = log_ratios(part, list, open);
     for (std::size_t at = 0; at < shares.size(); ++at) {
-      const double same = shares[at] >= healthy + least_difference ? gain(part, list, open, shares[at]) : never;
+      const double same = shares[at] >= healthy + least_difference ? ratios[at] : never;
       of_lower = log_add(of_lower, same);
       all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(static_cast<double>(at + 1)));
     }
     return all;
   }
 
-  // Log likelihood ratio of the open observations with a fault of this share on their path.
-  double gain(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double share) const {
-    double sum = 0;
-    for (const std::size_t i : list)
-      if (open[i])
-        sum +=
-            log_faulty(i, share, std::max(outlier_probability(i), bypass_probability(part, nodes_[i]))) - healthy_[i];
+  // Log likelihood ratios of the open observations with a fault on their path, for each of `shares`.
+  Gains log_ratios(const Part& part, const std::vector<std::size_t>& list, const Mask& open) const {
+    Gains sum{};
+    for (const std::size_t i : list) {
+      if (!open[i]) continue;
+      const Gains& its = log_ratios(i, std::max(outlier_probability(i), bypass_probability(part, nodes_[i])));
+      for (std::size_t at = 0; at < shares.size(); ++at) sum[at] += its[at];
+    }
     return sum;
+  }
+
+  // The same of one observation, of which a fraction `own` is not affected by the fault. Computed once, because an
+  // exchange of two parts for two others asks for it some hundred thousand times.
+  const Gains& log_ratios(std::size_t i, double own) const {
+    for (const auto& [fraction, known] : ratios_[i])
+      if (fraction == own) return known;
+    Gains& its = ratios_[i].emplace_back(own, Gains{}).second;
+    for (std::size_t at = 0; at < shares.size(); ++at) its[at] = log_faulty(i, shares[at], own) - healthy_[i];
+    return its;
   }
 
   // Small messages hardly depend on bandwidth: a fault shows in them with a probability of one half at most, so that
@@ -704,6 +717,7 @@ class Localizer {
   std::array<bool, kinds_of_transfers> only_small_{};  // all messages of the kind
   std::array<double, kinds_of_transfers> healthy_share_{};
   std::vector<double> healthy_;  // log likelihood of each observation without a fault on its path
+  mutable std::vector<std::vector<std::pair<double, Gains>>> ratios_;  // of each observation, by unaffected fraction
   Mask open_;                    // observations without an explanation so far
 };
 

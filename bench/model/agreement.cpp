@@ -48,8 +48,9 @@ void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
 Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
   throw;
 } catch (const StalledError& problem) {
-  const int own = problem.rank.value_or(rank);
-  return {Kind::stalled, own, problem.progress, problem.ranks.empty() ? std::vector{own} : problem.ranks,
+  const std::vector<int> ranks = problem.ranks.empty() ? std::vector{problem.rank.value_or(rank)} : problem.ranks;
+  // One process may host several ranks, all of which stopped at the same point.
+  return {Kind::stalled, ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt, problem.progress, ranks,
           problem.what()};
 } catch (const LostError& problem) {
   return {.kind = Kind::lost, .rank = problem.rank.value_or(rank), .what = problem.what()};

@@ -44,9 +44,9 @@ constexpr auto whole_to_whole = divided<Buffer::whole, Buffer::whole>;
 
 double unit_factor(int) { return 1.0; }
 // One of n parts stays on its rank.
-double remote_parts(int ranks) { return ranks > 1 ? static_cast<double>(ranks - 1) / ranks : 1.0; }
+double remote_parts(int ranks) { return static_cast<double>(ranks - 1) / ranks; }
 // Each rank sends and receives at least 2(n-1)/n of the message.
-double all_reduce_factor(int ranks) { return ranks > 1 ? 2.0 * (ranks - 1) / ranks : 1.0; }
+double all_reduce_factor(int ranks) { return 2 * remote_parts(ranks); }
 
 // --- steps
 

@@ -352,11 +352,9 @@ class Faulty(Simulation):
             few = case["collective"] == "p2p" and case["bytes"] not in (8, 4 << 30) and case["group"] != "all_rails"
             self.assertEqual(measurement["outcome"], "measured" if few else "failed", measurement["case"])
             if measurement["outcome"] == "failed":
-                self.assertIsNotNone(measurement["failed_rank"])
-                self.assertIn(f"rank {measurement['failed_rank']}", measurement["because"])
+                self.assertIsNone(measurement["failed_rank"], "all ranks of a group stop at the same point")
+                self.assertIn("a part on the way is silent", measurement["because"])
                 self.assertEqual(measurement["verdict"]["grade"], "failed")
-        self.assertEqual(largest(report, "p2p", "one_way")["failed_rank"] == 10 or
-                         largest(report, "p2p", "one_way")["failed_rank"] // 8 in (0, 1, 2), True)
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
         arguments = ("--nodes", "2", "--collectives", GROUPS + ",hypercube", "--type", "all", "--op", "all", "--factor", "64",
