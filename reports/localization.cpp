@@ -389,6 +389,13 @@ class Localizer {
     });
   }
 
+  // True if the part's open observations are not the same in both.
+  bool differ_for(const Part& part, const Mask& one, const Mask& other) const {
+    return std::ranges::any_of(of_part_.at(part), [&](const std::vector<std::size_t>& list) {
+      return std::ranges::any_of(list, [&](std::size_t i) { return one[i] != other[i]; });
+    });
+  }
+
   template <class Allowed>
   std::optional<ScoredPart> best_part(const Mask& open, const Allowed& allowed) const {
     std::optional<ScoredPart> best;
@@ -600,7 +607,9 @@ class Localizer {
       explain(one, left);
       for (const ScoredPart& other : candidates) {
         if (other.part == one.part) continue;
-        const double total = one.score.log_odds + score(other.part, left).log_odds;
+        const double left_for_other =
+            differ_for(other.part, open, left) ? score(other.part, left).log_odds : other.score.log_odds;
+        const double total = one.score.log_odds + left_for_other;
         const auto [at, fresh] = totals.try_emplace(std::minmax(one.part, other.part), total);
         at->second = std::max(at->second, total);
       }
@@ -718,7 +727,7 @@ class Localizer {
   std::array<double, kinds_of_transfers> healthy_share_{};
   std::vector<double> healthy_;  // log likelihood of each observation without a fault on its path
   mutable std::vector<std::vector<std::pair<double, Gains>>> ratios_;  // of each observation, by unaffected fraction
-  Mask open_;                    // observations without an explanation so far
+  Mask open_;                                                          // observations without an explanation so far
 };
 
 }  // namespace

@@ -114,10 +114,6 @@ class Analyser {
  private:
   const std::vector<Execution>& executions(std::size_t p) const { return trace_.processes[p].executions; }
   const Call& call_of(const Execution& each) const { return trace_.calls[each.call]; }
-  // The kind by which executions are counted: even and uneven exchanges are the same to a record.
-  static const Collective* kind_of(const Call& call) {
-    return call.collective == &all_to_allv ? &all_to_all : call.collective;
-  }
   void remark(std::string text) { result_.job.remarks.push_back(std::move(text)); }
 
   void set_nodes(int hosts) {
@@ -189,7 +185,7 @@ class Analyser {
                        contradicted.size(), contradicted.size() == 1 ? "call" : "calls", example));
   }
   static bool is_the_same_for_all(const Call& call) {
-    return !call.collective->pairwise && kind_of(call) != &all_to_all;
+    return !call.collective->pairwise && counted_kind(call.collective) != &all_to_all;
   }
   static bool agree(const Call& a, const Call& b) { return a.bytes.count == b.bytes.count && a.source == b.source; }
 
@@ -555,7 +551,7 @@ class Analyser {
   Stream stream_of(const Execution& each) const {
     const Call& call = call_of(each);
     const bool message = call.collective->pairwise;
-    return {each.communicator, kind_of(call), message ? call.source : -1, message ? call.target : -1};
+    return {each.communicator, counted_kind(call.collective), message ? call.source : -1, message ? call.target : -1};
   }
   Key key_of(const Execution& each) const { return {stream_of(each), each.number}; }
   bool sends(std::size_t p, const Execution& each) const {

@@ -289,16 +289,17 @@ std::size_t shift_of(const Sequence& later, const Sequence& whole) {
   return whole.size() - length;
 }
 
-// How many calls later than `reference` a sequence begins, if all that overlaps agrees; below 0: earlier. Null where no
-// half of the shorter one overlaps so.
+// How many calls later than `reference` a sequence begins, if all that overlaps agrees; below 0: earlier. Null where
+// less than half of the shorter one overlaps so, or no more than what one of them has before: two steps of a rank that
+// does more than another at the end of each would agree in the last step of one and the first of the other.
 std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Sequence& reference) {
   const std::size_t later = shift_of(sequence, reference), earlier = shift_of(reference, sequence);
   const std::size_t overlap_of_later = std::min(reference.size() - later, sequence.size()),
                     overlap_of_earlier = std::min(sequence.size() - earlier, reference.size());
-  if (2 * std::max(overlap_of_later, overlap_of_earlier) < std::min(sequence.size(), reference.size()))
-    return std::nullopt;
-  return overlap_of_later >= overlap_of_earlier ? static_cast<std::ptrdiff_t>(later)
-                                                : -static_cast<std::ptrdiff_t>(earlier);
+  const bool is_later = overlap_of_later >= overlap_of_earlier;
+  const std::size_t overlap = is_later ? overlap_of_later : overlap_of_earlier, shift = is_later ? later : earlier;
+  if (2 * overlap < std::min(sequence.size(), reference.size()) || overlap <= shift) return std::nullopt;
+  return is_later ? static_cast<std::ptrdiff_t>(shift) : -static_cast<std::ptrdiff_t>(shift);
 }
 
 }  // namespace
@@ -306,10 +307,7 @@ std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Seque
 // Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
 // same from some call on, the count begins with the record that begins first.
 void Trace::number_collectives() {
-  const auto kind_of = [&](const Execution& each) {
-    const Collective* const kind = calls[each.call].collective;
-    return kind == &all_to_allv ? &all_to_all : kind;
-  };
+  const auto kind_of = [&](const Execution& each) { return counted_kind(calls[each.call].collective); };
   struct Counted {
     std::vector<Execution*> executions;
     Sequence sequence;  // their calls, whatever exchanges move, and sizes of communicators
@@ -358,13 +356,15 @@ void Trace::number_executions() {
     for (Execution& each : process.executions) {
       const Call& call = calls[each.call];
       const bool message = call.collective->pairwise;
-      std::int64_t& count = counts[{each.communicator, call.collective == &all_to_allv ? &all_to_all : call.collective,
-                                    message ? call.source : -1, message ? call.target : -1}];
+      std::int64_t& count = counts[{each.communicator, counted_kind(call.collective), message ? call.source : -1,
+                                    message ? call.target : -1}];
       if (each.number < 0) each.number = count;
       ++count;
     }
   }
 }
+
+const Collective* counted_kind(const Collective* kind) { return kind == &all_to_allv ? &all_to_all : kind; }
 
 void Trace::finish() {
   std::size_t executions = 0;

@@ -31,6 +31,9 @@ struct Call {
   friend bool operator==(const Call&, const Call&) = default;
 };
 
+// The kind by which calls are numbered: even and uneven exchanges are the same to a record.
+const Collective* counted_kind(const Collective* kind);
+
 // One call of a process.
 struct Execution {
   std::uint32_t communicator = 0, call = 0;  // indices in the trace

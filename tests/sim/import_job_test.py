@@ -65,6 +65,14 @@ class ImportJob(Folder):
             with self.subTest(kind):
                 self.assertEqual(self.essence(self.read(job_traces.pipeline(4), kind)[0]), wanted)
 
+    def test_what_some_ranks_do_at_the_end_of_a_step_counts_however_few_steps_there_are(self):
+        for kind in WITH_ALL:
+            for steps in (1, 2, 3):
+                with self.subTest(kind, steps=steps):
+                    found, _ = self.read(job_traces.with_last_stage(4), kind, steps)
+                    self.assertEqual(self.essence(found), [("all_reduce", 4096, "world"), ("all_reduce", 4 << 20, [[2, 3]])])
+                    self.assertEqual(found["steps"], steps)
+
     def test_uneven_exchanges_become_traffic(self):
         rows = [[128 * (rank + 1) * (to + 1) for to in range(4)] for rank in range(4)]
         for kind in ("log", "profiler"):

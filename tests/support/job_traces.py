@@ -94,6 +94,13 @@ def of_all_levels(ranks):
                lambda rank: [Op("all_reduce", "world", 1, "Long")])
 
 
+def with_last_stage(ranks):
+    """An all-reduce of all ranks, and one more of the last two at the end of each step."""
+    groups = {"world": [list(range(ranks))], "stage": [[ranks - 2, ranks - 1]]}
+    step = [Op("all_reduce", "world", 1024, "Float"), Op("all_reduce", "stage", 1 << 20, "Float")]
+    return Job(ranks, groups, lambda rank, at: [op for op in step if any(rank in group for group in groups[op.group])])
+
+
 def behind(job, ranks, calls):
     """The job when some ranks have not called its last `calls` yet."""
     early = copy.copy(job)
