@@ -4,7 +4,8 @@
 //   healthy:        k ~ Binomial(n, e) with the hit rate e of healthy transfers of its kind; with a small probability
 //                   (outlier_probability) a transfer has its own hit rate, uniform between 0 and 1
 //   faulty part:    k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
-//                   probability it is distributed like a healthy one
+//                   probability it is distributed like a healthy one, or a transfer has its own hit rate: another part
+//                   of its path may be faulty too
 //
 // A pair's route may be slow permanently, so its deviation is one event. A group has no route of its own: its deviation
 // in the first measurement and that in the retest are two events, and a group that is slow both times is hardly
@@ -286,8 +287,11 @@ class Localizer {
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
   double log_faulty(std::size_t i, double share, double own) const {
+    const double of_more = outlier_probability(i);
     return over_independent_events(i, [&](const SampleCounts& its) {
-      return log_add(std::log1p(-own) + log_binomial(its, share), std::log(own) + log_binomial(its, healthy_share(i)));
+      return log_add(log_add(std::log1p(-own) + log_binomial(its, share),
+                             std::log(own) + log_binomial(its, healthy_share(i))),
+                     std::log(of_more) + log_uniform(its));
     });
   }
 
