@@ -285,9 +285,9 @@ std::string healthy_figure(const Result& result) {
   const std::string rate = fmt::format("{} {:.0f} GB/s", c.collective->name, bus_bandwidth(c, {times.median}).count);
   if (!result.verdict.fraction) return rate;
   const double ratio = times.trimmed_mean.value_or(0) / times.median;
-  return fmt::format("{} ({:.0f} % of limit{})", rate, 100 * *result.verdict.fraction,
-                     ratio >= matters ? fmt::format(", {:.0f} % on average", 100 * *result.verdict.fraction / ratio)
-                                      : "");
+  return fmt::format(
+      "{} ({:.0f} % of limit{})", rate, 100 * *result.verdict.fraction,
+      ratio >= matters ? fmt::format(", {:.0f} % on average", 100 * *result.verdict.fraction / ratio) : "");
 }
 
 std::string healthy_figures(const Report& report) {

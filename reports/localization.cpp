@@ -61,8 +61,9 @@ double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
 }
 
-// Prior probability that a part is faulty, and the fraction of faults that show only with more than two ranks.
-constexpr double prior = 1e-3, only_at_scale = 0.1;
+// Prior probability that a part is faulty, the same for a part that is known to have another fault, and the fraction of
+// faults that show only with more than two ranks.
+constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
 
 // `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
 enum class Mode { usual, at_scale };
@@ -189,8 +190,12 @@ struct Score {
 
 class Localizer {
  public:
-  Localizer(std::span<const TransferRecord> observations, const Paths& paths, Fault fault)
-      : observations_(observations), fault_(fault), healthy_(observations.size()), open_(observations.size(), true) {
+  Localizer(std::span<const TransferRecord> observations, const Paths& paths, Fault fault, const std::set<Part>& known)
+      : observations_(observations),
+        fault_(fault),
+        known_(known),
+        healthy_(observations.size()),
+        open_(observations.size(), true) {
     // Silent or wrong pairs cause silent or wrong collectives, which add no information then.
     const bool pairs_only = fault != Fault::slow && std::ranges::any_of(observations, [&](const TransferRecord& each) {
                               return each.is_pair() && (each.*channel()).hits > 0;
@@ -289,9 +294,9 @@ class Localizer {
   double log_faulty(std::size_t i, double share, double own) const {
     const double of_more = outlier_probability(i);
     return over_independent_events(i, [&](const SampleCounts& its) {
-      return log_add(log_add(std::log1p(-own) + log_binomial(its, share),
-                             std::log(own) + log_binomial(its, healthy_share(i))),
-                     std::log(of_more) + log_uniform(its));
+      return log_add(
+          log_add(std::log1p(-own) + log_binomial(its, share), std::log(own) + log_binomial(its, healthy_share(i))),
+          std::log(of_more) + log_uniform(its));
     });
   }
 
@@ -371,7 +376,8 @@ class Localizer {
           std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
         usual = {never, {}};
       const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
-      const double log_odds = std::log(prior) + log_add(modes[0].log_odds, modes[1].log_odds);
+      const double log_odds =
+          std::log(known_.contains(part) ? prior_of_known : prior) + log_add(modes[0].log_odds, modes[1].log_odds);
       if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
     }
     return best;
@@ -725,6 +731,7 @@ class Localizer {
 
   std::span<const TransferRecord> observations_;
   Fault fault_;
+  std::set<Part> known_;                 // have another fault
   std::vector<std::vector<int>> nodes_;  // of each group whose rings join node by node
   std::map<Part, TransferRecords> of_part_;
   std::array<bool, kinds_of_transfers> only_small_{};  // all messages of the kind
@@ -737,8 +744,8 @@ class Localizer {
 }  // namespace
 
 std::vector<FaultyPart> localize(std::span<const TransferRecord> observations, const Paths& paths, Fault fault,
-                                 double least_log_odds) {
-  return Localizer(observations, paths, fault).run(least_log_odds);
+                                 double least_log_odds, const std::set<Part>& known) {
+  return Localizer(observations, paths, fault, known).run(least_log_odds);
 }
 
 }  // namespace p5::reports

@@ -35,6 +35,16 @@ class HostVerdicts {
     for (std::size_t i = 0; i < verdicts.size(); ++i)
       if (!known || report_.topology.hosts[i].name == host) add(i, list, word);
   }
+  // The reason is on one of several nodes, or between them.
+  void doubt(const std::set<std::size_t>& nodes, const std::string& word) {
+    for (const std::size_t node : nodes)
+      if (node < verdicts.size()) add(node, nodes.size() == 1 ? &NodeVerdict::unfit : &NodeVerdict::in_doubt, word);
+  }
+  void doubt_all(const std::string& word) {
+    std::set<std::size_t> all;
+    for (std::size_t node = 0; node < verdicts.size(); ++node) all.insert(node);
+    doubt(all, word);
+  }
   // Adds rank and GPU to the word if they are known.
   void blame_rank(std::optional<int> rank, std::vector<std::string> NodeVerdict::*list, std::string word) {
     const topo::Topology& topology = report_.topology;
@@ -149,21 +159,24 @@ std::vector<std::size_t> nodes_named_by(std::string_view candidate) {
 }
 
 // One of the candidates is at fault, so all nodes on which one is are in doubt; all nodes if one is on no single node.
-void blame_candidates(const OpenQuestion& question, const Report& report, HostVerdicts& hosts) {
+void blame_candidates(const OpenQuestion& question, HostVerdicts& hosts) {
   const std::string word = alternatives(question.candidates);
   if (!question.host.empty()) return hosts.blame(question.host, &NodeVerdict::unfit, word);
   std::set<std::size_t> nodes;
   for (const std::string& candidate : question.candidates) {
     const std::vector<std::size_t> named = nodes_named_by(candidate);
-    if (named.empty()) return hosts.blame("", &NodeVerdict::unfit, word);
+    if (named.empty()) return hosts.doubt_all(word);
     nodes.insert(named.begin(), named.end());
   }
-  for (const std::size_t node : nodes)
-    if (node < report.topology.hosts.size()) hosts.blame(report.topology.hosts[node].name, &NodeVerdict::unfit, word);
+  hosts.doubt(nodes, word);
 }
 
 bool none_has(const std::vector<NodeVerdict>& verdicts, std::vector<std::string> NodeVerdict::*list) {
   return std::ranges::all_of(verdicts, [&](const NodeVerdict& each) { return (each.*list).empty(); });
+}
+
+bool all_are_sound(const std::vector<NodeVerdict>& verdicts) {
+  return none_has(verdicts, &NodeVerdict::unfit) && none_has(verdicts, &NodeVerdict::in_doubt);
 }
 
 std::string title_of(const topo::Host& host) {
@@ -223,8 +236,10 @@ std::string checks_of(const Report& report, std::size_t host) {
 std::string headline(const Report& report, const NodeVerdict& verdict, std::size_t host) {
   const std::string name = title_of(report.topology.hosts[host]);
   std::vector<std::string> all = verdict.unfit;
-  all.insert(all.end(), verdict.unfinished.begin(), verdict.unfinished.end());
+  for (const auto list : {&NodeVerdict::in_doubt, &NodeVerdict::unfinished})
+    all.insert(all.end(), (verdict.*list).begin(), (verdict.*list).end());
   if (!verdict.unfit.empty()) return fmt::format("{}: NOT FIT: {}\n", name, join(all));
+  if (!verdict.in_doubt.empty()) return fmt::format("{}: IN DOUBT: {}\n", name, join(all));
   if (!verdict.unfinished.empty()) return fmt::format("{}: NOT FINISHED: {}\n", name, join(all));
   if (report.exit_code == ExitCode::environment) return fmt::format("{}: NOT CHECKED\n", name);
   return fmt::format("{}: fit; {}\n", name, checks_of(report, host));
@@ -276,7 +291,10 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   for (const Suspect& suspect : report.suspects)
     hosts.blame(suspect.host, &NodeVerdict::unfit, suspect.kind + " " + suspect.name);
   for (const topo::Finding& finding : report.findings)
-    if (topo::condemns(finding)) hosts.blame(finding.subject.host, &NodeVerdict::unfit, word_of(finding));
+    if (topo::condemns(finding) && finding.subject.host.empty())
+      hosts.doubt_all(word_of(finding));
+    else if (topo::condemns(finding))
+      hosts.blame(finding.subject.host, &NodeVerdict::unfit, word_of(finding));
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
@@ -285,24 +303,24 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
   }
-  for (const OpenQuestion& question : report.open_questions) blame_candidates(question, report, hosts);
-  // Slow measurements without groups blame all hosts, unless another reason names some.
-  if (none_has(hosts.verdicts, &NodeVerdict::unfit))
+  for (const OpenQuestion& question : report.open_questions) blame_candidates(question, hosts);
+  // Slow measurements of the whole job put all hosts in doubt, unless another reason names some.
+  if (all_are_sound(hosts.verdicts))
     for (const Result& result : report.results)
       if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
-        hosts.blame("", &NodeVerdict::unfit, word_of_slow(result.measurement));
+        hosts.doubt_all(word_of_slow(result.measurement));
   if (!is_explained(report, "silent")) blame_failed(report, hosts);
   if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
   if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
   if (report.exit_code == ExitCode::unfinished)
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
       if (NodeVerdict& each = hosts.verdicts[host];
-          each.unfit.empty() && each.unfinished.empty() && !was_measured(report, host))
+          each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host))
         each.unfinished.emplace_back("nothing was measured there");
   // The lines say what the exit code says, which a prolog drains nodes by, whatever it came from.
-  if (none_has(hosts.verdicts, &NodeVerdict::unfit)) {
+  if (all_are_sound(hosts.verdicts)) {
     if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)
-      hosts.blame("", &NodeVerdict::unfit, "not sound, and no node stands out");
+      hosts.doubt_all("not sound, and no node stands out");
     if (report.exit_code == ExitCode::unfinished && none_has(hosts.verdicts, &NodeVerdict::unfinished))
       hosts.blame("", &NodeVerdict::unfinished, "the check is incomplete");
   }
@@ -312,8 +330,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
 ExitCode check_exit_code(const Report& report, ExitCode code) {
   if (code != ExitCode::environment) return code;
   const std::vector<NodeVerdict> nodes = judge_nodes(report);
-  const bool unfit = std::ranges::any_of(nodes, [](const NodeVerdict& each) { return !each.unfit.empty(); });
-  return unfit ? ExitCode::slow : code;
+  return all_are_sound(nodes) ? code : ExitCode::slow;
 }
 
 bool ran_out_of_time(const Report& report) {

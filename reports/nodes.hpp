@@ -16,6 +16,7 @@ ExitCode check_exit_code(const Report& report, ExitCode code);
 // data". A reason without a host applies to all.
 struct NodeVerdict {
   std::vector<std::string> unfit = {};       // not sound: exit codes 10 and 11
+  std::vector<std::string> in_doubt = {};    // the same codes, but it is not known which of several nodes it is
   std::vector<std::string> unfinished = {};  // a measurement failed there, or the host did not answer
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
@@ -23,8 +24,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent.
 bool ran_out_of_time(const Report& report);
 
-// One line per node, "n1 (i-0abc): fit; checked ..." or "n1 (i-0abc): NOT FIT: gpu n1g3"; unless `brief`, followed by
-// the evidence and then the run's remarks.
+// One line per node, "n1 (i-0abc): fit; checked ...", "n1 (i-0abc): NOT FIT: gpu n1g3" or "n1 (i-0abc): IN DOUBT: node
+// n1 or node n2"; unless `brief`, followed by the evidence and then the run's remarks.
 std::string render_nodes(const Report& report, bool brief);
 
 }  // namespace p5::reports

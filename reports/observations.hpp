@@ -139,8 +139,9 @@ struct Paths {
 inline constexpr double accepted_log_odds = 6, doubtful_log_odds = -4;
 
 // Faulty parts, the one that explains most first. `least_log_odds` is accepted_log_odds to name parts and
-// doubtful_log_odds to choose retests. Pointers in the result refer to `observations`.
+// doubtful_log_odds to choose retests. `known` are parts that have another fault, which makes this one likelier.
+// Pointers in the result refer to `observations`.
 std::vector<FaultyPart> localize(std::span<const TransferRecord> observations, const Paths& paths, Fault fault,
-                                 double least_log_odds);
+                                 double least_log_odds, const std::set<Part>& known = {});
 
 }  // namespace p5::reports

@@ -368,8 +368,9 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
   const Paths paths = paths_of(report, numbers);
   Diagnosis found;
   NamedParts named(paths.domain_of_node);
+  std::set<Part> known;  // to have a fault
   for (const Fault fault : {Fault::silent, Fault::wrong, Fault::slow}) {
-    const std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds);
+    const std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds, known);
     std::set<int> nodes;
     for (const FaultyPart& each : all)
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
@@ -377,10 +378,12 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
       if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
       if (!named.is_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
-      if (faulty.confidence >= least_confidence)
+      if (faulty.confidence >= least_confidence) {
         found.suspects.push_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
-      else
+        known.insert(faulty.part);
+      } else {
         found.questions.push_back(question_of(faulty, report.topology, numbers));
+      }
     }
   }
   if (found.suspects.empty() && found.questions.empty())
