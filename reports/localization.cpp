@@ -208,7 +208,11 @@ class Localizer {
     for (const TransferRecord& each : observations) {
       if (!each.small) only_small_[static_cast<std::size_t>(each.kind)] = false;
       // NVLink domains of several nodes are entered and left by all their nodes.
-      nodes_.push_back(each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each));
+      const std::vector<int> nodes =
+          each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each);
+      const auto known_set = std::ranges::find(node_sets_, nodes);
+      nodes_of_.push_back(static_cast<std::size_t>(known_set - node_sets_.begin()));
+      if (known_set == node_sets_.end()) node_sets_.push_back(nodes);
     }
   }
 
@@ -291,12 +295,11 @@ class Localizer {
   }
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
-  double log_faulty(std::size_t i, double share, double own) const {
-    const double of_more = outlier_probability(i);
+  double log_faulty(std::size_t i, double share) const {
+    const double own = outlier_probability(i);
     return over_independent_events(i, [&](const SampleCounts& its) {
-      return log_add(
-          log_add(std::log1p(-own) + log_binomial(its, share), std::log(own) + log_binomial(its, healthy_share(i))),
-          std::log(of_more) + log_uniform(its));
+      return log_add(std::log1p(-own) + log_binomial(its, share),
+                     std::log(own) + log_add(log_binomial(its, healthy_share(i)), log_uniform(its)));
     });
   }
 
@@ -319,25 +322,33 @@ class Localizer {
     return all;
   }
 
-  // Log likelihood ratios of the open observations with a fault on their path, for each of `shares`.
+  // Log likelihood ratios of the open observations with a fault on their path, for each of `shares`. Collectives of the
+  // same nodes have the same rings, so that they all use a link or none of them does.
   Gains log_ratios(const Part& part, const std::vector<std::size_t>& list, const Mask& open) const {
     Gains sum{};
-    for (const std::size_t i : list) {
-      if (!open[i]) continue;
-      const Gains& its = log_ratios(i, std::max(outlier_probability(i), bypass_probability(part, nodes_[i])));
-      for (std::size_t at = 0; at < shares.size(); ++at) sum[at] += its[at];
+    const auto add = [](Gains& to, const Gains& its) {
+      for (std::size_t at = 0; at < shares.size(); ++at) to[at] += its[at];
+    };
+    std::map<std::size_t, Gains> of_nodes;
+    for (const std::size_t i : list)
+      if (open[i]) add(part.kind == PartKind::link ? of_nodes[nodes_of_[i]] : sum, log_ratios(i));
+    for (auto& [nodes, its] : of_nodes) {
+      const double bypass = bypass_probability(part, node_sets_[nodes]);
+      for (double& each : its) each = log_add(std::log1p(-bypass) + each, std::log(bypass));
+      add(sum, its);
     }
     return sum;
   }
 
-  // The same of one observation, of which a fraction `own` is not affected by the fault. Computed once, because an
-  // exchange of two parts for two others asks for it some hundred thousand times.
-  const Gains& log_ratios(std::size_t i, double own) const {
-    for (const auto& [fraction, known] : ratios_[i])
-      if (fraction == own) return known;
-    Gains& its = ratios_[i].emplace_back(own, Gains{}).second;
-    for (std::size_t at = 0; at < shares.size(); ++at) its[at] = log_faulty(i, shares[at], own) - healthy_[i];
-    return its;
+  // The same of one observation. Computed once, because an exchange of two parts for two others asks for it some
+  // hundred thousand times.
+  const Gains& log_ratios(std::size_t i) const {
+    std::optional<Gains>& its = ratios_[i];
+    if (!its) {
+      its.emplace();
+      for (std::size_t at = 0; at < shares.size(); ++at) (*its)[at] = log_faulty(i, shares[at]) - healthy_[i];
+    }
+    return *its;
   }
 
   // Small messages hardly depend on bandwidth: a fault shows in them with a probability of one half at most, so that
@@ -731,14 +742,15 @@ class Localizer {
 
   std::span<const TransferRecord> observations_;
   Fault fault_;
-  std::set<Part> known_;                 // have another fault
-  std::vector<std::vector<int>> nodes_;  // of each group whose rings join node by node
+  std::set<Part> known_;                     // have another fault
+  std::vector<std::vector<int>> node_sets_;  // of groups whose rings join node by node
+  std::vector<std::size_t> nodes_of_;        // of each observation, its set
   std::map<Part, TransferRecords> of_part_;
   std::array<bool, kinds_of_transfers> only_small_{};  // all messages of the kind
   std::array<double, kinds_of_transfers> healthy_share_{};
-  std::vector<double> healthy_;  // log likelihood of each observation without a fault on its path
-  mutable std::vector<std::vector<std::pair<double, Gains>>> ratios_;  // of each observation, by unaffected fraction
-  Mask open_;                                                          // observations without an explanation so far
+  std::vector<double> healthy_;                       // log likelihood of each observation without a fault on its path
+  mutable std::vector<std::optional<Gains>> ratios_;  // log_ratios() of each observation that was asked for
+  Mask open_;                                         // observations without an explanation so far
 };
 
 }  // namespace
