@@ -1,6 +1,7 @@
 #include "bench/job/analysis.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <deque>
 #include <functional>
@@ -460,26 +461,46 @@ class Analyser {
 
   // ---- steps
 
-  // Calls that are alike have the same number; exchanges, whose sizes may differ between steps, whatever they move.
-  std::vector<std::uint64_t> signature(std::size_t p) {
-    if (alike_.empty()) {
-      std::map<const Collective*, std::uint32_t> exchanges;
-      for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) {
-        const Collective* const what = trace_.calls[i].collective;
-        const bool exchange = what == &all_to_all || what == &all_to_allv;
-        alike_.push_back(exchange ? exchanges.try_emplace(&all_to_all, i).first->second : i);
+  // Calls that are alike have the same number. Exchanges may differ between steps: in size and in whether they are
+  // even, then also in type.
+  enum class Alike { same_calls, same_kind_and_type, same_type, exchanges };
+  static constexpr std::array all_degrees{Alike::same_calls, Alike::same_kind_and_type, Alike::same_type,
+                                          Alike::exchanges};
+  std::vector<std::uint32_t> numbers_of_calls(Alike degree) const {
+    std::map<std::pair<const Collective*, std::optional<DataType>>, std::uint32_t> exchanges;
+    std::vector<std::uint32_t> numbers;
+    for (std::uint32_t i = 0; i < trace_.calls.size(); ++i) {
+      const Call& call = trace_.calls[i];
+      if (degree == Alike::same_calls || counted_kind(call.collective) != &all_to_all) {
+        numbers.push_back(i);
+        continue;
       }
+      const Collective* const kind = degree == Alike::same_kind_and_type ? call.collective : &all_to_all;
+      const std::optional<DataType> type = degree == Alike::exchanges ? std::nullopt : call.type;
+      numbers.push_back(exchanges.try_emplace({kind, type}, i).first->second);
     }
-    std::vector<std::uint64_t> all;
-    all.reserve(ends_[p]);
-    for (std::size_t i = 0; i < ends_[p]; ++i)
-      all.push_back(std::uint64_t{executions(p)[i].communicator} << 32 | alike_[executions(p)[i].call]);
-    return all;
+    return numbers;
+  }
+
+  // The period of a process's calls, with exchanges taken for alike only as far as it needs to repeat.
+  Period find_period(std::size_t p) {
+    Period found;
+    for (const Alike degree : all_degrees) {
+      std::vector<std::uint32_t>& numbers = numbers_of_calls_[static_cast<std::size_t>(degree)];
+      if (numbers.empty()) numbers = numbers_of_calls(degree);
+      std::vector<std::uint64_t> sequence;
+      sequence.reserve(ends_[p]);
+      for (std::size_t i = 0; i < ends_[p]; ++i)
+        sequence.push_back(std::uint64_t{executions(p)[i].communicator} << 32 | numbers[executions(p)[i].call]);
+      found = period_of(sequence);
+      if (found.length < sequence.size()) break;
+    }
+    return found;
   }
 
   void find_windows() {
     std::vector<Period> periods(trace_.processes.size());
-    for (const std::size_t p : active_) periods[p] = period_of(signature(p));
+    for (const std::size_t p : active_) periods[p] = find_period(p);
     const auto by_length = [&](std::size_t a, std::size_t b) { return periods[a].length < periods[b].length; };
     std::set<std::size_t> left(active_.begin(), active_.end());
     bool first = true;
@@ -982,7 +1003,7 @@ class Analyser {
   std::vector<int> recorded_;        // members of each communicator that did
   std::vector<std::size_t> ends_;
   std::vector<Window> windows_;
-  std::vector<std::uint32_t> alike_;  // by call, the first one that is alike
+  std::array<std::vector<std::uint32_t>, all_degrees.size()> numbers_of_calls_;
   std::size_t reference_ = 0;
   std::map<Stream, std::map<std::size_t, Range>> ranges_;          // by process
   std::map<Stream, std::map<std::size_t, Range>> ranges_of_rest_;  // of what was not left out

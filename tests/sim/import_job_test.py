@@ -73,6 +73,12 @@ class ImportJob(Folder):
                     self.assertEqual(self.essence(found), [("all_reduce", 4096, "world"), ("all_reduce", 4 << 20, [[2, 3]])])
                     self.assertEqual(found["steps"], steps)
 
+    def test_exchanges_of_two_sizes_in_turn_are_two_operations(self):
+        for kind in WITH_ALL:
+            with self.subTest(kind):
+                found, _ = self.read(job_traces.experts_in_turn(8), kind)
+                self.assertEqual(self.essence(found), [("all_to_all", 8 * 8, "world"), ("all_to_all", 4096 * 8 * 2, "world")])
+
     def test_uneven_exchanges_become_traffic(self):
         rows = [[128 * (rank + 1) * (to + 1) for to in range(4)] for rank in range(4)]
         for kind in ("log", "profiler"):

@@ -142,6 +142,12 @@ def experts(ranks):
     return Job(ranks, {"world": [list(range(ranks))]}, calls)
 
 
+def experts_in_turn(ranks):
+    """The numbers of rows and the rows that go to each rank, and nothing between: two even exchanges of other sizes and types."""
+    step = [Op("all_to_all", "world", ranks, "Long"), Op("all_to_all", "world", 4096 * ranks, "BFloat16")]
+    return Job(ranks, {"world": [list(range(ranks))]}, lambda rank, at: step)
+
+
 # ---- formats: each yields the lines or the text of a rank's file
 
 def pointer(name):
