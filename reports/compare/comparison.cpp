@@ -155,6 +155,11 @@ std::size_t without_baseline(const Side& base) {
   return cases == 0 && none_told && std::ranges::all_of(base.reports, ended_wrong) ? base.observations.size() : cases;
 }
 
+std::size_t count_failed(const Side& side) {
+  return static_cast<std::size_t>(std::ranges::count_if(
+      side.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); }));
+}
+
 bool same_finding(const topo::Finding& a, const topo::Finding& b) {
   return a.id == b.id && a.subject.host == b.subject.host && a.subject.gpu == b.subject.gpu &&
          a.subject.nic == b.subject.nic;
@@ -182,8 +187,7 @@ const Observation* most_unsteady(const Side& base, const Side& fresh, bool all, 
 
 std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all, bool across_hardware,
                                    std::size_t& repeated) {
-  const bool has_failures = std::ranges::any_of(
-      fresh.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); });
+  const bool has_failures = count_failed(fresh) > 0;
   std::vector<FailedRun> ends;
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
@@ -343,6 +347,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   }
   out.troubles = troubles_of(base, fresh, options.across_hardware);
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
+  if (options.one_run) out.failed_in_base = count_failed(base);
   out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated);
   const std::vector<Pair> pairs = pairs_of(matched);
   out.skipped_rows = skipped_rows(matched, pairs);

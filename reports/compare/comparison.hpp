@@ -68,6 +68,7 @@ struct ComparisonOptions {
   std::uint64_t seed = 1;        // seed of the bootstrap
   bool across_hardware = false;  // compare although the hardware differs
   bool base_counts = false;      // wrong data of BASE are wrong data: neither side has been found good before
+  bool one_run = false;          // the sides are arms of one run, which is unfinished if either has failures
   bool history = false;          // BASE is what NEW was earlier: what NEW alone proves stands, whatever BASE told
 };
 
@@ -188,7 +189,8 @@ struct Comparison {
   std::vector<SizeRow> sizes;
   std::vector<Difference> differences;
   std::vector<FailedCase> troubles;
-  std::size_t wrong_in_base = 0;  // cases without a baseline because all data of BASE was wrong; if requested
+  std::size_t wrong_in_base = 0;   // cases without a baseline because all data of BASE was wrong; if requested
+  std::size_t failed_in_base = 0;  // cases that failed in BASE, if it is of the same run
   std::vector<FailedRun> bad_ends;
   // Parts that NEW suspects and most runs of BASE do not; in a history all that NEW suspects.
   std::vector<Suspect> new_suspects;

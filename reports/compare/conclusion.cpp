@@ -312,7 +312,8 @@ std::string text_of(const Suspect& suspect) {
 
 void conclude(Comparison& c) {
   const auto is_broken = [](const FailedRun& end) { return end.code == ExitCode::slow; };
-  const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0;
+  const bool in_trouble =
+      !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0 || c.failed_in_base > 0;
   c.answer = c.bands.empty() || in_trouble || !c.skipped_rows.empty() ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
   const auto broken = std::ranges::find_if(c.bad_ends, is_broken);
@@ -324,13 +325,17 @@ void conclude(Comparison& c) {
     c.exit_code = worse(c.exit_code, each.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
   for (const FailedRun& each : c.bad_ends) c.exit_code = worse(c.exit_code, each.code);
   if (c.wrong_in_base > 0) c.exit_code = worse(c.exit_code, ExitCode::wrong_data);
+  if (c.failed_in_base > 0) c.exit_code = worse(c.exit_code, ExitCode::unfinished);
 
   std::string first;
   std::string wrong = text_of_troubles(c, true);
   if (wrong.empty()) wrong = text_of_failed_run(c, ExitCode::wrong_data);
   if (wrong.empty() && c.wrong_in_base > 0)
     wrong = fmt::format("WRONG DATA in {} of {}", counted(c.wrong_in_base, "case"), c.base_name);
-  for (const std::string& part : {wrong, text_of_troubles(c, false), text_of_failed_run(c, ExitCode::unfinished)})
+  const std::string base_failed =
+      c.failed_in_base > 0 ? fmt::format("FAILED in {} of {}", counted(c.failed_in_base, "case"), c.base_name) : "";
+  for (const std::string& part :
+       {wrong, base_failed, text_of_troubles(c, false), text_of_failed_run(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
   const auto broken_ends = static_cast<std::size_t>(std::ranges::count_if(c.bad_ends, is_broken));

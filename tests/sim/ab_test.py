@@ -99,6 +99,19 @@ class Arms(Folder):
         self.assertEqual({(m["case"]["arm"], m["outcome"]) for m in report["measurements"]}, {("a", "measured"), ("b", "failed")})
         self.assertIn("in launches 1, 2 of 7", report["measurements"][-1]["because"] + report["measurements"][0]["because"])
 
+    def test_failures_of_the_first_arm_end_everything_with_the_same_code(self):
+        for other in ("gpu:n0g3:1", "nic:n0r0:0.5"):
+            with self.subTest(other):
+                done = self.run_it("ab", "--a", "P5BENCH_SIM_FAULT=gpu:n0g3:0", "--b", f"P5BENCH_SIM_FAULT={other}", *SIM, *FEW,
+                                   "--out", f"out-{other[:3]}", "--format", "json,junit,console")
+                self.assertEqual(done.returncode, 12, done.stdout)
+                folder = self.folder / f"out-{other[:3]}" / "latest"
+                comparison, report = (json.loads((folder / name).read_text()) for name in ("comparison.json", "report.json"))
+                self.assertEqual((comparison["exit_code"], report["exit_code"]), (12, 12))
+                self.assertRegex(comparison["headline"], r"FAILED in \d+ cases? of BASE")
+                self.assertIn(comparison["headline"], done.stdout)
+                self.assertIn('name="exit code" value="12"', (folder / "comparison.xml").read_text())
+
     def test_the_last_line_before_the_folder_is_the_answer_when_quiet(self):
         done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", *SIM, *FEW, "--seed", "1", "--quiet")
         lines = done.stdout.splitlines()

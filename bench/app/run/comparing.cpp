@@ -150,7 +150,7 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
     const reports::ArmInfo &a = report.arms.at(0), &b = report.arms.at(1);
     reports::Comparison comparison =
         reports::compare(side_of(report, journal, a, "BASE"), side_of(report, journal, b, "NEW"),
-                         {.seed = report.run.seed, .base_counts = true});
+                         {.seed = report.run.seed, .base_counts = true, .one_run = true});
     std::ranges::move(library_path_warnings(report), std::back_inserter(comparison.remarks));
     return comparison;
   } catch (const UsageError& problem) {
