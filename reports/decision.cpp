@@ -144,9 +144,11 @@ bool names_a_rank(const Report& report) {
                              [](const Result& each) { return each.measurement.failed_rank.has_value(); });
 }
 
-// Clause for the measurements that the budget left out, or for the pairs that the plan did; "" if none. Parts at fault
-// may be among them.
-std::string about_budget(const Report& report) {
+bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
+
+// Clause for the measurements that the budget or the operator left out, or for the pairs that the plan did; "" if none.
+// Parts at fault may be among them.
+std::string about_left_out(const Report& report) {
   const std::size_t left_out = count_results(report, lacked_time);
   const std::size_t sampled = count_results(report, [](const Result& each) {
     const Case& c = each.measurement.measured_case;
@@ -154,7 +156,11 @@ std::string about_budget(const Report& report) {
   });
   if (left_out > 0)
     return fmt::format("{} of {} skipped for lack of time", left_out, counted(report.results.size(), "measurement"));
-  return sampled > 0 ? "not all pairs measured" : "";
+  if (sampled > 0) return "not all pairs measured";
+  const auto tests_links = [](const Result& each) {
+    return is_pairwise(each) || !uses_gpus(each.measurement.measured_case);
+  };
+  return report.run.ranks > 1 && std::ranges::none_of(report.results, tests_links) ? "no pairs measured" : "";
 }
 
 // Hosts whose GPUs are slow alone; "" if there are none.
@@ -186,8 +192,6 @@ const Result* slowest(const Report& report) {
       worst = &each;
   return worst;
 }
-
-bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
 
 // True if the run is slow and no part stands out, though pairs between nodes were measured.
 bool all_are_slow(const Report& report) {
@@ -301,7 +305,7 @@ std::string healthy_figures(const Report& report) {
   };
   std::vector<std::string> but;
   if (has_finding(below_published_id)) but.emplace_back("below published figures");
-  for (const std::string& each : {about_slow_gpus(report), about_budget(report)})
+  for (const std::string& each : {about_slow_gpus(report), about_left_out(report)})
     if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
   return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
@@ -317,10 +321,10 @@ std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0) {
     if (report.tuning) return "nothing was measured except for tuning";
-    const std::string budget = about_budget(report);
+    const std::string budget = about_left_out(report);
     return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
   }
-  if (most_lacked_time(report)) return about_budget(report);
+  if (most_lacked_time(report)) return about_left_out(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
     return "host memory was measured, which has no limit to judge by";
   // The reason of the largest message, preferably between nodes.

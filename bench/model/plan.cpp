@@ -164,7 +164,7 @@ struct PlanBuilder {
     c.type = type;
     c.every_root = collective.rooted && options.every_root;
     if (collective.rooted && !c.every_root) c.root = options.root;
-    c.in_place = options.in_place;
+    c.in_place = options.in_place && collective.in_place_offset;
     c.calls = options.calls;
     return c;
   }
@@ -449,11 +449,13 @@ struct PlanBuilder {
       } else if (!backend.performs(collective)) {
         plan.remarks.push_back(
             fmt::format("{}: left out, the {} backend has messages between ranks only", name, info.name));
-      } else if (options.in_place && !collective.in_place_offset) {
+      } else if (options.in_place && !collective.in_place_offset && !collective.pairwise) {
         plan.remarks.push_back(name + ": left out, it has no in-place form");
       } else if (!performs_together(collective, "")) {
         plan.remarks.push_back(name + ": left out, several of them cannot be one group");
       } else if (collective.pairwise) {
+        // Without pairs, single links and NICs would be accepted untested.
+        if (options.in_place) plan.remarks.push_back(name + ": measured out of place, it has no in-place form");
         add_pairs(sizes, collective);
       } else if (!collective.moves_data) {
         add_communicator_steps();

@@ -79,9 +79,11 @@ class Verified(Folder):
         report = self.assert_types_and_ops_are_right(3, "--in-place", types="int32,float16,float32", names=IN_PLACE)
         self.assertEqual({m["case"]["in_place"] for m in report["measurements"]}, {True})
 
-    def test_in_place_leaves_out_of_the_default_what_has_no_such_form(self):
+    def test_in_place_measures_pairs_out_of_place(self):
         report = self.measure(2, "--in-place", "--sizes", "8")
-        self.assertTrue(any("p2p: left out, it has no in-place form" in each for each in report["run"]["remarks"]))
+        self.assertTrue(any("p2p: measured out of place" in each for each in report["run"]["remarks"]))
+        self.assertEqual({(m["case"]["collective"] == "p2p", m["case"]["in_place"]) for m in report["measurements"]},
+                         {(True, False), (False, True)})
 
     def test_every_root(self):
         for root in range(4) if NIGHTLY else (1, 2):

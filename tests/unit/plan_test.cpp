@@ -152,10 +152,15 @@ TEST(Plan, measures_every_root_in_a_round_of_its_own) {
             "--root all is for groups of one size, and those of --group stride:3 differ; give --root N");
 }
 
-TEST(Plan, leaves_out_in_place_what_has_no_such_form) {
+TEST(Plan, pairs_have_no_in_place_form_and_are_measured_all_the_same) {
   Options options;
   options.in_place = true;
-  for (const Case& c : plan_for(options, job_of({0, 0})).cases) EXPECT_FALSE(c.collective->pairwise);
+  std::set<bool> pairwise;
+  for (const Case& c : plan_for(options, job_of({0, 0})).cases) {
+    EXPECT_EQ(c.in_place, !c.collective->pairwise);
+    pairwise.insert(c.collective->pairwise);
+  }
+  EXPECT_EQ(pairwise.size(), 2u);
 }
 
 TEST(Plan, leaves_out_of_groups_of_operations_what_has_steps_that_wait_for_one_another) {
