@@ -281,22 +281,32 @@ std::vector<const Result*> figures_of(const Report& report) {
   return figures;
 }
 
-// "354 GB/s (99 % of limit)"; where slow samples cost a twentieth or more, also what is reached on average.
-std::string healthy_figure(const Result& result) {
-  constexpr double matters = 1.05;  // trimmed mean over median
-  const Case& c = result.measurement.measured_case;
+// How much longer operations take on average than their median, where slow samples cost a twentieth or more; else 1.
+double cost_of_slow_samples(const Result& result) {
+  constexpr double matters = 1.05;
   const Summary& times = result.measurement.throughput->summary;
-  const std::string rate = fmt::format("{} {:.0f} GB/s", c.collective->name, bus_bandwidth(c, {times.median}).count);
+  const double ratio = times.trimmed_mean.value_or(times.median) / times.median;
+  return ratio >= matters ? ratio : 1;
+}
+
+// "354 GB/s (99 % of limit)", and what is reached on average where that is less.
+std::string healthy_figure(const Result& result) {
+  const Case& c = result.measurement.measured_case;
+  const std::string rate = fmt::format("{} {:.0f} GB/s", c.collective->name,
+                                       bus_bandwidth(c, {result.measurement.throughput->summary.median}).count);
   if (!result.verdict.fraction) return rate;
-  const double ratio = times.trimmed_mean.value_or(0) / times.median;
-  return fmt::format(
-      "{} ({:.0f} % of limit{})", rate, 100 * *result.verdict.fraction,
-      ratio >= matters ? fmt::format(", {:.0f} % on average", 100 * *result.verdict.fraction / ratio) : "");
+  const double ratio = cost_of_slow_samples(result), fraction = 100 * *result.verdict.fraction;
+  return fmt::format("{} ({:.0f} % of limit{})", rate, fraction,
+                     ratio > 1 ? fmt::format(", {:.0f} % on average", fraction / ratio) : "");
 }
 
 std::string healthy_figures(const Report& report) {
   std::vector<std::string> words;
-  for (const Result* each : figures_of(report)) words.push_back(healthy_figure(*each));
+  bool unsteady = false;
+  for (const Result* each : figures_of(report)) {
+    words.push_back(healthy_figure(*each));
+    unsteady = unsteady || cost_of_slow_samples(*each) > 1;
+  }
   if (words.size() > 2) words.resize(2);
   const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
   if (words.empty()) words.emplace_back("no slower than the baseline");
@@ -304,6 +314,7 @@ std::string healthy_figures(const Report& report) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };
   std::vector<std::string> but;
+  if (unsteady) but.emplace_back("some samples are slow");
   if (has_finding(below_published_id)) but.emplace_back("below published figures");
   for (const std::string& each : {about_slow_gpus(report), about_left_out(report)})
     if (!each.empty()) but.push_back(each);

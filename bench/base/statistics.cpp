@@ -126,14 +126,13 @@ std::optional<double> quantile(std::vector<double> samples, double q) {
   return quantile_of_sorted(samples, q);
 }
 
-// Number of samples, of `count`, that Summary::trimmed_mean is the mean of; 0: too few.
-static std::size_t most_of(std::size_t count) {
+std::size_t number_in_trimmed_mean(std::size_t count) {
   constexpr std::size_t fewest = 6, part = 20;
   return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);
 }
 
 static std::optional<double> trimmed_mean(std::size_t count, const auto& sum_of_smallest) {
-  const std::size_t most = most_of(count);
+  const std::size_t most = number_in_trimmed_mean(count);
   return most == 0 ? std::nullopt : std::optional(sum_of_smallest(most) / static_cast<double>(most));
 }
 

@@ -68,6 +68,9 @@ struct Summary {
   std::optional<double> p95, p99;
 };
 
+// Number of the smallest samples, of `count`, that Summary::trimmed_mean is the mean of; 0: too few.
+std::size_t number_in_trimmed_mean(std::size_t count);
+
 // The same for values in ascending order.
 double median_of_sorted(const std::vector<double>& sorted);
 std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted);

@@ -86,6 +86,7 @@ class BandJudge {
 
  private:
   std::vector<Sides> sides_of(const std::vector<std::size_t>& pairs) const;
+  void judge_mean(const std::vector<Sides>& sizes, const BandRule& band, std::uint64_t salt, BandRow& out);
   void judge_spread(const std::vector<Sides>& sizes, BandRow& out);
 
   const std::vector<Pair>& pairs_;

@@ -42,14 +42,18 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   return static_cast<int>(launches);
 }
 
+bool rose(const Effect& effect, const Threshold& t) {
+  return effect.interval.high - 1 >= t.matters && effect.interval.low - 1 > t.negligible &&
+         effect.p_adjusted <= false_alarm_probability;
+}
+
 void answer(BandRow& row, std::size_t rows) {
   const Threshold& t = row.threshold;
-  const double low = row.time.interval.low - 1, high = row.time.interval.high - 1;
   const std::string seen = text_of(row.time);
-  if (high < t.matters) {
+  if (row.time.interval.high - 1 < t.matters) {
     row.answer = Answer::no_regression;
     row.because = fmt::format("{}: less than the {} that matter", seen, percent(t.matters));
-  } else if (low > t.negligible && row.time.p_adjusted <= false_alarm_probability) {
+  } else if (rose(row.time, t)) {
     row.answer = Answer::regression;
     row.time_rose = true;
     row.because = fmt::format("{}: certainly more than {}, p {:.2g} among {} bands", seen, percent(t.negligible),
@@ -62,6 +66,12 @@ void answer(BandRow& row, std::size_t rows) {
         row.launches_needed ? fmt::format("about {} launches a side would tell", *row.launches_needed)
                             : fmt::format("more than {} launches a side would be needed; find out what disturbs it",
                                           most_useful_launches));
+  }
+  row.mean_rose = !row.time_rose && row.mean && rose(*row.mean, t);
+  if (row.mean_rose) {
+    row.answer = Answer::regression;
+    row.because += fmt::format(
+        "; but the mean without the slowest twentieth of the samples is {}: more samples are slow", text_of(*row.mean));
   }
   const SpreadRule& spread = thresholds().spread;
   row.spread_rose = row.spread && row.spread->p_adjusted <= false_alarm_probability &&
@@ -76,16 +86,16 @@ void answer(BandRow& row, std::size_t rows) {
 }
 
 void adjust(std::vector<BandRow>& rows) {
-  std::vector<double> times, spreads;
-  for (const BandRow& row : rows) {
-    times.push_back(row.time.p);
-    if (row.spread) spreads.push_back(row.spread->p);
-  }
-  const std::vector<double> of_times = holm_adjusted(times), of_spreads = holm_adjusted(spreads);
-  std::size_t next = 0;
-  for (std::size_t i = 0; i < rows.size(); ++i) {
-    rows[i].time.p_adjusted = of_times[i];
-    if (rows[i].spread) rows[i].spread->p_adjusted = of_spreads[next++];
+  for (const auto& effect_of : std::initializer_list<Effect* (*)(BandRow&)>{
+           [](BandRow& row) { return &row.time; }, [](BandRow& row) { return row.mean ? &*row.mean : nullptr; },
+           [](BandRow& row) { return row.spread ? &*row.spread : nullptr; }}) {
+    std::vector<Effect*> effects;
+    for (BandRow& row : rows)
+      if (Effect* const effect = effect_of(row)) effects.push_back(effect);
+    std::vector<double> chances;
+    for (const Effect* const each : effects) chances.push_back(each->p);
+    const std::vector<double> adjusted = holm_adjusted(chances);
+    for (std::size_t i = 0; i < effects.size(); ++i) effects[i]->p_adjusted = adjusted[i];
   }
 }
 

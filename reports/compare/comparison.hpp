@@ -92,14 +92,15 @@ struct BandRow {
   Threshold threshold;  // threshold of this row: at small sizes 0.5 us may exceed the percentage
   int sizes = 0;
   int base_launches = 0, new_launches = 0;
-  bool screening = false;  // too few launches to test launches: relies on an assumed variance
-  Effect time;
+  bool screening = false;        // too few launches to test launches: relies on an assumed variance
+  Effect time;                   // of medians
+  std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
   std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median
   Answer answer = Answer::inconclusive;
-  bool time_rose = false, spread_rose = false;  // reasons of a regression
-  std::optional<int> launches_needed;           // per side; if inconclusive
-  std::optional<std::size_t> change;            // index in Trend::changes of the change that makes it a regression
+  bool time_rose = false, mean_rose = false, spread_rose = false;  // reasons of a regression
+  std::optional<int> launches_needed;                              // per side; if inconclusive
+  std::optional<std::size_t> change;  // index in Trend::changes of the change that makes it a regression
   std::string because;
 };
 

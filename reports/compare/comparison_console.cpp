@@ -70,7 +70,10 @@ std::string p_text(double p) { return p < 0.001 ? "< 0.001" : format_printable("
 
 std::string answer_text(const BandRow& row) {
   if (row.answer == Answer::regression)
-    return row.change ? "REGRESSION (level)" : row.time_rose ? "REGRESSION" : "REGRESSION (spread)";
+    return row.change      ? "REGRESSION (level)"
+           : row.time_rose ? "REGRESSION"
+           : row.mean_rose ? "REGRESSION (mean)"
+                           : "REGRESSION (spread)";
   if (row.answer == Answer::no_regression) return "no regression";
   return row.launches_needed ? format_printable("inconclusive ({} launches)", *row.launches_needed) : "inconclusive";
 }

@@ -190,6 +190,7 @@ std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
                        since.empty() || !dated ? "" : " since " + since.substr(0, since.find('T')));
   }
   if (row.time_rose) return fmt::format("{} {}", name, rounded_change(row.time.ratio));
+  if (row.mean_rose) return fmt::format("{} slow samples {}", name, rounded_change(row.mean->ratio));
   return fmt::format("{} spread x {:.1f}", name, row.spread->ratio);
 }
 

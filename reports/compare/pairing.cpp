@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <unordered_map>
 
@@ -43,6 +44,23 @@ std::vector<std::size_t> most_common_pairs(const std::vector<Pair>& pairs, const
 double log_of_spread(const Launch& launch) {
   return std::log(
       std::hypot(robust_deviation(launch.samples_s) / median(launch.samples_s), thresholds().spread.least / 10));
+}
+
+// The launches with the mean of most samples (Summary::trimmed_mean) in the place of the median, and its interval.
+std::vector<Launch> launches_by_mean(std::span<const Launch> launches) {
+  std::vector<Launch> all;
+  for (const Launch& each : launches) {
+    std::vector<double> samples = each.samples_s;
+    std::ranges::sort(samples);
+    samples.resize(number_in_trimmed_mean(samples.size()));
+    const auto n = static_cast<double>(samples.size());
+    Launch& by_mean = all.emplace_back();
+    by_mean.number = each.number;
+    by_mean.median_s = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+    const double half = 1.96 * std::sqrt(sum_of_squared_deviations(samples) / (n - 1) / n) / by_mean.median_s;
+    by_mean.interval = Interval{by_mean.median_s * std::exp(-half), by_mean.median_s * std::exp(half)};
+  }
+  return all;
 }
 
 bool has_samples(std::span<const Launch> launches) {
@@ -191,6 +209,7 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.screening = effects.screening;
   out.time = effects.overall;
   for (std::size_t i = 0; i < row.judged.size(); ++i) sizes_[row.judged[i]] = effects.each[i];
+  judge_mean(sizes, *row.band, row.judged.front(), out);
   judge_spread(sizes, out);
   // Sizes from other launches than their row's are judged one by one.
   for (const std::size_t i : row.pairs)
@@ -203,6 +222,17 @@ std::vector<Sides> BandJudge::sides_of(const std::vector<std::size_t>& pairs) co
   std::vector<Sides> sizes;
   for (const std::size_t i : pairs) sizes.push_back(pairs_[i].sides());
   return sizes;
+}
+
+void BandJudge::judge_mean(const std::vector<Sides>& sizes, const BandRule& band, std::uint64_t salt, BandRow& out) {
+  std::vector<std::pair<std::vector<Launch>, std::vector<Launch>>> by_mean;
+  for (const Sides& size : sizes) {
+    if (!has_samples(size.base) || !has_samples(size.fresh)) return;
+    by_mean.emplace_back(launches_by_mean(size.base), launches_by_mean(size.fresh));
+  }
+  std::vector<Sides> means;
+  for (const auto& [base, fresh] : by_mean) means.push_back({base, fresh});
+  out.mean = judge_.judge(means, band.launch_spread, salt).overall;
 }
 
 void BandJudge::judge_spread(const std::vector<Sides>& sizes, BandRow& out) {

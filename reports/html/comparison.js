@@ -34,7 +34,7 @@ function chance(p) { return p < 0.001 ? "< 0.001" : p.toFixed(3); }
 
 function answer_mark(row) {
   const {word, sign, look} = ANSWERS[row.answer];
-  const more = row.spread_rose ? " (spread)" : "";
+  const more = row.mean_rose ? " (mean)" : row.spread_rose ? " (spread)" : "";
   return element("span", {class: `grade ${look}`}, element("span", {"aria-hidden": "true"}, `${sign} `), word + more);
 }
 
