@@ -18,8 +18,8 @@
 #include "reports/nccl_tests.hpp"
 #include "reports/reachability.hpp"
 #include "reports/traffic.hpp"
-#include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::reports {
 

@@ -20,7 +20,6 @@
 #include "reports/decision.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
-#include "reports/tuning.hpp"
 
 namespace p5::reports {
 

@@ -85,4 +85,10 @@ struct ProcessState {
 };
 ProcessState state_of(pid_t pid);
 
+// ---- Ends all descendants of this process.
+
+// Sends SIGKILL to all descendants, including stopped ones, waits up to 0.4 s for their end, and removes NCCL's files
+// of theirs in /dev/shm.
+void end_descendants();
+
 }  // namespace p5
