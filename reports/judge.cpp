@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/embedded.hpp"
-#include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"

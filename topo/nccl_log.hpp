@@ -6,7 +6,6 @@
 
 #include <map>
 #include <optional>
-#include <regex>
 #include <span>
 #include <string>
 #include <string_view>

@@ -3,8 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 
+#include "bench/base/names.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 #include "topo/topology.hpp"
@@ -24,7 +24,7 @@ std::optional<GBps> rate_from_gigabits(std::optional<double> gigabits) {
 std::string rdma_state(const fs::path& port) {
   std::string state = read_text(port / "state").value_or("unknown");
   if (const std::size_t colon = state.find(':'); colon != std::string::npos) state = trimmed(state.substr(colon + 1));
-  std::transform(state.begin(), state.end(), state.begin(), [](unsigned char c) { return std::tolower(c); });
+  state = lower(state);
   return state == "active" ? "up" : state;
 }
 

@@ -10,9 +10,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
-#include <optional>
 #include <set>
-#include <tuple>
 #include <utility>
 
 #include "bench/base/error.hpp"

@@ -7,7 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <stdexcept>

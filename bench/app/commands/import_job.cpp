@@ -12,7 +12,6 @@
 #include <fmt/format.h>
 
 #include "bench/base/console.hpp"
-#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/job/analysis.hpp"
 #include "bench/job/formats.hpp"

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -126,11 +125,6 @@ constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
-std::string value_of(const Environment& environment, const std::string& name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? std::string() : found->second;
-}
-
 // NCCL_SOCKET_IFNAME of the environment or NCCL's configuration files; "" if not set.
 std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
   std::string set = value_or_empty(environment, nccl_setting);
@@ -162,13 +156,13 @@ std::string shown(std::vector<std::string> hosts) {
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
   // With NCCL_COMM_ID, NCCL uses the interface in that address's network.
-  return !value_of(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+  return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
 }
 
 std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
                                         const std::vector<Interface>& all) {
-  if (!value_of(environment, "FI_PROVIDER").empty()) return Environment();
-  if (efa && lower(value_of(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+  if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
+  if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
   for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
     if (!value_or_empty(environment, name).empty()) return std::nullopt;
   const std::vector<Interface> taken = nccl_interface_choice(all, setting_for_nccl(environment, read));

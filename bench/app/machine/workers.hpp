@@ -1,7 +1,6 @@
 // Workers of the ranks: program path, start options, identities.
 #pragma once
 
-#include <memory>
 #include <optional>
 #include <string>
 #include <vector>

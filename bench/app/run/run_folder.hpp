@@ -1,7 +1,6 @@
 // A run's folder, OUT/CLUSTER/STAMP, and its files. The leader writes it; other ranks leave notes there.
 #pragma once
 
-#include <cstddef>
 #include <filesystem>
 #include <memory>
 #include <string>

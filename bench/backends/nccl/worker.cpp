@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <csignal>
 #include <cstdint>
 #include <fstream>
@@ -25,6 +24,7 @@
 #include "bench/backends/protocol.hpp"
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::nccl {
 
@@ -70,9 +70,7 @@ namespace {
 std::string pci_address_of(int device) {
   std::array<char, 32> text{};
   check(cudaDeviceGetPCIBusId(text.data(), text.size(), device), "cudaDeviceGetPCIBusId");
-  std::string address = text.data();
-  std::ranges::transform(address, address.begin(), [](unsigned char c) { return std::tolower(c); });
-  return address;
+  return lower(text.data());
 }
 
 // The UUID in NVML's format.
