@@ -18,8 +18,8 @@
 #include "reports/markup.hpp"
 #include "reports/observations.hpp"
 #include "reports/reachability.hpp"
+#include "reports/report.hpp"
 #include "reports/suspects.hpp"
-#include "reports/tuning.hpp"
 
 namespace p5::reports {
 

@@ -1,7 +1,6 @@
 #include "reports/findings.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <iterator>
 #include <map>

@@ -1,7 +1,6 @@
 // A run for other programs: CSV, Google Benchmark, JUnit XML, Markdown and Prometheus.
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <map>
 #include <set>
 

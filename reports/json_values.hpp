@@ -2,9 +2,6 @@
 // of two.
 #pragma once
 
-#include <optional>
-#include <vector>
-
 #include "bench/base/json_fields.hpp"
 #include "bench/base/statistics.hpp"
 

@@ -9,7 +9,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/embedded.hpp"
-#include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
@@ -18,8 +17,8 @@
 #include "reports/nccl_tests.hpp"
 #include "reports/reachability.hpp"
 #include "reports/traffic.hpp"
-#include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::reports {
 

@@ -4,7 +4,6 @@
 
 #include <limits>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "bench/base/route.hpp"
@@ -67,9 +66,6 @@ struct Floor {
 };
 
 const std::vector<Floor>& all_floors();
-// Least number of platforms behind a floor for the smaller margin.
-inline constexpr int several_platforms = 3;
-inline constexpr double small_margin = 0.85, large_margin = 0.65;
 
 // Bytes that one rank moves of a message.
 Bytes bytes_of_rank(const Case& c);

@@ -10,8 +10,8 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
-#include "topo/matrix_products.hpp"
 #include "topo/platform.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::reports {
 

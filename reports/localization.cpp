@@ -100,11 +100,6 @@ std::optional<double> show_probability(PartKind part, Mode mode, Transfers kind)
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
 }
 
-// Part::node of other parts is a link's end, nothing, or the number of a domain.
-bool is_in_node(const Part& part) {
-  return part.kind != PartKind::link && part.kind != PartKind::rail && part.kind != PartKind::domain;
-}
-
 // GPUs that share NICs belong to one rail.
 Part rail_of(RankLocation rank, const Paths& paths) {
   Part rail{PartKind::rail, 0, rank.number, rank.number};

@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 
 namespace p5::reports {

@@ -2,13 +2,11 @@
 // explains which transfers were slow, silent or wrong.
 #pragma once
 
-#include <array>
 #include <map>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -109,6 +107,10 @@ struct Part {
   int last = 0;    // nics: number of the last NIC
   auto operator<=>(const Part&) const = default;
 };
+// Part::node of other parts is a link's end, nothing, or the number of a domain.
+inline bool is_in_node(const Part& part) {
+  return part.kind != Part::Kind::link && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
+}
 
 enum class Fault { slow, silent, wrong };
 

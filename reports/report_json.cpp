@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -20,7 +19,6 @@
 #include "reports/decision.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
-#include "reports/tuning.hpp"
 
 namespace p5::reports {
 

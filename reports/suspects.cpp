@@ -52,10 +52,6 @@ std::string fault_name(Fault fault) {
   return fault == Fault::slow ? "slow" : fault == Fault::silent ? "silent" : "wrong";
 }
 
-bool is_of_one_node(const Part& part) {
-  return part.kind != PartKind::link && part.kind != PartKind::rail && part.kind != PartKind::domain;
-}
-
 bool shows_only_in_groups(const FaultyPart& faulty) { return std::ranges::none_of(faulty.shows_in, is_of_pairs); }
 
 // Median slowdown of the slow samples over the affected observations.
@@ -100,7 +96,7 @@ std::size_t partners_of(const FaultyPart& faulty) {
     for (const RankLocation& rank : each->ranks) {
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
-      if (!is_of_one_node(faulty.part) || !own)
+      if (!is_in_node(faulty.part) || !own)
         met.insert(faulty.part.kind == PartKind::node ? RankLocation{rank.node, 0} : rank);
     }
   return met.size();

@@ -4,8 +4,8 @@
 #include <cstddef>
 #include <utility>
 
+#include "bench/base/route.hpp"
 #include "bench/base/text.hpp"
-#include "bench/base/traffic_matrix.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5::reports {

@@ -9,7 +9,6 @@
 #include "bench/model/case.hpp"
 #include "topo/limits.hpp"
 #include "topo/topology.hpp"
-#include "topo/traffic_limits.hpp"
 
 namespace p5::reports {
 

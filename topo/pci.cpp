@@ -1,7 +1,6 @@
 // PCI as /sys shows it: where devices sit, how fast their links are, and what stands above them.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cmath>
 #include <fstream>
 #include <set>

@@ -1,17 +1,18 @@
-// Limits of this process on locked memory, open files and shared memory, and the addresses of its network devices.
+// Limits of this process by its resources and its control groups, and the addresses of its network devices.
 #include <arpa/inet.h>
+#include <fmt/format.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <memory>
 
-#include <fmt/format.h>
-
+#include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
@@ -61,6 +62,88 @@ std::map<std::string, std::vector<std::string>> interface_addresses() {
     addresses[each->ifa_name].push_back(fmt::format("{}/{}", text.data(), std::popcount(mask->sin_addr.s_addr)));
   }
   return addresses;
+}
+
+// ---- Memory and CPU limits that the control groups of this process set, in cgroup v1 and v2.
+
+namespace fs = std::filesystem;
+
+namespace {
+
+struct Group {
+  fs::path folder;
+  bool unified = false;  // version 2
+};
+
+// The group at `path` below `mount` and all groups around it: a limit holds for everything inside. A container may see
+// a path that only exists outside of it; then just the mount itself is there, and it is the container's own group.
+void add_levels(std::vector<Group>& groups, const fs::path& mount, fs::path path, bool unified) {
+  if (path.string().find("..") != std::string::npos) path = "/";
+  for (;; path = path.parent_path()) {
+    const fs::path folder = mount / path.relative_path();
+    if (present(folder)) groups.push_back({folder, unified});
+    if (!path.has_relative_path()) return;
+  }
+}
+
+std::vector<Group> groups_of(const fs::path& root, const std::string& controller) {
+  std::vector<Group> groups;
+  const fs::path mount = root / "sys/fs/cgroup";
+  for (const std::string& line : lines_of(read_text(root / "proc/self/cgroup").value_or(""))) {
+    const std::size_t first = line.find(':');
+    const std::size_t second = line.find(':', first + 1);
+    if (first == std::string::npos || second == std::string::npos) continue;
+    const std::vector<std::string> controllers = split(line.substr(first + 1, second - first - 1));
+    const fs::path path = line.substr(second + 1);
+    if (controllers.size() == 1 && controllers[0].empty())
+      add_levels(groups, mount, path, true);
+    else if (std::find(controllers.begin(), controllers.end(), controller) != controllers.end())
+      add_levels(groups, mount / controller, path, false);
+  }
+  return groups;
+}
+
+std::optional<double> memory_left(const Group& group) {
+  // "max" (cgroup v2) is not a number; v1 reports 2^63 less a page for no limit, which exceeds any real memory.
+  const auto limit = read_number(group.folder / (group.unified ? "memory.max" : "memory.limit_in_bytes"));
+  const auto usage = read_number(group.folder / (group.unified ? "memory.current" : "memory.usage_in_bytes"));
+  if (!limit || !usage || *limit >= 0x1p62) return std::nullopt;
+  // The page cache counts as used, but the kernel gives its inactive part back before it refuses anybody.
+  const auto cache = value_of(group.folder / "memory.stat", group.unified ? "inactive_file " : "total_inactive_file ");
+  const double used = std::max(0.0, *usage - (cache ? leading_number(*cache).value_or(0) : 0));
+  return std::max(0.0, *limit - used);
+}
+
+std::optional<double> processors_left(const Group& group) {
+  std::optional<double> quota, period;
+  if (group.unified) {
+    const std::vector<std::string> parts = split(read_text(group.folder / "cpu.max").value_or(""), ' ');
+    if (parts.size() == 2) quota = leading_number(parts[0]), period = leading_number(parts[1]);
+  } else {
+    quota = read_number(group.folder / "cpu.cfs_quota_us");
+    period = read_number(group.folder / "cpu.cfs_period_us");
+  }
+  if (!quota || !period || *quota <= 0 || *period <= 0) return std::nullopt;
+  return *quota / *period;
+}
+
+std::optional<double> least(const std::vector<Group>& groups, std::optional<double> (*left)(const Group& group)) {
+  std::optional<double> result;
+  for (const Group& group : groups)
+    if (const auto here = left(group)) result = std::min(result.value_or(*here), *here);
+  return result;
+}
+
+}  // namespace
+
+std::optional<Bytes> memory_left_by_cgroup(const fs::path& root) {
+  const auto left = least(groups_of(root, "memory"), memory_left);
+  if (!left) return std::nullopt;
+  return Bytes{static_cast<std::uint64_t>(*left)};
+}
+
+std::optional<double> processors_left_by_cgroup(const fs::path& root) {
+  return least(groups_of(root, "cpu"), processors_left);
 }
 
 }  // namespace p5::topo

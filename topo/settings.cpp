@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "bench/base/names.hpp"
-#include "topo/checks/about.hpp"
+#include "topo/checks/families.hpp"
 #include "topo/system_files.hpp"
 #include "topo/tables.hpp"
 

@@ -9,7 +9,7 @@
 
 #include "bench/base/environment.hpp"
 #include "topo/finding.hpp"
-#include "topo/version_range.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::topo {
 

@@ -1,10 +1,15 @@
 // The tables of topo/tables/, which are compiled in: what is known of settings, versions and errors, with sources.
 #pragma once
 
+#include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/base/json_fields.hpp"
+#include "bench/base/units.hpp"
+#include "topo/finding.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::topo {
 
@@ -16,5 +21,61 @@ template <class Row>
 std::vector<Row> make_rows(std::string_view file) {
   return json_fields::read_as<std::vector<Row>>(table(file));
 }
+
+// ---- Versions of software, compared by their numbers.
+
+// Range of versions from one (inclusive) to another (exclusive); "": unbounded.
+struct VersionRange {
+  std::string from, below;
+};
+
+// "1.22.0amzn4.0" is 1.22.0: what follows the numbers does not count. False of a version that is not known.
+bool contains(const VersionRange& range, const std::string& version);
+
+void fields(auto& archive, Is<VersionRange> auto& range) {
+  archive.may("from", range.from);
+  archive.may("below", range.below);
+}
+
+// ---- Severity and remedy of NVIDIA's Xids for a GPU: the table is xids.json.
+
+struct XidClass {
+  std::string name;  // "isolate", "reboot", "reset", "restart", "process" (a program's own fault), "none", "monitor"
+  std::vector<int> codes;         // none: all others
+  std::vector<std::string> says;  // lower-case words, one of which the text must contain too; none: any text
+  Severity severity = Severity::warning;
+  std::string action, source;
+};
+
+// First matching row of the table. Some codes name the required action only in their text (154; NVLinks' from 144 to
+// 150); without it they are of the class "monitor".
+const XidClass& class_of_xid(int code, std::string_view text = "");
+
+// ---- What somebody has measured of matrix products on a model of GPU, the best of many shapes: information, no bar.
+// The table is matrix_products.json.
+
+struct PublishedProducts {
+  std::vector<std::string> gpus;                            // models as platforms name them: "H100"
+  std::optional<double> bf16_tflop_per_s, fp8_tflop_per_s;  // dense; null: unknown
+  std::string source;
+};
+
+// Null: nothing is known of the model.
+const PublishedProducts* published_products_of(std::string_view gpu_model);
+
+// ---- Rates of NICs to and from host memory where they are below the NICs' line rate: the table is host_memory.json.
+
+struct HostMemoryRate {
+  std::vector<std::string> platforms;
+  double read = 0;  // GB/s of all NICs of a node together, one direction, by the device out of the peer's memory
+  std::string source;
+};
+
+// Null: no published figure shows that host memory limits this platform.
+const HostMemoryRate* host_memory_of(const Platform& platform);
+
+// Number of a node's NICs that can transfer host memory at once while each still reaches its own rate: their sum stays
+// 20 % below the rate of host memory. At least 1; nullopt: unknown.
+std::optional<int> nics_fed_by_host_memory(const Platform& platform);
 
 }  // namespace p5::topo

@@ -1,6 +1,6 @@
 // The limit of any traffic matrix: the part whose load takes longest at its rate. GPUs that share NICs are bounded by
 // every set of them together (the cuts of a flow of their blocks over the NICs), so the limit is exact.
-#include "topo/traffic_limits.hpp"
+#include "topo/limits.hpp"
 
 #include <algorithm>
 #include <cstddef>

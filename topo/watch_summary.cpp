@@ -10,8 +10,8 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "topo/tables.hpp"
 #include "topo/watch.hpp"
-#include "topo/xids.hpp"
 
 namespace p5::topo {
 

@@ -5,7 +5,6 @@
 #include <tuple>
 
 #include "bench/app/declarations.hpp"
-#include "bench/app/help.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"

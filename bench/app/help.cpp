@@ -1,4 +1,4 @@
-#include "bench/app/help.hpp"
+#include "bench/app/declarations.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>

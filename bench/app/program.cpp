@@ -7,7 +7,6 @@
 #include <cstdlib>
 #include <exception>
 #include <iterator>
-#include <memory>
 #include <new>
 #include <optional>
 #include <string>

@@ -3,7 +3,6 @@
 #include <mpi.h>
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <vector>

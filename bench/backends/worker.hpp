@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <exception>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -129,5 +128,16 @@ class WorkerBackend final : public Backend {
   Group together_;                // ranks that joined, in the workers' order; empty: none
   Round formed_;                  // communicators besides the job's, the same on all ranks
 };
+
+// ---- NCCL's RAS service (since 2.24), the status of NCCL's processes. One process per host listens on a TCP socket,
+// NCCL_RAS_ADDR; https://docs.nvidia.com/deeplearning/nccl/user-guide/docs/troubleshooting/ras.html
+
+// Address of the RAS service in p5bench's workers unless the user sets one. It differs from NCCL's default, where
+// another job on this host may answer.
+inline constexpr const char* ras_variable = "NCCL_RAS_ADDR";
+inline constexpr const char* ras_address = "localhost:28128";
+
+// Returns the service's answer within the limit, as printable ASCII; "" if there is none.
+std::string query_ras(const std::string& address, Seconds limit);
 
 }  // namespace p5

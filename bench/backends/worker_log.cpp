@@ -10,7 +10,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <ranges>
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
@@ -43,11 +42,6 @@ std::optional<std::string_view> version_in(std::string_view line) {
 // Limits of a worker's log, in bytes. WorkerBackend reads its start and end again; unread output grows beyond these
 // limits only if a worker writes faster than 1 GB/s.
 constexpr off_t most_at_once = 8 << 20, most_unread = 64 << 20, kept_at_start = 1 << 20, kept_at_end = 1 << 20;
-
-std::string value_of(const Environment& environment, const char* name) {
-  const auto found = environment.find(name);
-  return found == environment.end() ? "" : found->second;
-}
 
 // True if TUNING is enabled, read as NCCL reads a list of subsystems: a leading ^ excludes those listed.
 bool lists_choices(const std::string& subsystems) {
@@ -105,14 +99,14 @@ std::string printable(std::string text) {
 }  // namespace
 
 OperatorsLog::OperatorsLog(const Environment& environment) {
-  const std::string level = lower(value_of(environment, "NCCL_DEBUG"));
+  const std::string level = lower(value_or_empty(environment, "NCCL_DEBUG"));
   if (level == "version") level_ = Level::version;
   if (level == "warn") level_ = Level::warn;
   if (level == "attn") level_ = Level::attn;
   if (level == "info" || level == "abort") level_ = Level::info;
   if (level == "trace") level_ = Level::trace;
-  choices_ = lists_choices(value_of(environment, "NCCL_DEBUG_SUBSYS"));
-  pattern_ = value_of(environment, "NCCL_DEBUG_FILE");
+  choices_ = lists_choices(value_or_empty(environment, "NCCL_DEBUG_SUBSYS"));
+  pattern_ = value_or_empty(environment, "NCCL_DEBUG_FILE");
 }
 
 bool OperatorsLog::wants(std::string_view line) const {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -13,13 +14,19 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
@@ -342,6 +349,47 @@ void WorkerProcess::kill() {
 bool WorkerProcess::kill_and_reap(Seconds limit) {
   kill();
   return reaped_ || reap_within(limit);
+}
+
+namespace {
+
+constexpr Seconds exit_timeout{0.4};
+
+// Running descendants, without zombies.
+std::vector<pid_t> descendants() {
+  std::map<pid_t, std::vector<pid_t>> children;
+  std::error_code problem;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
+    const std::string name = entry.path().filename().string();
+    pid_t process = 0;
+    const auto [end, unread] = std::from_chars(name.data(), name.data() + name.size(), process);
+    if (unread != std::errc() || end != name.data() + name.size()) continue;
+    if (const ProcessState state = state_of(process); state.letter != 'Z' && state.letter != '?')
+      children[state.parent].push_back(process);
+  }
+  std::vector<pid_t> found = children[::getpid()];
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const std::vector<pid_t> more = children[found[i]];
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return found;
+}
+
+}  // namespace
+
+void end_descendants() {
+  std::set<std::string> shared_memory;
+  const auto start = Clock::now();
+  for (std::vector<pid_t> left = descendants(); !left.empty(); left = descendants()) {
+    for (const pid_t each : left) {
+      const std::vector<std::string> its = shared_memory_of(each);
+      shared_memory.insert(its.begin(), its.end());
+    }
+    for (const pid_t each : left) ::kill(each, SIGKILL);
+    if (since(start).count > exit_timeout.count) break;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
+  for (const std::string& path : shared_memory) ::unlink(path.c_str());
 }
 
 }  // namespace p5

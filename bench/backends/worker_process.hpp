@@ -5,8 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -84,5 +82,11 @@ struct ProcessState {
   pid_t parent = 0;
 };
 ProcessState state_of(pid_t pid);
+
+// ---- Ends all descendants of this process.
+
+// Sends SIGKILL to all descendants, including stopped ones, waits up to 0.4 s for their end, and removes NCCL's files
+// of theirs in /dev/shm.
+void end_descendants();
 
 }  // namespace p5

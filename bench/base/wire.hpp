@@ -3,7 +3,6 @@
 // in json_fields.hpp).
 #pragma once
 
-#include <cstdint>
 #include <cstring>
 #include <map>
 #include <optional>

@@ -1,7 +1,6 @@
 #include "bench/control/collective_errors.hpp"
 
 #include <algorithm>
-#include <cstdlib>
 #include <exception>
 #include <stdexcept>
 #include <utility>

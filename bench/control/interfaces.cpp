@@ -14,7 +14,6 @@
 #include <bit>
 #include <cstring>
 #include <fstream>
-#include <limits>
 #include <memory>
 #include <sstream>
 #include <string_view>

@@ -9,7 +9,6 @@
 #include <functional>
 #include <limits>
 #include <list>
-#include <map>
 #include <optional>
 #include <set>
 #include <stdexcept>

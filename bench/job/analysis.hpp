@@ -32,4 +32,13 @@ struct Period {
 };
 Period period_of(const std::vector<std::uint64_t>& sequence);
 
+// ---- What an analysis becomes for people and for p5bench's own options: files for --weights and --traffic.
+
+// Lines "collective bytes share", for `tune --weights`: shares of the time that the job communicates, or of the bytes
+// that it moves where times were not recorded.
+std::string weights_of(const Job& job);
+
+// A line for each sender with its bytes for each receiver, for --traffic.
+std::string traffic_csv(const TrafficOfGroups& traffic);
+
 }  // namespace p5::job

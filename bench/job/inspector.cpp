@@ -1,13 +1,11 @@
 // NCCL Inspector's JSON, as plugins/profiler/inspector of NVIDIA/nccl writes it (v4.0, NCCL 2.28 to 2.30). One line:
 // {"header": {"id", "rank", "n_ranks", "nnodes"}, "metadata": {"hostname", "pid", ...}, "coll_perf" or "p2p_perf":
 // {...}}
-#include <cmath>
 #include <functional>
 #include <unordered_set>
 
 #include <fmt/format.h>
 
-#include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
 #include "bench/job/formats.hpp"
 

@@ -13,7 +13,6 @@
 
 #include <fmt/format.h>
 
-#include "bench/base/log_line.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/job/formats.hpp"

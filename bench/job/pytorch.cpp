@@ -351,7 +351,6 @@ class PytorchReader {
     if (!trace_.processes[process].executions.empty())
       throw UsageError(fmt::format("'{}': {} is in an earlier file already", file_.name(), name));
     if (world_ > 0) trace_.set_size(world_);
-    if (!kernels_.empty()) trace_.device_times = true;
     std::vector<std::uint32_t> communicators;
     std::vector<bool> used(groups_.size(), false);
     for (const Recorded& each : recorded_) used[each.group] = true;

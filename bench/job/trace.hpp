@@ -96,8 +96,7 @@ class Trace {
   std::vector<Communicator> communicators;
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
-  int ranks = 0;              // of the job; set by readers and finish()
-  bool device_times = false;  // starts are those of the operations on the device, not those of the calls
+  int ranks = 0;  // of the job; set by readers and finish()
 
   // "remark", "remark (n times)"
   std::vector<std::string> remarks() const;

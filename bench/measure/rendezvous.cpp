@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 #include <numeric>
-#include <span>
 #include <string_view>
 
 #include "bench/base/names.hpp"

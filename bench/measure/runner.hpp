@@ -9,10 +9,8 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -20,6 +18,7 @@
 #include "bench/measure/rendezvous.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/measurement.hpp"
 
@@ -150,5 +149,13 @@ class CaseRun {
 // others points to the device, its link to the host or the host, not to the fabric. Returns the checks of each rank at
 // the leader, empty elsewhere. Throws PhaseFailed.
 std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn);
+
+// ---- The times of a session, refused where one is no time: figures, verdicts and JSON take only finite times above 0.
+
+// Session::sample() and sample_concurrently() on this participant, whose ranks are `hosted`. Throw CaseError with the
+// rank where one of its times is not finite or not above 0, or is missing although the rank is in a group of the round.
+Times sample_times(Session& session, const SampleRequest& request, const Round& groups, const std::vector<int>& hosted);
+ConcurrentTimes sample_concurrent_times(Session& session, const ConcurrentRequest& request, const Round& groups,
+                                        const std::vector<int>& hosted);
 
 }  // namespace p5

@@ -11,7 +11,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
-#include "bench/measure/session_times.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/model/agreement.hpp"
 
 namespace p5 {

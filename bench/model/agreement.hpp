@@ -7,7 +7,6 @@
 //   gather_by_group(...)               groups that fail or succeed independently
 #pragma once
 
-#include <cstddef>
 #include <exception>
 #include <optional>
 #include <string>

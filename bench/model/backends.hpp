@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
-#include "bench/model/call_options.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5 {
 

@@ -3,21 +3,55 @@
 #pragma once
 
 #include <array>
+#include <compare>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "bench/base/units.hpp"
-#include "bench/model/call_options.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/data_type.hpp"
 #include "bench/model/work.hpp"
 
 namespace p5 {
+
+// ---- How operations are called, beside what they do: options that cases, reports and workers share, and the table of
+// them. A new one is a field, a row of the table, and a line in fields() of result_fields.hpp.
+
+struct CallOptions {
+  bool cuda_graph = false;            // operations are launched as CUDA graphs
+  std::string registration = "none";  // of the buffers with NCCL: none, local, symmetric; "register" in reports
+  int aggregate = 1;                  // operations between ncclGroupStart and ncclGroupEnd, each on buffers of its own
+  int unalign = 0;                    // elements by which all buffers begin after an aligned address
+  friend auto operator<=>(const CallOptions&, const CallOptions&) = default;
+};
+
+inline constexpr std::array<std::string_view, 3> registration_kinds{"none", "local", "symmetric"};
+// Each operation of a group has a slot of buffers, of which all are checked at once.
+inline constexpr int most_aggregate = 32;
+
+// Guards of 512 bytes before each buffer, and of 8 bytes an element at most.
+inline constexpr int most_unalign = 63;
+
+struct CallOption {
+  std::string_view name;    // in reports
+  std::string_view option;  // on the command line
+  std::string_view what;    // for messages: what a backend without it has not
+  // For titles and for names with slashes; "{}" is the value.
+  std::string_view words, path;
+  std::string (*value)(const CallOptions& calls);  // "" if it is the default
+
+  std::string text(std::string_view pattern, const CallOptions& calls) const;
+};
+// In the order in which texts name them.
+std::span<const CallOption> call_options();
+// "graph, 4 in a group" with ", " as separator; "" if all are defaults.
+std::string describe(const CallOptions& calls, std::string_view separator);
 
 struct Replay;
 

@@ -2,7 +2,6 @@
 // and sizes are constexpr, so that device code can use them.
 #pragma once
 
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -10,7 +9,6 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 
 namespace p5 {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
-#include "bench/model/call_options.hpp"
+#include "bench/model/case.hpp"
 #include "bench/model/data_type.hpp"
 #include "bench/model/work.hpp"
 

@@ -2,7 +2,6 @@
 // on a communicator of its groups, on one stream, with the recorded gaps before them. A gap is waiting.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

@@ -3,7 +3,7 @@
 
 #include "bench/base/json_fields.hpp"
 #include "bench/model/backend.hpp"
-#include "bench/model/call_options.hpp"
+#include "bench/model/case.hpp"
 
 namespace p5 {
 

@@ -1,7 +1,6 @@
 #include "bench/model/traffic.hpp"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
 #include <filesystem>

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "bench/base/traffic_matrix.hpp"
+#include "bench/base/route.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/collective.hpp"
 

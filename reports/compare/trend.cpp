@@ -1,7 +1,6 @@
 // The history of a machine: levels of each row and their changes.
 #include <algorithm>
 #include <cmath>
-#include <set>
 
 #include <fmt/format.h>
 

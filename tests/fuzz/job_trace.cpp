@@ -6,7 +6,6 @@
 #include "bench/base/input.hpp"
 #include "bench/job/analysis.hpp"
 #include "bench/job/formats.hpp"
-#include "bench/job/text.hpp"
 #include "bench/model/job.hpp"
 #include "tests/fuzz/fuzz.hpp"
 

@@ -1,5 +1,5 @@
 // The table of CallOptions: each option is in reports and in texts, and tells cases apart.
-#include "bench/model/call_options.hpp"
+#include "bench/model/case.hpp"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,6 @@
 #include <string>
 #include <vector>
 
-#include "bench/model/case.hpp"
 #include "bench/model/result_fields.hpp"
 
 namespace p5 {

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/app/machine/fabric_check.hpp"
+#include "bench/app/machine/fabric.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/wire.hpp"
 #include "bench/control/control_planes.hpp"

@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "bench/app/help.hpp"
+#include "bench/app/declarations.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "reports/writer.hpp"

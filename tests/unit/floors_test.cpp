@@ -59,6 +59,10 @@ Lowest lowest_of(const Floor& floor) {
   return lowest;
 }
 
+// Least number of platforms behind a floor for the smaller margin.
+constexpr int several_platforms = 3;
+constexpr double small_margin = 0.85, large_margin = 0.65;
+
 // Floors in the format of bars.json, one line each.
 std::string derived_lines() {
   std::string text;

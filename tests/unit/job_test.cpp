@@ -9,7 +9,6 @@
 
 #include "bench/base/error.hpp"
 #include "bench/job/formats.hpp"
-#include "bench/job/text.hpp"
 #include "bench/model/job.hpp"
 #include "tuner/arms.hpp"
 

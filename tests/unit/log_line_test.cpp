@@ -1,4 +1,4 @@
-#include "bench/base/log_line.hpp"
+#include "bench/base/text.hpp"
 
 #include <gtest/gtest.h>
 

@@ -10,7 +10,6 @@
 #include <set>
 #include <sstream>
 
-#include "topo/log_rules.hpp"
 #include "topo/nccl_log.hpp"
 
 namespace p5::topo {

@@ -10,7 +10,7 @@
 #include <string>
 #include <utility>
 
-#include "bench/app/run/parts.hpp"
+#include "bench/app/run/phases.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"

@@ -19,7 +19,7 @@
 #include <thread>
 
 #include "bench/app/machine/backends.hpp"
-#include "bench/app/run/parts.hpp"
+#include "bench/app/run/phases.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"

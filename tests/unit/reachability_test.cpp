@@ -11,7 +11,7 @@
 #include <numeric>
 #include <set>
 
-#include "bench/app/machine/fabric_check.hpp"
+#include "bench/app/machine/fabric.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 #include "reports/reachability.hpp"

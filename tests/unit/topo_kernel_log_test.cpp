@@ -6,7 +6,7 @@
 
 #include "tests/unit/topo_tree.hpp"
 #include "topo/discover.hpp"
-#include "topo/xids.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::topo {
 namespace {

@@ -8,8 +8,8 @@
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
-#include "topo/host_memory.hpp"
 #include "topo/platform.hpp"
+#include "topo/tables.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {

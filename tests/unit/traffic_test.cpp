@@ -25,13 +25,12 @@
 #include <vector>
 
 #include "bench/base/error.hpp"
-#include "bench/base/traffic_matrix.hpp"
+#include "bench/base/route.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/traffic.hpp"
 #include "topo/limits.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
-#include "topo/traffic_limits.hpp"
 
 namespace p5 {
 namespace {

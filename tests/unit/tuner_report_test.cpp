@@ -7,7 +7,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "bench/app/tuning/report.hpp"
+#include "bench/app/tuning/tuning.hpp"
 #include "bench/base/error.hpp"
 #include "reports/decision.hpp"
 #include "reports/report.hpp"

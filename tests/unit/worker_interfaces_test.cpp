@@ -1,5 +1,5 @@
 // The interfaces that workers get, and the messages to the user.
-#include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/app/machine/workers.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

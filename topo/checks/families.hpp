@@ -1,9 +1,20 @@
-// The families of findings, one file each beside this one; the table of them is checks.cpp.
+// The families of findings, in the files beside this one, and what they share; the table of them is checks.cpp.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
 #include <vector>
 
+#include "bench/base/names.hpp"
 #include "topo/finding.hpp"
+#include "topo/platform.hpp"
 
 namespace p5::topo {
 
@@ -76,5 +87,137 @@ std::vector<Finding> access_control(const Topology& topology);
 std::vector<Finding> busy_iommu(const Topology& topology);
 std::vector<Finding> hidden_numa(const Topology& topology);
 std::vector<Finding> scattered_hosts(const Topology& topology);
+
+// ---- Helpers that the families of checks share: naming a subject, and the value that most parts have.
+
+inline Finding about_host(const Host& host, std::string id, Severity severity, std::string evidence,
+                          std::string action) {
+  return {std::move(id), severity, {host.name, host.instance, {}, {}}, std::move(evidence), std::move(action)};
+}
+
+inline Finding about_gpu(const Host& host, std::size_t gpu, std::string id, Severity severity, std::string evidence,
+                         std::string action) {
+  Finding finding = about_host(host, std::move(id), severity, std::move(evidence), std::move(action));
+  finding.subject.gpu = static_cast<int>(gpu);
+  return finding;
+}
+
+// "GPU 3 (NVIDIA H100 80GB HBM3, GPU-...)"
+inline std::string named(const Host& host, std::size_t gpu) {
+  const Gpu& each = host.gpu_devices[gpu];
+  return fmt::format("GPU {} ({}{})", gpu, each.name, each.uuid.empty() ? each.pci.address : ", " + each.uuid);
+}
+
+// "1 host", "2 hosts"
+inline std::string plural(std::size_t count, const std::string& noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
+
+// One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.
+template <class ProblemOf>
+std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,
+                              ProblemOf problem_of) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    std::vector<Finding> here;
+    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
+      if (const std::string problem = problem_of(host.gpu_devices[i]); !problem.empty())
+        here.push_back(about_gpu(host, i, id, severity, named(host, i) + " " + problem, action));
+    if (here.size() > 1 && here.size() == host.gpu_devices.size())
+      here = {about_host(host, id, severity,
+                         fmt::format("all {} GPUs of {}; the first: {}", here.size(), host.name, here.front().evidence),
+                         action)};
+    std::ranges::move(here, std::back_inserter(findings));
+  }
+  return findings;
+}
+
+// The instance type or box that this host is, null: not known.
+inline const Platform* platform_of(const Topology& topology) { return platform_of_instance_type(topology.platform); }
+
+// The machines that the hosts are: several may be one, by pretence or in containers.
+inline int machines_in(const Topology& topology) {
+  std::set<std::string> kernels;
+  int unknown = 0;
+  for (const Host& host : topology.hosts)
+    if (host.boot_id.empty()) {
+      ++unknown;
+    } else {
+      kernels.insert(host.boot_id);
+    }
+  return static_cast<int>(kernels.size()) + unknown;
+}
+
+// Software versions of a host by name, from Host::versions and its fields for "kernel", "nvidia driver", "libfabric".
+std::map<std::string, std::string> versions_of(const Host& host);
+// "": not known.
+std::string version_of(const Host& host, const std::string& name);
+
+// Value that the operator set for a variable; "": unset or unknown.
+inline std::string setting(const Topology& topology, const std::string& variable) {
+  if (!topology.settings) return "";
+  const auto at = topology.settings->variables.find(variable);
+  return at == topology.settings->variables.end() ? "" : at->second;
+}
+
+// NICs of the fabric: what a job's traffic between nodes goes through.
+inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }
+inline bool has_efa(const Host& host) {
+  return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+}
+
+// Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
+inline bool carries(const Host& host, const Nic& nic) {
+  return nic.kind == "efa" || (nic.kind == "infiniband" && !has_efa(host));
+}
+
+// One finding for all NICs of a host with the same problem: about the NIC if it is a single one, else about the host.
+inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics, std::string id, Severity severity,
+                          const std::string& evidence, std::string action) {
+  constexpr std::size_t most_named = 8;
+  std::vector<std::string> names;
+  for (const Nic* nic : nics)
+    if (names.size() < most_named) names.push_back(nic->name);
+  if (nics.size() > most_named) names.push_back(fmt::format("and {} more", nics.size() - most_named));
+  const auto devices = std::ranges::count(host.nics, nics.front()->kind, &Nic::kind);
+  Finding finding = about_host(host, std::move(id), severity,
+                               fmt::format("{} ({} of {} {} devices on {}) {}", join(names), nics.size(), devices,
+                                           nics.front()->kind, host.name, evidence),
+                               std::move(action));
+  if (nics.size() == 1) finding.subject.nic = nics.front()->name;
+  return finding;
+}
+
+// `evidence` describes the problem of a host's first affected NIC; the text follows the names of all affected NICs.
+template <class Troubled, class Evidence>
+std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
+                                       const char* action, Troubled troubled) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts) {
+    std::vector<const Nic*> found;
+    for (const Nic& nic : host.nics)
+      if (carries(host, nic) && troubled(nic)) found.push_back(&nic);
+    if (!found.empty()) findings.push_back(about_nics(host, found, id, severity, evidence(*found.front()), action));
+  }
+  return findings;
+}
+
+// The value that most have; null where there is none, or none that more have than any other.
+template <class Value>
+std::optional<Value> usual(const std::vector<Value>& values) {
+  std::map<Value, int> counts;
+  for (const Value& value : values) ++counts[value];
+  std::optional<Value> best;
+  int most = 0;
+  bool tied = false;
+  for (const auto& [value, count] : counts) {
+    if (count > most) {
+      best = value, most = count, tied = false;
+    } else if (count == most) {
+      tied = true;
+    }
+  }
+  return tied ? std::nullopt : best;
+}
 
 }  // namespace p5::topo

@@ -1,6 +1,5 @@
 // host.memlock, host.open_files, host.huge_pages, host.mtu, host.shared_memory, host.gdrcopy, host.acs, host.iommu,
 // host.numa and host.placement: how the host and the job's process are set up, and where the host stands.
-#include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 
 namespace p5::topo {

@@ -2,10 +2,8 @@
 // (tables/software.json).
 #include <array>
 
-#include "topo/checks/about.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/tables.hpp"
-#include "topo/version_range.hpp"
 
 namespace p5::topo {
 

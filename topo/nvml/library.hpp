@@ -7,10 +7,12 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
+
+#include "topo/devices.hpp"
 
 namespace p5::nvml {
 
@@ -131,5 +133,13 @@ class Gpu {
 
 // PCI address in the format of sysfs, "0000:53:00.0"; NVML prints an eight-digit domain and upper-case letters.
 std::string pci_address(const PciInfo& info);
+
+// ---- Reads one GPU through NVML into the values of topo/devices.hpp.
+
+// Hands over what is known so far after each group of calls, so that a call that blocks costs only what comes after it.
+void describe(const Gpu& gpu, const std::function<void(const topo::Gpu&)>& publish);
+
+topo::GpuState state_of(const Gpu& gpu);
+topo::GpuMemoryErrors errors_of(const Gpu& gpu);
 
 }  // namespace p5::nvml

@@ -1,19 +1,24 @@
 // p5bench-probe-nvml: prints NVML's report of this host's GPUs as JSON. A separate program, because NVML may block for
 // minutes on a hung driver: the parent can kill it, and it never waits longer than the given limit.
 //   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "asked", "answered", "problem"}
-//   p5bench-probe-nvml --watch       a line a second until its input closes, see watch.hpp
+//   p5bench-probe-nvml --watch       a line a second until its input closes, see watch()
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <fmt/format.h>
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <chrono>
 #include <condition_variable>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <system_error>
@@ -21,9 +26,186 @@
 #include <utility>
 #include <vector>
 
-#include "topo/nvml/describe.hpp"
-#include "topo/nvml/watch.hpp"
+#include "topo/discover.hpp"
+#include "topo/nvml/library.hpp"
+#include "topo/system_files.hpp"
 #include "topo/topology.hpp"
+
+namespace p5::nvml {
+
+namespace {
+
+using nlohmann::json;
+using Clock = std::chrono::steady_clock;
+
+constexpr unsigned long long critical_xid = 8;
+
+struct Watched {
+  Device device = nullptr;
+  std::string uuid, pci;
+};
+
+std::vector<Watched> find_gpus(const Library& library, Asking& asking) {
+  unsigned count = 0;
+  std::vector<Watched> found;
+  if (library.call(asking, "nvmlDeviceGetCount_v2", &count) != success) return found;
+  for (unsigned i = 0; i < count; ++i) {
+    Watched one;
+    if (library.call(asking, "nvmlDeviceGetHandleByIndex_v2", i, &one.device) != success) continue;
+    const Gpu gpu(library, one.device, asking);
+    one.uuid = gpu.text("nvmlDeviceGetUUID");
+    PciInfo place;
+    if (gpu.call("nvmlDeviceGetPciInfo_v3", &place) == success) one.pci = pci_address(place);
+    found.push_back(one);
+  }
+  return found;
+}
+
+// NVML queues Xids as events until they are read. Null where NVML has no events.
+void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& asking) {
+  void* set = nullptr;
+  if (library.call(asking, "nvmlEventSetCreate", &set) != success) return nullptr;
+  for (const Watched& gpu : gpus) library.call(asking, "nvmlDeviceRegisterEvents", gpu.device, critical_xid, set);
+  return set;
+}
+
+// NVML reports the code only; some codes need the message that the driver logs beside them.
+std::string text_of(const std::string& pci, unsigned long long code) {
+  const auto logged = topo::discover_xids("/");
+  if (!logged || pci.empty()) return "";
+  const auto at = std::ranges::find_if(*logged, [&](const topo::Xid& xid) {
+    return std::cmp_equal(xid.code, code) && !xid.pci.empty() && pci.starts_with(xid.pci);
+  });
+  return at == logged->end() ? "" : at->text;
+}
+
+json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, Asking& asking) {
+  json xids = json::array();
+  constexpr int most = 1000;  // a faulty GPU may report the same Xid endlessly
+  for (int i = 0; set && i < most; ++i) {
+    EventData event;
+    if (library.call(asking, "nvmlEventSetWait_v2", set, &event, 0u) != success) break;
+    if (event.type != critical_xid) continue;
+    const auto at = std::ranges::find(gpus, event.device, &Watched::device);
+    xids.push_back({{"uuid", at == gpus.end() ? "" : at->uuid},
+                    {"code", event.data},
+                    {"text", at == gpus.end() ? "" : text_of(at->pci, event.data)}});
+  }
+  return xids;
+}
+
+json look_at(const Library& library, const Watched& watched) {
+  Asking asking{nullptr};
+  const Gpu gpu(library, watched.device, asking);
+  topo::Gpu told;
+  told.state = state_of(gpu);
+  const auto errors = [&](int kind) {
+    constexpr int since_load = 0;
+    const auto count = gpu.number<unsigned long long>("nvmlDeviceGetTotalEccErrors", kind, since_load);
+    return count ? json(*count) : json();
+  };
+  constexpr int corrected = 0, uncorrected = 1;
+  const auto replays = gpu.number("nvmlDeviceGetPcieReplayCounter");
+  return {{"uuid", watched.uuid},
+          {"state", to_json(told.state)},
+          {"corrected", errors(corrected)},
+          {"uncorrected", errors(uncorrected)},
+          {"replays", replays ? json(*replays) : json()}};
+}
+
+json look_at_nics() {
+  json nics = json::object();
+  for (const std::string& name : topo::names_in("/sys/class/infiniband")) nics[name] = topo::nic_counters("/", name);
+  return nics;
+}
+
+// True when the other side has gone.
+bool closed_within(std::chrono::milliseconds time) {
+  pollfd input{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&input, 1, static_cast<int>(std::max<std::chrono::milliseconds::rep>(0, time.count()))) > 0;
+}
+
+// The driver is queried by a separate thread: if it does not answer in time, the NICs are reported without the GPUs.
+class Driver {
+ public:
+  struct WatchAnswers {
+    json gpus = json::array(), xids = json::array();
+  };
+
+  // Within `patience`, or what little there is.
+  WatchAnswers look(std::chrono::milliseconds patience) {
+    std::unique_lock lock(mutex_);
+    ++wanted_;
+    changed_.notify_all();
+    changed_.wait_for(lock, patience, [&] { return absent_ || done_ == wanted_; });
+    return std::exchange(told_, {});
+  }
+
+  // Never returns, but where there is no NVML.
+  void serve() {
+    Asking asking{nullptr};
+    std::unique_ptr<const Library> library;
+    try {
+      library = std::make_unique<const Library>(asking);
+    } catch (const std::exception&) {  // no NVML: the NICs are still there
+      const std::lock_guard lock(mutex_);
+      absent_ = true;
+      changed_.notify_all();
+      return;
+    }
+    const std::vector<Watched> gpus = find_gpus(*library, asking);
+    void* const events = listen(*library, gpus, asking);
+    for (;;) {
+      std::unique_lock lock(mutex_);
+      changed_.wait(lock, [&] { return done_ < wanted_; });
+      const int wanted = wanted_;
+      lock.unlock();
+      WatchAnswers told;
+      for (const Watched& gpu : gpus) told.gpus.push_back(look_at(*library, gpu));
+      told.xids = xids_since(*library, gpus, events, asking);
+      lock.lock();
+      done_ = wanted;
+      told_.gpus = std::move(told.gpus);
+      for (json& xid : told.xids) told_.xids.push_back(std::move(xid));
+      changed_.notify_all();
+    }
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  WatchAnswers told_;
+  int wanted_ = 0, done_ = 0;
+  bool absent_ = false;
+};
+
+}  // namespace
+
+// Watches GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input
+// closes.
+//   {"gpus": [{"uuid", "state": GpuState, "corrected", "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
+//    "xids": [{"uuid", "code"}]}, the last line may be shorter.
+// Works without NVML too: then it reports NICs only. Returns the exit status.
+int watch() {
+  // Ctrl-C reaches all processes of the group, but only the parent decides when this one ends.
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM, SIGPIPE}) std::signal(signal, SIG_IGN);
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (nice(10) == -1) errno = 0;  // the job's own processes come first
+  static Driver driver;
+  std::thread([] { driver.serve(); }).detach();
+  constexpr std::chrono::milliseconds patience(800);
+  auto next = Clock::now();
+  for (bool last = false;;) {
+    Driver::WatchAnswers told = driver.look(patience);
+    const json line{{"gpus", std::move(told.gpus)}, {"nics", look_at_nics()}, {"xids", std::move(told.xids)}};
+    std::printf("%s\n", line.dump(-1, ' ', true, json::error_handler_t::replace).c_str());
+    if (std::fflush(stdout) != 0 || last) _exit(0);
+    next += std::chrono::seconds(1);
+    last = closed_within(std::chrono::duration_cast<std::chrono::milliseconds>(next - Clock::now()));
+  }
+}
+
+}  // namespace p5::nvml
 
 namespace {
 

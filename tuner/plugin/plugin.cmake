@@ -1,10 +1,7 @@
 # libnccl-tuner-p5bench.so is loaded into other people's programs, so it links the C++ library statically where there is
 # a static one, exports only the symbols of NCCL's interface, and needs neither NCCL nor CUDA.
 include(CheckCXXSourceCompiles)
-set(tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/../table.cpp)
-foreach(name communicator_tuner chained_tuner)
-  list(APPEND tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/${name}.cpp)
-endforeach()
+set(tuner_plugin_sources ${CMAKE_CURRENT_LIST_DIR}/../table.cpp ${CMAKE_CURRENT_LIST_DIR}/communicator_tuner.cpp)
 
 set(CMAKE_REQUIRED_LINK_OPTIONS -static-libstdc++ -static-libgcc)
 check_cxx_source_compiles("#include <string>\nint main(int n, char**) { return std::to_string(n).empty(); }"

@@ -7,7 +7,7 @@
 
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/preflight.hpp"
-#include "bench/app/machine/worker_interfaces.hpp"
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"

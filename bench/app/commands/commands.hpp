@@ -1,10 +1,10 @@
 // The subcommands, each of which combines the rooms for one task of the user.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -58,5 +58,17 @@ ExitCode topo_command(const Request& request);
 bool needs_mpi(const Options* measuring);
 // True if MPI is the data path under test; otherwise MPI is kept off the fabric.
 bool measures_over_mpi(const Options* measuring);
+
+// ---- The folder that an import writes to.
+
+// Creates a folder named after the imported file if that is a valid name, with "-2", "-3", ... if it exists.
+std::filesystem::path new_folder_of_import(const Options& options, const std::filesystem::path& file);
+
+// The cluster that an import belongs to.
+std::string cluster_of_import(const Options& options);
+
+// ---- p5bench import job FILE...: what a job communicates, from what its ranks recorded.
+
+ExitCode import_job(const Request& request);
 
 }  // namespace p5

@@ -10,6 +10,7 @@
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/markup.hpp"
 #include "reports/writer.hpp"
 #include "topo/nccl_log.hpp"
 
@@ -20,10 +21,6 @@ namespace {
 using nlohmann::json;
 
 constexpr std::string_view explanation_schema = "p5bench.explanation/1";
-
-std::string counted(std::size_t count, std::string_view what) {
-  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
-}
 
 std::vector<std::string> texts_of(const std::vector<std::string>& files) {
   std::vector<std::string> texts;
@@ -45,7 +42,7 @@ std::string first_of(const std::vector<std::string>& hosts) {
 
 std::string finding_text(const topo::Explained& each) {
   std::string where = fmt::format("{}:{}", each.file, each.line);
-  if (each.count > 1) where += fmt::format(" and {}", counted(each.count - 1, "more line"));
+  if (each.count > 1) where += fmt::format(" and {}", reports::counted(each.count - 1, "more line"));
   if (!each.hosts.empty()) where += ", of " + first_of(each.hosts);
   return format_printable("\n{} {}: {}\n    {}: \"{}\"\n    {}\n", topo::name_of(each.finding.severity),
                           each.finding.id, each.finding.evidence, where, each.said, each.finding.action);
@@ -58,15 +55,16 @@ std::string summary_of(const topo::Explanation& all) {
     const auto here = [&](const topo::Explained& each) { return each.finding.severity == severity; };
     const auto count = static_cast<std::size_t>(std::ranges::count_if(all.findings, here));
     if (count > 0)
-      parts.push_back(severity == topo::Severity::info ? counted(count, "remark")
-                                                       : counted(count, topo::name_of(severity)));
+      parts.push_back(severity == topo::Severity::info ? reports::counted(count, "remark")
+                                                       : reports::counted(count, topo::name_of(severity)));
   }
   std::vector<std::string> software;
   if (!all.nccl.empty()) software.push_back("NCCL " + join(all.nccl, " and "));
   if (!all.plugin.empty()) software.push_back("aws-ofi-nccl " + join(all.plugin, " and "));
   if (!all.platform.empty()) software.push_back(all.platform);
   return format_printable("{} in {}, {} of NCCL{}{}\n", parts.empty() ? std::string("Nothing found") : join(parts),
-                          counted(all.lines, "line"), all.nccl_lines, software.empty() ? "" : "; ", join(software));
+                          reports::counted(all.lines, "line"), all.nccl_lines, software.empty() ? "" : "; ",
+                          join(software));
 }
 
 // Explains an empty result.

@@ -1,4 +1,4 @@
-#include "bench/app/commands/import_job.hpp"
+#include "bench/app/commands/commands.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -11,13 +11,10 @@
 
 #include <fmt/format.h>
 
-#include "bench/app/commands/new_folder.hpp"
 #include "bench/base/console.hpp"
-#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/job/analysis.hpp"
 #include "bench/job/formats.hpp"
-#include "bench/job/text.hpp"
 #include "bench/model/job.hpp"
 #include "bench/model/measurement.hpp"
 #include "reports/atomic_file.hpp"

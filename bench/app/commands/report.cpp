@@ -6,8 +6,6 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
-#include "bench/app/commands/import_job.hpp"
-#include "bench/app/commands/new_folder.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/input.hpp"

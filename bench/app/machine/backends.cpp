@@ -11,10 +11,9 @@
 #include <vector>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/worker_interfaces.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/backends/backends.hpp"
-#include "bench/backends/ras.hpp"
+#include "bench/backends/worker.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/agreement.hpp"

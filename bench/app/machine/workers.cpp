@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <sstream>
+#include <utility>
 
 #include "bench/app/variables.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
+#include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
 
 namespace p5 {
@@ -107,6 +111,127 @@ std::vector<protocol::Identity> identities_from(const std::vector<std::string>& 
                       rank, host_of_rank(topology, rank).name, identities[rank].library, identities[rank].library_path,
                       identities[0].library, identities[0].library_path));
   return identities;
+}
+
+void fields(auto& archive, Is<NcclInterfaces> auto& interfaces) {
+  archive.must("setting", interfaces.setting);
+  archive.must("wrong", interfaces.wrong);
+}
+
+namespace {
+
+constexpr const char* nccl_setting = "NCCL_SOCKET_IFNAME";
+constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
+constexpr const char* finding_id = "nccl.interfaces";
+constexpr std::size_t most_hosts_named = 8;
+
+// NCCL_SOCKET_IFNAME of the environment or NCCL's configuration files; "" if not set.
+std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
+  std::string set = value_or_empty(environment, nccl_setting);
+  if (!set.empty()) return set;
+  std::string users = value_or_empty(environment, "NCCL_CONF_FILE");
+  if (users.empty()) users = value_or_empty(environment, "HOME") + "/.nccl.conf";
+  const std::string begin = std::string(nccl_setting) + "=";
+  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
+    std::istringstream lines(read(path).value_or(""));
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with(begin)) return line.substr(begin.size());
+  }
+  return "";
+}
+
+bool several_hosts(const topo::Topology& topology) {
+  return std::ranges::any_of(
+      topology.hosts, [&](const topo::Host& each) { return each.host_name != topology.hosts.front().host_name; });
+}
+
+std::string shown(std::vector<std::string> hosts) {
+  if (hosts.size() <= most_hosts_named) return join(hosts);
+  const std::size_t more = hosts.size() - most_hosts_named;
+  hosts.resize(most_hosts_named);
+  return fmt::format("{} and {} more hosts", join(hosts), more);
+}
+
+}  // namespace
+
+bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
+  // With NCCL_COMM_ID, NCCL uses the interface in that address's network.
+  return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+}
+
+std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                        const std::vector<Interface>& all) {
+  if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
+  if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+  for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
+    if (!value_or_empty(environment, name).empty()) return std::nullopt;
+  const std::vector<Interface> taken = nccl_interface_choice(all, setting_for_nccl(environment, read));
+  if (taken.empty() || taken.front().addresses.empty()) return std::nullopt;
+  return Environment{{"FI_PROVIDER", "tcp"}, {interface_of_libfabric, taken.front().name}};
+}
+
+Environment with_changes(const Environment& changes) {
+  Environment environment = current_environment();
+  for (const auto& [name, value] : changes) environment[name] = value;
+  return environment;
+}
+
+std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
+                                                    Environment& changes) {
+  if (!several_hosts(topology)) return {};
+  const Environment environment = with_changes(changes);
+  NcclInterfaces mine;
+  if (!chooses_nccl_interfaces(environment, read_file))
+    mine = nccl_interfaces(list_interfaces(), launcher_addresses(environment));
+  if (!mine.setting.empty()) changes[nccl_setting] = mine.setting;
+  return interface_findings(gather_at_leader(control, mine), topology);
+}
+
+void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {
+  const Environment environment = with_changes(changes);
+  if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return;
+  const std::vector<Interface> all = list_interfaces();
+  const std::vector<Ipv4> launcher = launcher_addresses(environment);
+  if (tcp_interfaces(all, launcher, Traffic::measured).empty()) return;
+  changes[interface_of_libfabric] = external_interfaces(all, launcher).front().name;
+}
+
+std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes) {
+  const Environment environment = with_changes(changes);
+  if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return {};
+  std::vector<std::string> names;
+  for (const Interface& each : external_interfaces(list_interfaces(), launcher_addresses(environment)))
+    names.push_back(each.name);
+  return names;
+}
+
+std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
+                                              const topo::Topology& topology) {
+  std::map<std::pair<std::string, std::string>, std::vector<std::string>> hosts_of;  // by setting and wrong interfaces
+  for (std::size_t rank = 0; rank < of_rank.size(); ++rank) {
+    if (of_rank[rank].setting.empty()) continue;
+    std::vector<std::string>& hosts = hosts_of[{of_rank[rank].setting, join(of_rank[rank].wrong)}];
+    const std::string& host = host_of_rank(topology, rank).name;
+    if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
+  }
+  std::vector<topo::Finding> findings;
+  for (const auto& [what, hosts] : hosts_of) {
+    const auto& [setting, wrong] = what;
+    findings.push_back(
+        {finding_id,
+         topo::Severity::warning,
+         {.host = hosts.front(), .instance = "", .gpu = {}, .nic = {}},
+         fmt::format("by its own choice NCCL on {} would also take {}, which {} inside the host and the same on every "
+                     "host; p5bench gave its workers {}={}",
+                     shown(hosts), wrong, wrong.find(',') == std::string::npos ? "is" : "are", nccl_setting, setting),
+         fmt::format("set {}={} there for your own jobs too, or they may hang when they start", nccl_setting, setting),
+         topo::About::settings});
+  }
+  return findings;
+}
+
+std::vector<topo::FindingKind> interface_finding_kinds() {
+  return {{finding_id, topo::About::settings, "bridges inside a host that NCCL would take for a network"}};
 }
 
 }  // namespace p5

@@ -1,14 +1,18 @@
 // Workers of the ranks: program path, start options, identities.
 #pragma once
 
-#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "bench/backends/protocol.hpp"
 #include "bench/backends/worker.hpp"
+#include "bench/base/environment.hpp"
+#include "bench/control/interfaces.hpp"
+#include "bench/control/launcher.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
+#include "topo/finding.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -30,5 +34,34 @@ Seconds join_limit(const Options& options);
 std::string identify(WorkerBackend& backend);
 // The identities of all ranks' workers. Throws EnvironmentError naming a rank whose library differs from rank 0's.
 std::vector<protocol::Identity> identities_from(const std::vector<std::string>& texts, const topo::Topology& topology);
+
+// ---- Network interfaces set for the workers' libraries if their own choice would not reach other hosts. Each rank
+// decides for itself because interface names differ between hosts. The user's settings are kept.
+
+// True if the environment, or a configuration file of NCCL, selects NCCL's interfaces.
+bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read);
+
+// Variables that make a libfabric worker use the path that NCCL will use with this environment. `efa`: all hosts have
+// EFA devices. Selects EFA unless NCCL_NET is Socket; otherwise TCP over NCCL's bootstrap interface. Empty if the user
+// set FI_PROVIDER. nullopt if NCCL's path is unknown or not IPv4.
+std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                        const std::vector<Interface>& all);
+
+// Collective; may add NCCL_SOCKET_IFNAME to `changes`, the variables that a worker gets besides its supervisor's. The
+// findings are the leader's.
+std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
+                                                    Environment& changes);
+// Sets FI_TCP_IFACE likewise: libfabric's TCP would take the first interface.
+void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes);
+// All interfaces that lead to other hosts, for a worker that uses each of them; empty on one host or if the user
+// selected one.
+std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes);
+// This process's variables with a worker's changes; an empty value unsets a variable.
+Environment with_changes(const Environment& changes);
+
+// Findings of interfaces that NCCL would select wrongly, one for all hosts with the same ones; at the leader.
+std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
+                                              const topo::Topology& topology);
+std::vector<topo::FindingKind> interface_finding_kinds();
 
 }  // namespace p5

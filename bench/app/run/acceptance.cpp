@@ -1,12 +1,285 @@
-#include "bench/app/run/phases.hpp"
-
-#include <array>
-
+// A run: the phases that measure, its early ends, and the order of all phases.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "bench/app/machine/preflight.hpp"
+#include "bench/app/machine/workers.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/app/tuning/tuning.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/names.hpp"
+#include "bench/measure/rendezvous.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
+#include "bench/model/backends.hpp"
+#include "reports/findings.hpp"
+#include "reports/local_checks.hpp"
 
 namespace p5 {
+
+// ---- The phases that measure and tune: the cases, each GPU alone, and the tuning.
+
+void start_watching(Run& run) { run.case_monitor.emplace(run.control, run.machine); }
+
+void measure(Run& run) {
+  Observer& observer = run.case_monitor ? run.case_monitor->around(run.recorder) : run.recorder;
+  try {
+    run_launches(run.control, run.arms.all, run.plan.cases, run.runner, observer);
+  } catch (const JobLost&) {
+    throw;
+  } catch (const std::exception& problem) {
+    // Other ranks may wait for this one in the operation under test, where no message reaches them.
+    if (run.machine.backend->recovers()) throw;
+    const bool of_machine = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
+    throw JobLost(problem.what(), of_machine ? ExitCode::environment : ExitCode::unfinished);
+  }
+}
+
+void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run.machine, run.recorder); }
+
+// The checks run in the workers that measured the last case. If that case failed they are gone, and a hung GPU would
+// hang again.
+bool gpus_can_be_checked(const Run& run) {
+  return (run.options.command == "run" || run.options.checks()) &&
+         run.machine.backend_info().parts == BackendInfo::Parts::gpus && run.machine.why_not_judged.empty() &&
+         run.arms.all.front().backend->joined();
+}
+
+// Returns the failure, if any.
+static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
+  try {
+    if (!backend.joined()) join_ranks(run.control, backend);
+    const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
+    std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, run.options.burn);
+    if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
+    run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
+    return std::nullopt;
+  } catch (const PhaseFailed& failed) {
+    backend.abandon();
+    run.control.barrier();  // all ranks' workers have ended before new ones start
+    return failed;
+  }
+}
+
+// Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
+// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
+// what it is for.
+void check_gpus_alone(Run& run) {
+  if (!agree_on_time_left(run)) return;
+  if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
+  Backend& backend = *run.arms.all.front().backend;
+  std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
+  if (problem && run.options.checks() && run.options.burn.count == 0) {
+    if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
+    const bool again = problem && problem->rank == first->rank && agree_on_time_left(run);
+    const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
+    run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
+                                    !problem ? "failed once and passed when it was repeated"
+                                    : again  ? "failed twice"
+                                             : "failed, because the node was busy or a GPU did not answer",
+                                    what));
+    if (!again) return;
+  }
+  if (problem) {
+    const PhaseFailed& failed = *problem;
+    const std::string rank = failed.rank ? fmt::format("rank {}: ", *failed.rank) : "";
+    const topo::Finding finding{std::string(reports::check_failed),
+                                topo::Severity::error,
+                                {},
+                                rank + failed.what,
+                                "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                                topo::About::hardware};
+    run.recorder.add([&](ReportBuilder& report) { report.add_findings({finding}); });
+  }
+}
+
+void report_library_log(Run& run) {
+  std::vector<topo::Finding> findings = library_log_findings(run.control, run.machine, run.arms.all);
+  run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(findings)); });
+}
+
+namespace {
+
+std::string reason_not_to_tune(Run& run) {
+  return from_leader(run.control, [&] {
+    const std::string& shared = run.machine.why_not_judged;
+    if (!run.runner.skip_all_because.empty()) return run.runner.skip_all_because;
+    if (!shared.empty()) return shared + ": their times say nothing about settings";
+    std::string reason;
+    run.recorder.add([&](ReportBuilder& report) { reason = report.reason_not_to_tune(); });
+    return reason;
+  });
+}
+
+}  // namespace
+
+std::string tuning_mode(const Options& options) {
+  if (!options.tune.empty()) return options.tune;
+  if (options.command == "tune") return "full";
+  return options.beside.empty() && options.job.empty() ? "quick" : "off";
+}
+
+bool may_tune(const Run& run) {
+  return tuning_mode(run.options) != "off" && run.machine.backend_info().tunable && run.options.command != "ab";
+}
+
+void tune_settings(Run& run) {
+  // Launches of a soak have a budget each, and so does its tuning.
+  const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
+  const Seconds time_left{run.options.budget.count * (1 - finishing_share) - spent};
+  if (const std::string reason = reason_not_to_tune(run); !reason.empty()) return report_tuning_refused(run, reason);
+  TuningJob job{.mode = tuning_mode(run.options),
+                .seed = run.seed,
+                .runner = run.runner,
+                .weights = run.weights,
+                .kept = run.kept_tables,
+                .time_left = time_left,
+                .cluster = run.cluster,
+                .folder = {}};
+  if (run.control.is_leader()) job.folder = std::filesystem::absolute(run.folder).string();
+  Options options = run.options;
+  if (!options.job.empty()) {
+    job.step = run.plan.cases.front();
+    JobToTune wanted = job_to_tune(options, *job.step->replay, job_facts(run.machine, run.seed).placement());
+    options = std::move(wanted.options);
+    job.weights = std::move(wanted.weights);
+    job.remarks = std::move(wanted.remarks);
+  }
+  reports::Tuning tuned = tune(run.control, options, run.machine, job);
+  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
+}
+
+void report_tuning_refused(Run& run, const std::string& because) {
+  reports::Tuning refused;
+  refused.mode = tuning_mode(run.options);
+  refused.outcome = "refused";
+  refused.because = because;
+  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(refused)); });
+}
+
+// ---- Early ends of a run: by a signal, a hung rank or a lost rank. The leader writes the report, and the other ranks
+// give it time to.
+
+namespace {
+
+// Time that ranks other than the leader wait before they exit, so that the leader writes its report first: the launcher
+// ends the leader with them. After a signal the launcher allows about a second; after a hang there is no such limit,
+// and a busy machine may need long. Progress within that time cancels the hang.
+constexpr Seconds grace{0.7}, grace_after_hang{10};
+
+// Longer than anything that backends give up by themselves: coming together, for which more ranks have more time, then
+// the end of what did not. The steps of a case have limits of their own.
+constexpr Seconds longest_to_end{30};
+constexpr double ranks_of_longest = 1024;
+constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
+
+void wait_while(const std::function<bool()>& condition, Seconds longest) {
+  const auto start = Clock::now();
+  while (condition() && since(start).count < longest.count) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+}
+
+std::string describe_rank(const Run& run, int rank) {
+  const OwnGpus* const own = run.request.own_gpus;
+  if (own && std::cmp_less(rank, own->usable.size()))
+    return fmt::format("rank {} ({})", rank, own->usable[static_cast<std::size_t>(rank)]);
+  if (!run.opened) return fmt::format("rank {}", rank);
+  const topo::Topology& topology = run.machine.topology;
+  const int host = topology.host_of_rank.at(static_cast<std::size_t>(rank));
+  return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
+}
+
+void write_abort_note(const Run& run, const std::string& why) {
+  if (!run.folder.empty()) write_note_for_leader(run.folder, run.control.participant(), why);
+}
+
+// Empty if unknown, as within the operation under test.
+std::string describe_missing_ranks(const Run& run) {
+  constexpr std::size_t most = 4;
+  std::vector<std::string> names;
+  const std::vector<int> awaited = run.control.missing_participants();
+  for (const int rank : awaited)
+    if (names.size() < most) names.push_back(describe_rank(run, rank));
+  if (names.empty()) return "";
+  const std::string more = awaited.size() > most ? fmt::format(" and {} more", awaited.size() - most) : "";
+  return fmt::format(": all others wait for {}{}", join(names, ", "), more);
+}
+
+}  // namespace
+
+Seconds longest_wait(const Run& run) {
+  if (const auto& wanted = run.request.fault_hooks.longest_wait) return *wanted;
+  const double together = join_limit(run.options).count + longest_to_end.count;
+  double longest = std::max(together * std::max(1.0, run.control.ranks() / ranks_of_longest),
+                            timeouts_in_a_wait * run.options.timeout.count);
+  if (!run.opened) return {longest};
+  const CostModel cost = run.machine.backend->cost();
+  for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_round(c, cost).count);
+  return {longest};
+}
+
+void handle_hang(Run& run, const Watchdog::Hang& hang) {
+  std::string why =
+      fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), describe_missing_ranks(run));
+  if (!run.control.is_leader()) {
+    wait_while(hang.lasts, grace_after_hang);
+    if (!hang.lasts()) return;
+    // The leader itself got on, or stands still: else it would have ended the job by now.
+    why += fmt::format(": nothing came from {}, which leads (told by rank {})", describe_rank(run, 0),
+                       run.control.participant());
+    write_abort_note(run, why);
+  }
+  if (!run.control.is_leader() || !run.opened) print_error(why);
+  run.request.shutdown.exit(run.recorder.end_early(why));
+}
+
+void abort_job(Run& run, const JobLost& lost) {
+  if (!run.control.is_leader()) {
+    print_error(lost.what());
+    write_abort_note(run, lost.what());
+  }
+  run.request.shutdown.exit(run.recorder.end_early(lost.what(), lost.code));
+}
+
+namespace {
+
+std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
+  if (!run.opened) return ExitCode::unfinished;
+  const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
+  // A rank that is finishing may still complete.
+  if (!run.control.is_leader())
+    wait_while([&] { return !run.recorder.finished(); }, run.finishing ? grace_after_hang : grace);
+  return run.recorder.finished() ? std::nullopt : std::optional(code);
+}
+
+// Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
+void end_by_limit(Run& run) {
+  if (!run.control.is_leader()) return;
+  const std::string awaited = describe_missing_ranks(run);
+  const std::string why =
+      fmt::format("no answer within {} while {}{}", to_text(run.options.limit_with_burn()), run.phase.load(),
+                  awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
+  if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+  run.recorder.end_early(why);
+}
+
+}  // namespace
+
+Shutdown::Actions actions_before_end(Run& run) {
+  return {.on_signal = [&run](const std::string& signal) { return end_by_signal(run, signal); },
+          .on_limit = [&run] { end_by_limit(run); }};
+}
+
+// ---- The phases in their order.
 
 namespace {
 

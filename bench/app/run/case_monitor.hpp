@@ -2,7 +2,6 @@
 #pragma once
 
 #include <memory>
-#include <vector>
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/run/recorder.hpp"

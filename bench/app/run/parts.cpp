@@ -1,4 +1,4 @@
-#include "bench/app/run/parts.hpp"
+#include "bench/app/run/phases.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -7,15 +7,13 @@
 #include <fmt/format.h>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/fabric_check.hpp"
 #include "bench/app/machine/workers.hpp"
-#include "bench/app/run/phases.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/observations.hpp"
-#include "topo/host_memory.hpp"
+#include "topo/tables.hpp"
 
 namespace p5 {
 

@@ -14,12 +14,14 @@
 #include "bench/app/run/arms.hpp"
 #include "bench/app/run/case_monitor.hpp"
 #include "bench/app/run/recorder.hpp"
-#include "bench/app/run/resuming.hpp"
+#include "bench/app/run/run_folder.hpp"
 #include "bench/app/run/shutdown.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/plan.hpp"
+#include "reports/suspects.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/table.hpp"
 
@@ -75,7 +77,7 @@ struct Run {
   Watchdog watchdog;  // declared last: its thread uses all of the above
 };
 
-// ---- ending.cpp: early ends of a run
+// ---- acceptance.cpp: early ends of a run
 
 // Limit for waiting for other ranks outside of cases; beyond it a rank counts as hung.
 Seconds longest_wait(const Run& run);
@@ -86,7 +88,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang);
 // The first action after a signal or at the time limit of `check`: the leader ends the run with a report.
 Shutdown::Actions actions_before_end(Run& run);
 
-// ---- preparing.cpp, measuring.cpp: only for `check`
+// ---- preparing.cpp, acceptance.cpp: only for `check`
 
 // Plans all pairs within nodes and all GPUs of each node together, with the largest message that fits; on several nodes
 // also all GPUs together.
@@ -112,7 +114,7 @@ void check_reachability_of_hosts(Run& run);
 // Adds limits and findings of the machine, then allocates the budget.
 void evaluate_machine(Run& run);
 
-// ---- measuring.cpp
+// ---- acceptance.cpp: the cases, each GPU alone
 
 void start_watching(Run& run);
 void measure(Run& run);
@@ -130,12 +132,27 @@ bool may_need_retest(const Run& run);
 // Measures slow parts again before a part is named.
 void measure_again(Run& run);
 
-// ---- tuning_phase.cpp
+// ---- acceptance.cpp: the tuning
 
 std::string tuning_mode(const Options& options);
 bool may_tune(const Run& run);
 void tune_settings(Run& run);
 // Records that tuning was refused; `because` is one sentence.
 void report_tuning_refused(Run& run, const std::string& because);
+
+// ---- Measurements beside the plan that locate slow parts of the cluster. All ranks call them together.
+
+// Share of the budget for retests, and again for the measurement of parts.
+inline constexpr double share_of_parts = 0.1;
+
+// Measures cases of one backend without notifying observers; complete at the leader only.
+std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
+                                        const RunnerOptions& options);
+
+// Retest cases for suspects (known at the leader): the slow or silent pairs themselves, and each of their ranks paired
+// with ranks that are not suspect, of silent ones these first. `known`: all cases that may be suspect, the same on all
+// ranks. Empty without suspects.
+std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
+                              const std::vector<Case>& known, const JobFacts& job);
 
 }  // namespace p5

@@ -9,12 +9,10 @@
 #include <set>
 #include <utility>
 
-#include "bench/app/machine/fabric_check.hpp"
+#include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/preflight.hpp"
 #include "bench/app/run/comparing.hpp"
-#include "bench/app/run/parts.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/app/tuning/inputs.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/app/variables.hpp"
@@ -42,7 +40,7 @@ constexpr Bytes largest_without_links = MiB(64);
 // Time reserved for the checks of each GPU alone, after the cases and without --burn.
 constexpr Seconds alone{5};
 
-bool has_links(const topo::Topology& topology) {
+bool gpus_have_links(const topo::Topology& topology) {
   return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
     return std::ranges::any_of(host.gpu_devices, [](const topo::Gpu& gpu) { return gpu.links.value_or(0) > 0; });
   });
@@ -61,7 +59,7 @@ Plan plan_check(const Run& run) {
   const Machine& machine = run.machine;
   if (!machine.why_idle.empty()) return {};
   Options options = run.options;
-  if (machine.backend_info().on_gpus() && !has_links(machine.topology)) options.max = largest_without_links;
+  if (machine.backend_info().on_gpus() && !gpus_have_links(machine.topology)) options.max = largest_without_links;
   const auto plan_with = [&](std::vector<std::string> collectives, const std::string& group) {
     options.collectives = std::move(collectives);
     options.group = group;

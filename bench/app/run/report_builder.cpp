@@ -1,4 +1,4 @@
-#include "bench/app/run/report_builder.hpp"
+#include "bench/app/run/recorder.hpp"
 
 #include <fmt/format.h>
 

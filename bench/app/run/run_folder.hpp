@@ -9,6 +9,9 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
+#include "bench/measure/runner.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/options.hpp"
 #include "reports/report.hpp"
 
 namespace p5 {
@@ -76,5 +79,30 @@ class RunFolder {
 
 // Writes a note of a rank that aborts, for the leader, on a shared file system.
 void write_note_for_leader(const std::filesystem::path& folder, int rank, const std::string& why);
+
+// ---- `run --resume`: continues a run that ended early. Its journal has its results launch by launch; its report has
+// its configuration. At the leader only.
+
+struct EarlierRun {
+  std::filesystem::path folder;
+  reports::Report report;  // may lack results that only the journal has
+};
+
+// The newest run in --out. Throws UsageError if there is none to continue.
+EarlierRun find_earlier_run(const Options& options);
+
+// A journal line of an earlier run that is kept.
+struct KeptLine {
+  CaseInLaunch place;
+  reports::Result result;
+  std::string text;
+};
+
+// Results kept of an earlier run: measured and failed cases. Skipped cases and those that a signal interrupted are
+// measured again. Throws UsageError, naming the difference, if `fresh` (the report at the start of this run) is of
+// another job or machine, if `planned` in these arms lacks a measured case, if the journal cannot be read, or if the
+// run was complete.
+std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
+                                   const std::vector<Case>& planned, const std::vector<Arm>& arms);
 
 }  // namespace p5

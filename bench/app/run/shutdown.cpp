@@ -11,7 +11,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/backends/descendants.hpp"
+#include "bench/backends/worker_process.hpp"
 #include "bench/base/console.hpp"
 
 namespace p5 {

@@ -1,4 +1,4 @@
-#include "bench/app/tuning/inputs.hpp"
+#include "bench/app/tuning/tuning.hpp"
 
 #include <fmt/format.h>
 #include <algorithm>

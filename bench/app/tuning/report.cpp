@@ -1,4 +1,4 @@
-#include "bench/app/tuning/report.hpp"
+#include "bench/app/tuning/tuning.hpp"
 
 #include <fmt/format.h>
 

@@ -13,9 +13,6 @@
 
 #include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/workers.hpp"
-#include "bench/app/tuning/alternatives.hpp"
-#include "bench/app/tuning/inputs.hpp"
-#include "bench/app/tuning/report.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"

@@ -1,17 +1,23 @@
 // The tuning phase of a run: the tuner decides at the leader, all ranks measure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/tuning/stages.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
-#include "reports/tuning.hpp"
+#include "bench/model/replay.hpp"
+#include "reports/report.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/confirm.hpp"
+#include "tuner/files.hpp"
 #include "tuner/table.hpp"
 
 namespace p5 {
@@ -31,5 +37,68 @@ struct TuningJob {
 // Collective. Writes the files to the folder, on all hosts if they set anything. The result is complete at the leader
 // only. The machine's backend has no workers afterwards.
 reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job);
+
+// ---- Inputs of a tuning: the files that the user names, and the collectives, sizes and groups to tune.
+
+// Reads --weights at the leader. Throws UsageError on all ranks.
+std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& options);
+
+// Reads --keep-table; empty except at the leader. Throws UsageError on all ranks.
+std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options);
+
+// Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
+// choose differently and hang.
+void refuse_differing_tuning_files(ControlPlane& control);
+
+// Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
+// have a name for --group, with the share of each.
+struct JobToTune {
+  Options options;
+  std::vector<tuner::Weight> weights;
+  std::vector<std::string> remarks;  // groups that are left out
+};
+JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
+
+// The job's collectives for which NCCL queries tuners; for a full tuning without --collectives, all of them.
+std::vector<std::string> tunable(const Options& options, const std::string& mode);
+
+// Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+                             const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
+
+// The job's sizes within the limits.
+std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits);
+
+// Size of a communicator; a table is valid for one. NCCL counts an NVLink domain of several hosts as one node.
+struct Communicator {
+  int ranks = 0, nodes = 0;
+  auto operator<=>(const Communicator&) const = default;
+};
+std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement);
+
+// ---- Converts the tuner's result to the report's type: tuner and reports do not know each other.
+
+// The course of a tuning, possibly incomplete.
+struct TuningCourse {
+  std::string mode = "quick";  // or "full"
+  std::uint64_t seed = 0;
+  double wall_s = 0;
+  std::vector<reports::TuningStage> stages;
+  tuner::SearchResult search;
+  bool skipped = false;  // skipped: no time, or no way to confirm a result
+  std::vector<tuner::JudgedArm> arms;
+  std::vector<CallModeResult> call_modes;
+  std::vector<tuner::ConfirmedSizePoint> confirmations;
+  std::vector<std::string> dropped;  // rows and parts of rows that were not confirmed
+  std::optional<tuner::Gain> step;   // of the job's step (--job), with everything that is set
+  int processes = 0;                 // processes that confirmed each side
+  std::vector<std::string> remarks;  // constraints and other omissions
+};
+
+reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
+                              const std::vector<tuner::NamedFile>& files);
+
+// The gain table of the files: size points of the final table that were faster.
+std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePoint>& confirmed);
 
 }  // namespace p5

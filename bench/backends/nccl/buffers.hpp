@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
-#include "bench/backends/nccl/queue.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/expected.hpp"

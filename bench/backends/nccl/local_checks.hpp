@@ -1,7 +1,9 @@
 // Checks of one GPU without any other.
 #pragma once
 
-#include "bench/backends/nccl/queue.hpp"
+#include <string>
+
+#include "bench/backends/nccl/engine.hpp"
 #include "bench/model/backend.hpp"
 
 namespace p5::nccl {
@@ -16,5 +18,16 @@ namespace p5::nccl {
 //   burn_least_tflop_per_s: the slowest second of it.
 // Throws CaseError.
 LocalChecks check_locally(Queue& queue, Seconds burn);
+
+// ---- All free memory of a device, slice by slice: whether it keeps what was written, and how fast each slice is read.
+
+struct MemoryCheck {
+  double read_gb_per_s = 0;        // median over the slices
+  double slowest_slice_share = 0;  // the slowest slice's rate over that median
+  std::string corruption = {};     // the first wrong word, in a sentence; "" if all were right
+};
+
+// Throws CaseError.
+MemoryCheck check_memory(Queue& queue);
 
 }  // namespace p5::nccl

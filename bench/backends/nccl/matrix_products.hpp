@@ -8,8 +8,8 @@
 #include <optional>
 #include <string>
 
+#include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/kernels.hpp"
-#include "bench/backends/nccl/queue.hpp"
 
 namespace p5::nccl {
 

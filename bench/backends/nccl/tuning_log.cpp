@@ -14,6 +14,7 @@
 
 #include "bench/backends/shared_page.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5::nccl {
 
@@ -41,8 +42,7 @@ std::string name_in(const std::array<const char*, count>& names, std::string tex
     const unsigned long number = std::stoul(text);
     return number < count ? names[number] : text;
   }
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
+  return lower(text);
 }
 
 std::optional<Selection> parse_line(const std::string& line) {
@@ -88,11 +88,6 @@ bool log_can_be_read() {
   return pread(protocol::log_descriptor, &first, 1, 0) >= 0;
 }
 
-std::string upper(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  return text;
-}
-
 }  // namespace
 
 std::optional<Selection> parse_tuning_log(std::string_view log) {
@@ -127,7 +122,7 @@ std::string merge_subsystems(std::string_view operators, std::string_view ours) 
   std::vector<std::string> names = split(operators.substr(all_but ? 1 : 0));
   const std::vector<std::string> wanted = split(ours);
   std::erase_if(names, [&](const std::string& each) {
-    const std::string name = upper(each);
+    const std::string name = upper_case(each);
     return std::ranges::find(subsystems, name) == subsystems.end() ||
            (all_but && std::ranges::find(wanted, name) != wanted.end());
   });
@@ -144,7 +139,7 @@ TuningLog::TuningLog() {
   // Exported by all versions so far, but no longer in the header.
   reset_ = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "ncclResetDebugInit"));
   const auto of_operator = [&](const char* name) { return operators_.contains(name) ? operators_[name] : ""; };
-  const std::string level = upper(of_operator("NCCL_DEBUG"));
+  const std::string level = upper_case(of_operator("NCCL_DEBUG"));
   const bool more = level == "TRACE" || level == "ABORT";  // beyond INFO
   loud_ = more ? level : "INFO";
   const std::string subsystems = more || level == "INFO" ? of_operator("NCCL_DEBUG_SUBSYS") : "";

@@ -5,11 +5,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <numeric>
 
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 
 namespace p5::ofi {
 
@@ -78,8 +78,7 @@ Gpu::Gpu(const Driver& driver, int number) : driver_(&driver), number_(number) {
   driver.check(driver.device(&device_, number), "cuDeviceGet");
   std::array<char, 32> text{};
   driver.check(driver.pci(text.data(), text.size(), device_), "cuDeviceGetPCIBusId");
-  pci_ = text.data();
-  std::ranges::transform(pci_, pci_.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  pci_ = lower(text.data());
 }
 
 void Gpu::use() {

@@ -1,0 +1,20 @@
+// What the import of a text of nccl-tests is refused for.
+#pragma once
+
+#include <string>
+
+#include "bench/base/error.hpp"
+#include "reports/nccl_tests.hpp"
+
+namespace p5::reports::nccl_tests {
+
+inline std::string problem_of(const std::string& text) {
+  try {
+    import(text, "", "x");
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "imported";
+}
+
+}  // namespace p5::reports::nccl_tests
