@@ -21,6 +21,10 @@ bool is_repeated(const Case& c) {
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
 }
 
+bool measures_latency(const Case& c) {
+  return c.bytes <= latency_up_to || (c.shape.tokens > 0 && c.shape.tokens <= latency_up_to_tokens);
+}
+
 bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "other_domain"; }
 
 std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
@@ -157,7 +161,7 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
   const double one = c.calls.aggregate * predicted_operation(c, cost);  // a group of operations
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0,
                                         std::max(1.0, std::floor(usual_slots / c.calls.aggregate)));
-  const bool both = c.bytes <= latency_up_to;
+  const bool both = measures_latency(c);
   return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
 }
 

@@ -102,6 +102,9 @@ std::string describe(const Case& c);
 
 // Latency is measured up to this message size.
 inline constexpr Bytes latency_up_to = MiB(1);
+// And where ranks have at most so many tokens, as while a model generates text.
+inline constexpr std::uint64_t latency_up_to_tokens = 128;
+bool measures_latency(const Case& c);
 
 // Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
 // short, so many that its end, where some have finished, counts little.

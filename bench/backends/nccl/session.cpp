@@ -131,6 +131,7 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
   if (!place_ || case_.replay) return;
   registration_ = {case_.calls.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
   reduction_ = {case_, place_->member, engine_.communicator()};
+  rows_ = {case_, place_->member, stream()};
   buffers_.fill(*place_, round_, fills_, slots());
 }
 
@@ -200,6 +201,7 @@ void NcclSession::operate(int slot) {
   if (case_.replay) return replay_step();
   enqueue_({.of = case_,
             .place = *place_,
+            .rows = rows_,
             .reduction = reduction_.get(),
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),
