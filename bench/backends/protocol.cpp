@@ -160,7 +160,8 @@ static void read_traffic(const json& j, Case& c) try {
 // Every process draws the ways of all tokens again from the generator's text.
 static void read_tokens(const json& j, Case& c) try {
   if (c.ranks < 2 || c.ranks > most_ranks_of_traffic) throw UsageError("its ranks are not those of a matrix");
-  auto traffic = std::make_shared<const MatrixTraffic>(route_tokens(j.is_string() ? j.get<std::string>() : "", c.ranks));
+  auto traffic =
+      std::make_shared<const MatrixTraffic>(route_tokens(j.is_string() ? j.get<std::string>() : "", c.ranks));
   c.shape = c.collective->by_traffic(std::move(traffic), c.bytes, size_of(c.type));
 } catch (const UsageError& problem) {
   throw CaseError(fmt::format("the other process sent tokens that are not understood: {}", problem.what()));

@@ -102,6 +102,9 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--beside {}: {}", name, problem.what()));
   }
+  const bool alike = std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups[0].size(); });
+  if (work.collective->of_tokens && !alike)
+    throw UsageError(fmt::format("--beside {}: tokens go around groups of one size; name another group", name));
   check_root(options.root, false, *work.collective, groups, "--beside " + name);
   check_group_sizes(*work.collective, groups, "--beside " + name, "its groups");
   if (std::ranges::max_element(groups, {}, &Group::size)->size() < 2)
@@ -142,8 +145,8 @@ Traffics make_traffics(const Options& options, const Round& groups) try {
                                       : traffic_from_csv(options.traffic, options.traffic_file_content, n));
   return made;
 } catch (const UsageError& problem) {
-  throw UsageError(
-      fmt::format("{}: {}", options.traffic.empty() ? "dispatch and combine" : "--traffic", problem.what()));
+  throw UsageError(fmt::format(
+      "{}: {}", options.traffic.empty() ? "--collectives " + join(options.collectives) : "--traffic", problem.what()));
 }
 
 int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {

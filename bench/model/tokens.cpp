@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/error.hpp"
 #include "bench/model/pattern.hpp"
 
 namespace p5 {
@@ -62,8 +63,11 @@ MatrixTraffic transposed(const MatrixTraffic& traffic) {
   return back;
 }
 
-// Ranks of a group without a routing of its own.
+// Of a group without a routing of its own.
 std::shared_ptr<const MatrixTraffic> usual_traffic(int ranks) {
+  if (ranks > most_ranks_of_traffic)
+    throw UsageError(
+        fmt::format("tokens go around at most {} ranks, and a group has {}", most_ranks_of_traffic, ranks));
   return std::make_shared<const MatrixTraffic>(route_tokens(usual_routings(ranks).front(), ranks));
 }
 
