@@ -197,6 +197,13 @@ std::string traffic_help() {
   return text + " @N behind it draws another one";
 }
 
+void check_cta_policy(const Options& o) {
+  if (o.calls.cta_policy != "default" && o.requests_tuning())
+    throw UsageError(
+        fmt::format("--cta-policy {}: NCCL ignores a policy where a tuner is loaded, as for tuning; leave one out",
+                    o.calls.cta_policy));
+}
+
 void check_hidden(const Options& o) {
   if (!o.given.contains("--hidden")) return;
   if (std::ranges::none_of(o.collectives, [](const std::string& name) { return find_collective(name).of_tokens; }))
@@ -235,7 +242,7 @@ void check_job(const Options& o) {
   if (o.job.empty()) return;
   for (const char* option : {"--collectives", "--min", "--max", "--factor", "--sizes", "--per-rank", "--op", "--root",
                              "--traffic", "--hidden", "--weights", "--in-place", "--cuda-graph", "--register",
-                             "--aggregate", "--unalign", "--group", "--beside"})
+                             "--aggregate", "--cta-policy", "--unalign", "--group", "--beside"})
     if (o.given.contains(option))
       throw UsageError(fmt::format("--job replays the operations of {}; leave {} out", o.job, option));
   const BackendInfo* const asked = requested_backend(o.backend);
@@ -338,6 +345,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "sim); default 1",
            .take = [&](const std::string& t) { o.calls.aggregate = whole_number<int>(t, 1, most_aggregate); },
            .check = check_aggregate});
+  declare({.name = "--cta-policy",
+           .shown = "POLICY",
+           .help = "CTA policy of the communicators (nccl only): default, efficiency (NCCL 2.27) or zero (2.28: copy "
+                   "engines where NCCL can use them)",
+           .take = [&](const std::string& t) { o.calls.cta_policy = one_of("CTA policy", t, texts(cta_policies)); },
+           .check = check_cta_policy,
+           .values = texts(cta_policies)});
   declare({.name = "--unalign",
            .shown = "N",
            .help = "buffers begin N elements after an aligned address, up to 63 (nccl, mpi); default 0",

@@ -27,6 +27,12 @@ constexpr std::array all_options{
         .words = "{} in a group",
         .path = "aggregate:{}",
         .value = [](const CallOptions& calls) { return calls.aggregate == 1 ? "" : std::to_string(calls.aggregate); }},
+    CallOption{.name = "cta_policy",
+               .option = "--cta-policy",
+               .what = "CTA policies",
+               .words = "CTA policy {}",
+               .path = "cta_policy:{}",
+               .value = [](const CallOptions& calls) { return calls.cta_policy == "default" ? "" : calls.cta_policy; }},
     CallOption{
         .name = "unalign",
         .option = "--unalign",

@@ -11,14 +11,17 @@
 namespace p5 {
 
 struct CallOptions {
-  bool cuda_graph = false;            // operations are launched as CUDA graphs
-  std::string registration = "none";  // of the buffers with NCCL: none, local, symmetric; "register" in reports
-  int aggregate = 1;                  // operations between ncclGroupStart and ncclGroupEnd, each on buffers of its own
-  int unalign = 0;                    // elements by which all buffers begin after an aligned address
+  bool cuda_graph = false;             // operations are launched as CUDA graphs
+  std::string registration = "none";   // of the buffers with NCCL: none, local, symmetric; "register" in reports
+  int aggregate = 1;                   // operations between ncclGroupStart and ncclGroupEnd, each on buffers of its own
+  std::string cta_policy = "default";  // of the communicators (ncclConfig_t): default, efficiency, zero
+  int unalign = 0;                     // elements by which all buffers begin after an aligned address
   friend auto operator<=>(const CallOptions&, const CallOptions&) = default;
 };
 
 inline constexpr std::array<std::string_view, 3> registration_kinds{"none", "local", "symmetric"};
+// In the order of NCCL's numbers.
+inline constexpr std::array<std::string_view, 3> cta_policies{"default", "efficiency", "zero"};
 // Each operation of a group has a slot of buffers, of which all are checked at once.
 inline constexpr int most_aggregate = 32;
 

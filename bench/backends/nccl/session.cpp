@@ -161,6 +161,7 @@ void NcclSession::open_works() {
 }
 
 static std::string unavailable_of(const Case& c) {
+  if (std::string why = no_cta_policy(c.calls.cta_policy); !why.empty()) return why;
   constexpr int first_version = 22400, first_capability = 90;
   if (!is_float8(c.type)) return "";
   if (library_number() < first_version)
