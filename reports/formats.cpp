@@ -82,6 +82,7 @@ constexpr std::array csv_columns{
     CsvColumn{"cuda_graph", [](const Report&, const Result& r) { return yes(measured(r).calls.cuda_graph); }},
     CsvColumn{"register", [](const Report&, const Result& r) { return for_csv(measured(r).calls.registration); }},
     CsvColumn{"aggregate", [](const Report&, const Result& r) { return std::to_string(measured(r).calls.aggregate); }},
+    CsvColumn{"cta_policy", [](const Report&, const Result& r) { return for_csv(measured(r).calls.cta_policy); }},
     CsvColumn{"unalign", [](const Report&, const Result& r) { return std::to_string(measured(r).calls.unalign); }},
     CsvColumn{"bytes", [](const Report&, const Result& r) { return std::to_string(measured(r).bytes.count); }},
     CsvColumn{"outcome", [](const Report&, const Result& r) { return std::string(name_of(r.measurement.outcome)); }},

@@ -81,6 +81,8 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   if (c.calls.registration == "symmetric") options += " -R 2";
   options += fmt::format(" -n {} -a 3", std::max(1, operations_of_a_burst / c.calls.aggregate));
   if (c.calls.aggregate > 1) options += fmt::format(" -m {}", c.calls.aggregate);
+  if (const auto policy = std::ranges::find(cta_policies, c.calls.cta_policy); policy != cta_policies.begin())
+    options += fmt::format(" -x {}", policy - cta_policies.begin());
   if (c.calls.unalign > 0) options += fmt::format(" -u {}", c.calls.unalign);
   if (c.calls.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
   const int ranks = report.run.ranks, nodes = std::max(1, report.run.nodes);
@@ -152,7 +154,7 @@ std::string render_nccl_tests(const Report& report) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
     if (m.outcome != Outcome::measured || !m.throughput) continue;
-    if (c.shape.traffic) {
+    if (c.shape.traffic && !nccl_tests::program_of(*c.collective).empty()) {
       skipped.insert(operation_of(c) + " without a matrix in a file (NCCL_TESTS_ALLTOALLV_MATRIX_FILE)");
       continue;
     }

@@ -214,6 +214,8 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.some("traffic", traffic);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
     if (traffic) c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = *traffic});
+  archive.some("tokens", json_fields::omitted_if(c.shape.tokens == 0, c.shape.tokens));
+  archive.some("hidden", json_fields::omitted_if(c.shape.hidden == 0, c.shape.hidden));
   std::optional<NameOfReplay> job =
       c.replay ? std::optional(NameOfReplay{c.replay->name, c.replay->digest}) : std::nullopt;
   archive.some("job", job);

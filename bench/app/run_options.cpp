@@ -177,19 +177,38 @@ void check_aggregate(const Options& o) {
 
 void check_traffic(const Options& o) {
   if (o.traffic.empty()) return;
-  const auto takes = [](const std::string& name) { return find_collective(name).takes_traffic; };
+  for (const std::string& name : o.collectives)
+    if (find_collective(name).of_tokens && !routes_tokens(o.traffic))
+      throw UsageError(fmt::format("--traffic {}: {} moves tokens to experts; give expert:TOKENS,EXPERTS,TOP_K",
+                                   in_quotes(o.traffic), name));
+  const auto takes = [](const std::string& name) { return find_collective(name).by_traffic != nullptr; };
   if (std::ranges::any_of(o.collectives, takes)) return;
   std::vector<std::string> known;
   for (const Collective* each : collectives())
-    if (each->takes_traffic) known.emplace_back(each->name);
+    if (each->by_traffic) known.emplace_back(each->name);
   throw UsageError(
       fmt::format("--traffic has no meaning for {}; add --collectives {}", join(o.collectives), join(known)));
 }
 
 std::string traffic_help() {
-  std::string text = "bytes from each rank to each, of all_to_allv: a CSV file or a generator:";
+  std::string text =
+      "bytes from each rank to each, of all_to_allv (dispatch and combine: expert alone): a CSV file or a generator:";
   for (const TrafficGenerator& each : traffic_generators()) text += fmt::format(" {};", each.form);
   return text + " @N behind it draws another one";
+}
+
+void check_cta_policy(const Options& o) {
+  if (o.calls.cta_policy != "default" && o.requests_tuning())
+    throw UsageError(
+        fmt::format("--cta-policy {}: NCCL ignores a policy where a tuner is loaded, as for tuning; leave one out",
+                    o.calls.cta_policy));
+}
+
+void check_hidden(const Options& o) {
+  if (!o.given.contains("--hidden")) return;
+  if (std::ranges::none_of(o.collectives, [](const std::string& name) { return find_collective(name).of_tokens; }))
+    throw UsageError(fmt::format("--hidden has no meaning for {}: none of them moves tokens", join(o.collectives)));
+  if (o.gives_sizes()) throw UsageError("tokens have the elements of --hidden or what the sizes ask; leave one out");
 }
 
 void check_beside(const Options& o) {
@@ -221,9 +240,9 @@ void check_beside(const Options& o) {
 // The job's file says what a step does.
 void check_job(const Options& o) {
   if (o.job.empty()) return;
-  for (const char* option :
-       {"--collectives", "--min", "--max", "--factor", "--sizes", "--per-rank", "--op", "--root", "--traffic",
-        "--weights", "--in-place", "--cuda-graph", "--register", "--aggregate", "--unalign", "--group", "--beside"})
+  for (const char* option : {"--collectives", "--min", "--max", "--factor", "--sizes", "--per-rank", "--op", "--root",
+                             "--traffic", "--hidden", "--weights", "--in-place", "--cuda-graph", "--register",
+                             "--aggregate", "--cta-policy", "--unalign", "--group", "--beside"})
     if (o.given.contains(option))
       throw UsageError(fmt::format("--job replays the operations of {}; leave {} out", o.job, option));
   const BackendInfo* const asked = requested_backend(o.backend);
@@ -304,6 +323,11 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                  o.traffic = t;
                },
            .check = check_traffic});
+  declare({.name = "--hidden",
+           .shown = "N",
+           .help = fmt::format("elements of a token of dispatch and combine; default {}", usual_hidden),
+           .take = [&](const std::string& t) { o.hidden = whole_number<int>(t, 1, most_hidden); },
+           .check = check_hidden});
   declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place);
   declare.flag("--cuda-graph", o.calls.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
   declare(
@@ -321,6 +345,13 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "sim); default 1",
            .take = [&](const std::string& t) { o.calls.aggregate = whole_number<int>(t, 1, most_aggregate); },
            .check = check_aggregate});
+  declare({.name = "--cta-policy",
+           .shown = "POLICY",
+           .help = "CTA policy of the communicators (nccl only): default, efficiency (NCCL 2.27) or zero (2.28: copy "
+                   "engines where NCCL can use them)",
+           .take = [&](const std::string& t) { o.calls.cta_policy = one_of("CTA policy", t, texts(cta_policies)); },
+           .check = check_cta_policy,
+           .values = texts(cta_policies)});
   declare({.name = "--unalign",
            .shown = "N",
            .help = "buffers begin N elements after an aligned address, up to 63 (nccl, mpi); default 0",

@@ -18,6 +18,7 @@
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/groups.hpp"
+#include "bench/model/tokens.hpp"
 
 namespace p5 {
 
@@ -32,6 +33,7 @@ struct OperationContext {
   const Case& of;
   const HostBuffers& buffers;
   const RankInGroup& place;
+  const LocalRows& rows;
   MPI_Comm group = MPI_COMM_NULL;
 };
 
@@ -120,6 +122,7 @@ void exchange_blocks(const OperationContext& g, int slot) {
 // Uses sends and receives, because MPI_Alltoallv's offsets are int.
 void exchange_uneven_blocks(const OperationContext& g, int slot) {
   const Member self = g.place.member;
+  const std::byte* const sent_from = g.of.collective->packs ? output(g, slot) : input(g, slot);
   const std::size_t size = size_of(g.of.type);
   std::vector<MPI_Request> requests;
   for (Member other{.rank = 0, .ranks = self.ranks}; other.rank < self.ranks; ++other.rank) {
@@ -133,10 +136,16 @@ void exchange_uneven_blocks(const OperationContext& g, int slot) {
     const Block sent = g.of.collective->block(g.of.shape, self, other);
     if (sent.elements == 0) continue;
     const Count elements(sent.elements, g.of.type);
-    check(MPI_Isend(input(g, slot) + sent.input_offset * size, elements.count(), elements.type(), other.rank, slot,
-                    g.group, &requests.emplace_back()));
+    check(MPI_Isend(sent_from + sent.input_offset * size, elements.count(), elements.type(), other.rank, slot, g.group,
+                    &requests.emplace_back()));
   }
   check(MPI_Waitall(static_cast<int>(requests.size()), requests.data(), MPI_STATUSES_IGNORE));
+}
+
+void exchange_tokens(const OperationContext& g, int slot) {
+  add_rows(g.of.type, g.rows.packs, input(g, slot), output(g, slot));
+  exchange_uneven_blocks(g, slot);
+  add_rows(g.of.type, g.rows.sums, output(g, slot), output(g, slot));
 }
 
 void gather_to_root(const OperationContext& g, int slot) {
@@ -198,6 +207,8 @@ constexpr std::array table{
     OperationEntry{&p5::reduce, "", repeat<reduce_to_root>},
     OperationEntry{&all_to_all, "", repeat<exchange_blocks>},
     OperationEntry{&all_to_allv, "", repeat<exchange_uneven_blocks>},
+    OperationEntry{&dispatch, "", repeat<exchange_tokens>},
+    OperationEntry{&combine, "", repeat<exchange_tokens>},
     OperationEntry{&gather, "", repeat<gather_to_root>},
     OperationEntry{&scatter, "", repeat<scatter_from_root>},
     OperationEntry{&send_recv, "", repeat<pass_along_ring>},
@@ -252,7 +263,9 @@ class MpiSession final : public Session {
         perform_(mpi::perform_for(c)),
         group_(group),
         buffers_(c, slots_of(c)) {
-    if (place_) buffers_.fill(*place_, round_);
+    if (!place_) return;
+    rows_ = local_rows(*c.collective, c.shape, place_->member);
+    buffers_.fill(*place_, round_);
   }
 
   int slots() const override { return buffers_.slots(); }
@@ -290,7 +303,7 @@ class MpiSession final : public Session {
   }
 
  private:
-  void operate(int first, int count) { perform_({case_, buffers_, *place_, group_}, first, count); }
+  void operate(int first, int count) { perform_({case_, buffers_, *place_, rows_, group_}, first, count); }
 
   Case case_;
   int round_ = 0;
@@ -298,6 +311,7 @@ class MpiSession final : public Session {
   mpi::Perform perform_;
   MPI_Comm group_ = MPI_COMM_NULL;
   HostBuffers buffers_;
+  LocalRows rows_;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
 };
 

@@ -134,11 +134,12 @@ json to_json(const Case& c, int round) {
          {"ranks", c.ranks},
          {"input_elements", c.shape.input_elements},
          {"output_elements", c.shape.output_elements},
-         {"traffic", c.shape.traffic ? json{{"ranks", c.shape.traffic->matrix.ranks},
-                                            {"parts", c.shape.traffic->matrix.parts},
-                                            {"elements", c.shape.traffic_elements},
-                                            {"alignment", c.shape.traffic_alignment}}
-                                     : json(nullptr)}};
+         {"tokens", c.collective->of_tokens ? json(c.shape.traffic->name) : json(nullptr)},
+         {"traffic", c.shape.traffic && !c.collective->of_tokens ? json{{"ranks", c.shape.traffic->matrix.ranks},
+                                                                        {"parts", c.shape.traffic->matrix.parts},
+                                                                        {"elements", c.shape.traffic_elements},
+                                                                        {"alignment", c.shape.traffic_alignment}}
+                                                                 : json(nullptr)}};
   j.update(json_fields::written(c.calls));
   return j;
 }
@@ -153,6 +154,16 @@ static void read_traffic(const json& j, Case& c) try {
   c.shape.traffic = std::make_shared<const MatrixTraffic>(make_traffic("", std::move(matrix)));
 } catch (const UsageError& problem) {
   throw CaseError(fmt::format("the other process sent traffic that is not understood: {}", problem.what()));
+}
+
+// Every process draws the ways of all tokens again from the generator's text.
+static void read_tokens(const json& j, Case& c) try {
+  if (c.ranks < 2 || c.ranks > most_ranks_of_traffic) throw UsageError("its ranks are not those of a matrix");
+  auto traffic =
+      std::make_shared<const MatrixTraffic>(route_tokens(j.is_string() ? j.get<std::string>() : "", c.ranks));
+  c.shape = c.collective->by_traffic(std::move(traffic), c.bytes, size_of(c.type));
+} catch (const UsageError& problem) {
+  throw CaseError(fmt::format("the other process sent tokens that are not understood: {}", problem.what()));
 }
 
 Case case_from_json(const json& j) {
@@ -171,6 +182,7 @@ Case case_from_json(const json& j) {
   c.shape.input_elements = j.at("input_elements");
   c.shape.output_elements = j.at("output_elements");
   if (const json traffic = j.value("traffic", json()); !traffic.is_null()) read_traffic(traffic, c);
+  if (c.collective->of_tokens) read_tokens(j.value("tokens", json("")), c);
   return c;
 }
 

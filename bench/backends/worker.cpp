@@ -460,7 +460,7 @@ void WorkerBackend::abandon() {
   if (worker_ && !joined() && log_of_failures_.size() < most_of_failures)
     log_of_failures_ += worker_->log().text(0, most_of_start);
   together_.clear();
-  formed_.clear();
+  formed_ = {};
   library_status_.clear();
   kept_ = nullptr;
   state_ = State::none;
@@ -473,9 +473,12 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   is_group_leader_ = place && place->member.rank == 0;
-  Round groups = communicators_of(c.rounds->at(static_cast<std::size_t>(round)), ranks());
-  const std::string form = groups == formed_ ? "" : groups.empty() ? "job" : "groups";
-  formed_ = std::move(groups);
+  const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
+  Formed wanted{communicators_of(groups, ranks()), c.calls.cta_policy};
+  // The job's own communicator has the default policy.
+  if (wanted.groups.empty() && wanted.cta_policy != CallOptions{}.cta_policy) wanted.groups = groups;
+  const std::string form = wanted == formed_ ? "" : wanted.groups.empty() ? "job" : "groups";
+  formed_ = std::move(wanted);
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);
 }
 

@@ -126,7 +126,13 @@ class WorkerBackend final : public Backend {
   std::string library_status_;    // NCCL RAS status when an order hung
   std::string not_started_;       // reason why the worker could not be started
   Group together_;                // ranks that joined, in the workers' order; empty: none
-  Round formed_;                  // communicators besides the job's, the same on all ranks
+  // Communicators besides the job's, the same on all ranks.
+  struct Formed {
+    Round groups = {};
+    std::string cta_policy = CallOptions{}.cta_policy;
+    bool operator==(const Formed&) const = default;
+  };
+  Formed formed_;
 };
 
 // ---- NCCL's RAS service (since 2.24), the status of NCCL's processes. One process per host listens on a TCP socket,

@@ -42,6 +42,7 @@ class WorkerProgram {
     std::optional<Group> group;
     bool alone = false;   // there is one group
     bool pauses = false;  // some rank of the job is in no group
+    std::string cta_policy = CallOptions{}.cta_policy;
   };
   virtual void form(const Formation& /*formation*/) {}
   // Destroys the communicators of groups; the job's remains.

@@ -151,6 +151,8 @@ class Analyser {
 
   void set_nodes(int hosts);
   std::map<Stream, Range> ranges_of(std::size_t p, std::size_t end) const;
+  // Calls that are alike have the same number. Exchanges may differ between steps: in size and in whether they are
+  // even, then also in type.
   enum class Alike { same_calls, same_kind_and_type, same_type, exchanges };
   static constexpr std::array all_degrees{Alike::same_calls, Alike::same_kind_and_type, Alike::same_type,
                                           Alike::exchanges};

@@ -174,7 +174,7 @@ class RoundRun {
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     if (!case_.beside.empty()) return run_concurrently();
     const int operations = choose_operations();
-    const bool both = options_.latency && case_.bytes <= latency_up_to && !case_.replay;
+    const bool both = options_.latency && measures_latency(case_) && !case_.replay;
     if (both) measure(Quantity::latency, case_.calls.aggregate, {share_.count * latency_share});
     measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
     step(

@@ -21,7 +21,7 @@ const std::vector<BackendInfo> backends{
      .ranks = BackendInfo::Ranks::workers,
      .parts = BackendInfo::Parts::gpus,
      .tunable = true,
-     .call_options = {"cuda_graph", "register", "aggregate", "unalign"},
+     .call_options = {"cuda_graph", "register", "aggregate", "cta_policy", "unalign"},
      .runs_beside = true,
      .fixed_time = fixed_time_on_gpus},
     {.name = "mpi",

@@ -37,6 +37,12 @@ constexpr std::array all_options{
         .words = "{} in a group",
         .path = "aggregate:{}",
         .value = [](const CallOptions& calls) { return calls.aggregate == 1 ? "" : std::to_string(calls.aggregate); }},
+    CallOption{.name = "cta_policy",
+               .option = "--cta-policy",
+               .what = "CTA policies",
+               .words = "CTA policy {}",
+               .path = "cta_policy:{}",
+               .value = [](const CallOptions& calls) { return calls.cta_policy == "default" ? "" : calls.cta_policy; }},
     CallOption{
         .name = "unalign",
         .option = "--unalign",
@@ -68,6 +74,10 @@ const std::vector<Work>& works_of(const Case& c) { return c.replay ? c.replay->w
 bool is_repeated(const Case& c) {
   return !c.for_parts && !c.every_root && c.rounds && c.rounds->size() > 1 &&
          std::ranges::all_of(*c.rounds, [&](const Round& round) { return round == c.rounds->front(); });
+}
+
+bool measures_latency(const Case& c) {
+  return c.bytes <= latency_up_to || (c.shape.tokens > 0 && c.shape.tokens <= latency_up_to_tokens);
 }
 
 bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "other_domain"; }
@@ -206,7 +216,7 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
   const double one = c.calls.aggregate * predicted_operation(c, cost);  // a group of operations
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0,
                                         std::max(1.0, std::floor(usual_slots / c.calls.aggregate)));
-  const bool both = c.bytes <= latency_up_to;
+  const bool both = measures_latency(c);
   return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
 }
 

@@ -24,14 +24,17 @@ namespace p5 {
 // them. A new one is a field, a row of the table, and a line in fields() of result_fields.hpp.
 
 struct CallOptions {
-  bool cuda_graph = false;            // operations are launched as CUDA graphs
-  std::string registration = "none";  // of the buffers with NCCL: none, local, symmetric; "register" in reports
-  int aggregate = 1;                  // operations between ncclGroupStart and ncclGroupEnd, each on buffers of its own
-  int unalign = 0;                    // elements by which all buffers begin after an aligned address
+  bool cuda_graph = false;             // operations are launched as CUDA graphs
+  std::string registration = "none";   // of the buffers with NCCL: none, local, symmetric; "register" in reports
+  int aggregate = 1;                   // operations between ncclGroupStart and ncclGroupEnd, each on buffers of its own
+  std::string cta_policy = "default";  // of the communicators (ncclConfig_t): default, efficiency, zero
+  int unalign = 0;                     // elements by which all buffers begin after an aligned address
   friend auto operator<=>(const CallOptions&, const CallOptions&) = default;
 };
 
 inline constexpr std::array<std::string_view, 3> registration_kinds{"none", "local", "symmetric"};
+// In the order of NCCL's numbers.
+inline constexpr std::array<std::string_view, 3> cta_policies{"default", "efficiency", "zero"};
 // Each operation of a group has a slot of buffers, of which all are checked at once.
 inline constexpr int most_aggregate = 32;
 
@@ -136,6 +139,9 @@ std::string describe(const Case& c);
 
 // Latency is measured up to this message size.
 inline constexpr Bytes latency_up_to = MiB(1);
+// And where ranks have at most so many tokens, as while a model generates text.
+inline constexpr std::uint64_t latency_up_to_tokens = 128;
+bool measures_latency(const Case& c);
 
 // Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
 // short, so many that its end, where some have finished, counts little.

@@ -29,6 +29,9 @@ struct Shape {
   // whose multiples they are aligned; null: the collective's own blocks.
   std::shared_ptr<const MatrixTraffic> traffic = nullptr;
   std::uint64_t traffic_elements = 0, traffic_alignment = 1;
+  // Of collectives of tokens (tokens.hpp): tokens of each rank, elements of a token, and those of the output before its
+  // workspace; 0 elsewhere.
+  std::uint64_t tokens = 0, hidden = 0, workspace = 0;
 };
 
 // A rank within the group that performs the operation.
@@ -48,6 +51,7 @@ struct Segment {
   std::uint64_t elements = 0;
   int source = reduced;  // a rank of the group, or `reduced`
   std::uint64_t source_offset = 0;
+  bool added = false;  // to the segment before it, which has the same elements: the output is their sum
   static constexpr int reduced = -1;
 };
 
@@ -56,9 +60,21 @@ struct InPlaceOffset {
   std::uint64_t input = 0, output = 0;
 };
 
-// The block that one member sends another: elements, with offsets in the sender's input and the receiver's output.
+// The block that one member sends another: elements, with offsets in the sender's input (its output, where it packs the
+// blocks there) and the receiver's output.
 struct Block {
   std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
+};
+
+// What a rank does with rows of equal length in its own memory: each row of the output, from `first_row` on, becomes
+// the sum of its sources. Row i has the sources from first[i] up to first[i + 1].
+struct Rows {
+  std::uint64_t elements = 0;  // of a row
+  std::uint64_t first_row = 0;
+  std::vector<std::uint32_t> first = {};
+  std::vector<std::uint32_t> sources = {};
+
+  std::uint64_t count() const { return first.empty() ? 0 : first.size() - 1; }
 };
 
 struct Collective {
@@ -70,14 +86,19 @@ struct Collective {
   bool powers_of_two = false;  // only for groups of 1, 2, 4, 8, ... ranks
   bool chained = false;        // its steps wait for one another
   bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
-  bool takes_traffic = false;  // blocks may follow a matrix (--traffic)
+  bool of_tokens = false;      // moves tokens by a routing (tokens.hpp), without which it has no meaning
   bool replays = false;        // performs the operations of Case::replay
   Route route = Route::rings;
-  std::vector<std::string> patterns = {};  // variants that are separate cases; empty: only one
+  DataType usual_type = DataType::float32;  // unless --type names others
+  std::vector<std::string> patterns = {};   // variants that are separate cases; empty: only one
 
   // Shape for a message of `size` bytes (all ranks' bytes; one rank's with per_rank) in elements of `element` bytes.
   // Where ranks share the message it is rounded up to the same number of elements, at least one, for each rank.
   Shape (*shape)(Bytes size, bool per_rank, std::size_t element, int ranks) = nullptr;
+
+  // Shape for blocks by a matrix (--traffic), of which the busiest rank sends or receives `size` bytes. Null: blocks
+  // follow none.
+  Shape (*by_traffic)(std::shared_ptr<const MatrixTraffic> traffic, Bytes size, std::size_t element) = nullptr;
 
   // Bus bandwidth = algorithm bandwidth * factor, as in nccl-tests, doc/PERFORMANCE.md.
   double (*bus_factor)(int ranks) = nullptr;
@@ -90,6 +111,11 @@ struct Collective {
 
   // The block that `from` sends `to`, if the collective only exchanges blocks; else null. Both have the same root.
   Block (*block)(const Shape& shape, Member from, Member to) = nullptr;
+
+  // Rows that a rank copies from its input to its output, from where the blocks are sent, and rows of its output that
+  // it adds up after the blocks have come. Null: blocks are sent from the input, and results are what came.
+  Rows (*packs)(const Shape& shape, Member member) = nullptr;
+  Rows (*sums)(const Shape& shape, Member member) = nullptr;
 
   // Null: the collective has no in-place form. In-place forms are those of nccl-tests (NCCL's documentation of each
   // call).
@@ -125,6 +151,8 @@ extern const Collective broadcast;
 extern const Collective reduce;
 extern const Collective all_to_all;
 extern const Collective all_to_allv;
+extern const Collective dispatch;
+extern const Collective combine;
 extern const Collective gather;
 extern const Collective scatter;
 extern const Collective send_recv;

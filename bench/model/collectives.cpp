@@ -10,6 +10,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/model/tokens.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -232,13 +233,42 @@ const Collective all_to_all{.name = "all_to_all",
 // Bus bandwidth counts as in nccl-tests, as if one of n blocks stayed on its rank.
 const Collective all_to_allv{.name = "all_to_allv",
                              .summary = "every rank sends the others blocks of different length (--traffic)",
-                             .takes_traffic = true,
                              .route = Route::uneven_exchange,
                              .shape = whole_to_whole,
+                             .by_traffic = shape_of,
                              .bus_factor = remote_parts,
                              .steps = ring_steps,
                              .result = received_blocks<all_to_allv_block>,
                              .block = all_to_allv_block};
+
+// The blocks cannot be sent before the tokens are packed, nor the tokens be added before the blocks have come.
+const Collective dispatch{.name = "dispatch",
+                          .summary = "tokens go to the ranks of their experts (--traffic expert, --hidden)",
+                          .chained = true,
+                          .of_tokens = true,
+                          .route = Route::uneven_exchange,
+                          .usual_type = DataType::bfloat16,
+                          .shape = usual_dispatch_shape,
+                          .by_traffic = dispatch_shape,
+                          .bus_factor = remote_parts,
+                          .steps = ring_steps,
+                          .result = dispatch_result,
+                          .block = dispatch_block,
+                          .packs = packed_tokens};
+
+const Collective combine{.name = "combine",
+                         .summary = "tokens come back from the ranks of their experts, and are added up",
+                         .chained = true,
+                         .of_tokens = true,
+                         .route = Route::uneven_exchange,
+                         .usual_type = DataType::bfloat16,
+                         .shape = usual_combine_shape,
+                         .by_traffic = combine_shape,
+                         .bus_factor = remote_parts,
+                         .steps = ring_steps,
+                         .result = combine_result,
+                         .block = combine_block,
+                         .sums = added_tokens};
 
 const Collective gather{.name = "gather",
                         .summary = "the root gets the inputs of all ranks",
@@ -305,17 +335,21 @@ const Collective job_step{.name = "job_step",
 
 namespace {
 
-constexpr std::array table{&p2p,       &all_reduce, &all_gather,  &reduce_scatter, &broadcast,
-                           &reduce,    &all_to_all, &all_to_allv, &gather,         &scatter,
-                           &send_recv, &hypercube,  &communicator};
+constexpr std::array table{&p2p,    &all_reduce, &all_gather,  &reduce_scatter, &broadcast,
+                           &reduce, &all_to_all, &all_to_allv, &dispatch,       &combine,
+                           &gather, &scatter,    &send_recv,   &hypercube,      &communicator};
 
 // Collectives with another name in nccl-tests; "": nccl-tests has no such program.
 struct NcclTestsName {
   const Collective* collective;
   std::string_view name;
 };
-constexpr std::array nccl_tests_names{NcclTestsName{&p2p, ""}, NcclTestsName{&communicator, ""},
-                                      NcclTestsName{&all_to_all, "alltoall"}, NcclTestsName{&all_to_allv, "alltoallv"},
+constexpr std::array nccl_tests_names{NcclTestsName{&p2p, ""},
+                                      NcclTestsName{&communicator, ""},
+                                      NcclTestsName{&dispatch, ""},
+                                      NcclTestsName{&combine, ""},
+                                      NcclTestsName{&all_to_all, "alltoall"},
+                                      NcclTestsName{&all_to_allv, "alltoallv"},
                                       NcclTestsName{&send_recv, "sendrecv"}};
 
 }  // namespace

@@ -11,6 +11,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/data_type.hpp"
+#include "bench/model/tokens.hpp"
 #include "bench/model/work.hpp"
 
 namespace p5 {
@@ -35,9 +36,10 @@ struct Options {
   bool in_place = false;
   CallOptions calls;
   std::string group = "world";
-  // all_to_allv: "", the text of a generator or the name of a file, whose content rank 0 shares with all.
+  // "", the text of a generator or the name of a file, whose content rank 0 shares with all.
   std::string traffic, traffic_file_content;
-  std::vector<Work> beside;  // what runs at the same time as each collective
+  int hidden = usual_hidden;  // elements of a token
+  std::vector<Work> beside;   // what runs at the same time as each collective
   // tune, ab: "", or the file of a job's step (p5bench.job/1), whose content rank 0 shares with all.
   std::string job, job_file_content;
   bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
@@ -94,6 +96,7 @@ struct Options {
 
   std::string load_file, record_file, rank_file;  // topo
 
+  bool gives_sizes() const { return !sizes.empty() || given.contains("--min") || given.contains("--max"); }
   bool checks() const { return command == "check"; }
   Seconds limit_with_burn() const { return {limit.count + burn.count}; }
   bool requests_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }

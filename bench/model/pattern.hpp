@@ -19,6 +19,7 @@ struct Pattern {
   int ranks = 1;           // group size
   bool reduces = false;    // false: inputs are copied, any finite value is valid
   ReduceOp op = ReduceOp::sum;
+  int terms = 1;  // of inputs that are copied: as many as a result may add up
 };
 
 // The factor of a rank in a ReduceOp::mulsum, as in nccl-tests: 1 at even and 2 at odd ranks of the group.
@@ -65,17 +66,32 @@ constexpr std::int64_t between(std::uint64_t random, std::int64_t low, std::int6
   return low + static_cast<std::int64_t>(random % static_cast<std::uint64_t>(high - low + 1));
 }
 
-// --- copies: any finite value
+// --- copies: any finite value; of those that a result adds up, integers so small that each sum is exact
 
 template <class T>
 constexpr T copied(const Pattern& p, int rank, std::uint64_t index) {
   const std::uint64_t random = hash(p.seed, static_cast<std::uint64_t>(rank), index);
   if constexpr (is_floating<T>) {
+    if (p.terms > 1) {
+      const std::int64_t part = (std::int64_t{1} << precision<T>) / p.terms;
+      return scaled<T>(between(random, -part, part), 0);
+    }
     const std::int64_t bound = (std::int64_t{1} << precision<T>)-1;
     return scaled<T>(between(random, -bound, bound), static_cast<int>(random >> 61) - 4);
   } else {
     return static_cast<T>(random);
   }
+}
+
+// Integers wrap around; the sum of a small type is that of its float values.
+template <class T>
+constexpr T added(T a, T b) {
+  if constexpr (is_small_float<T>)
+    return T(static_cast<float>(a) + static_cast<float>(b));
+  else if constexpr (is_floating<T>)
+    return a + b;
+  else
+    return static_cast<T>(static_cast<std::uint64_t>(a) + static_cast<std::uint64_t>(b));
 }
 
 // --- sum and mulsum: rank r contributes d(r) - d(r-1), which cancels around the ring; one rank, the winner, adds the

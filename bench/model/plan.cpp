@@ -22,6 +22,7 @@
 #include "bench/model/job.hpp"
 #include "bench/model/pattern.hpp"
 #include "bench/model/replay.hpp"
+#include "bench/model/tokens.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -101,6 +102,9 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--beside {}: {}", name, problem.what()));
   }
+  const bool alike = std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups[0].size(); });
+  if (work.collective->of_tokens && !alike)
+    throw UsageError(fmt::format("--beside {}: tokens go around groups of one size; name another group", name));
   check_root(options.root, false, *work.collective, groups, "--beside " + name);
   check_group_sizes(*work.collective, groups, "--beside " + name, "its groups");
   if (std::ranges::max_element(groups, {}, &Group::size)->size() < 2)
@@ -108,10 +112,21 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
         fmt::format("--beside {}: each group has a single rank, which does not communicate; name another group", name));
 }
 
-// The matrix of --traffic for the groups, which must be of one size; null without one.
-std::shared_ptr<const MatrixTraffic> make_traffic_of(const Options& options, const Round& groups) try {
-  if (options.traffic.empty()) return nullptr;
+// What blocks follow that have a matrix: that of --traffic, its tokens and their ways, or those of each usual routing.
+struct Traffics {
+  std::shared_ptr<const MatrixTraffic> matrix = nullptr;
+  std::vector<std::shared_ptr<const MatrixTraffic>> of_tokens = {};
+};
+
+// For the groups, which must be of one size.
+Traffics make_traffics(const Options& options, const Round& groups) try {
+  const auto wants = [&](const auto& kind) {
+    return std::ranges::any_of(options.collectives,
+                               [&](const std::string& name) { return kind(find_collective(name)); });
+  };
+  const bool wants_tokens = wants([](const Collective& each) { return each.of_tokens; });
   const std::size_t ranks = groups.front().size();
+  if (options.traffic.empty() && (!wants_tokens || ranks < 2)) return {};
   if (!std::ranges::all_of(groups, [&](const Group& each) { return each.size() == ranks; }))
     throw UsageError(fmt::format("a matrix is for groups of one size, and those of --group {} differ", options.group));
   if (ranks < 2) throw UsageError("a group of one rank sends nothing; start more ranks");
@@ -119,12 +134,19 @@ std::shared_ptr<const MatrixTraffic> make_traffic_of(const Options& options, con
     throw UsageError(
         fmt::format("a matrix is for at most {} ranks, and a group has {}; make smaller groups with --group",
                     most_ranks_of_traffic, ranks));
-  return std::make_shared<const MatrixTraffic>(
-      is_generated(options.traffic)
-          ? generate_traffic(options.traffic, static_cast<int>(ranks))
-          : traffic_from_csv(options.traffic, options.traffic_file_content, static_cast<int>(ranks)));
+  const auto n = static_cast<int>(ranks);
+  Traffics made;
+  if (wants_tokens)
+    for (const std::string& text : options.traffic.empty() ? usual_routings(n) : std::vector{options.traffic})
+      made.of_tokens.push_back(std::make_shared<const MatrixTraffic>(route_tokens(text, n)));
+  if (!options.traffic.empty() && wants([](const Collective& each) { return each.by_traffic && !each.of_tokens; }))
+    made.matrix = std::make_shared<const MatrixTraffic>(
+        is_generated(options.traffic) ? generate_traffic(options.traffic, n)
+                                      : traffic_from_csv(options.traffic, options.traffic_file_content, n));
+  return made;
 } catch (const UsageError& problem) {
-  throw UsageError(fmt::format("--traffic: {}", problem.what()));
+  throw UsageError(fmt::format(
+      "{}: {}", options.traffic.empty() ? "--collectives " + join(options.collectives) : "--traffic", problem.what()));
 }
 
 int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
@@ -149,7 +171,7 @@ struct PlanBuilder {
   const JobFacts& job;
   const Backend& backend;
   const BackendInfo& info;
-  std::shared_ptr<const MatrixTraffic> traffic = nullptr;
+  Traffics traffics = {};
   Plan plan{};
 
   int ranks() const { return static_cast<int>(job.node_of_rank.size()); }
@@ -189,9 +211,8 @@ struct PlanBuilder {
 
   Case make(const Case& like, Bytes size, std::shared_ptr<const std::vector<Round>> rounds) const {
     Case c = with_rounds(like, std::move(rounds));
-    Shape shape = traffic && c.collective->takes_traffic
-                      ? shape_of(traffic, size, size_of(c.type))
-                      : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
+    Shape shape = like.shape.traffic ? c.collective->by_traffic(like.shape.traffic, size, size_of(c.type))
+                                     : c.collective->shape(size, options.per_rank, size_of(c.type), c.ranks);
     return with_shape(std::move(c), std::move(shape));
   }
 
@@ -323,10 +344,24 @@ struct PlanBuilder {
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
   }
 
-  // A file says how many bytes there are, unless other sizes are wanted.
-  bool has_size_of_its_own(const Collective& collective) const {
-    return traffic && collective.takes_traffic && traffic->counts_bytes && options.sizes.empty() &&
-           !options.given.contains("--min") && !options.given.contains("--max");
+  // A file says how many bytes there are, and tokens how many elements, unless other sizes are wanted.
+  std::vector<Bytes> sizes_of(const Case& like, const std::vector<Bytes>& wanted) const {
+    const MatrixTraffic* const traffic = like.shape.traffic.get();
+    if (!traffic || options.gives_sizes()) return wanted;
+    if (like.collective->of_tokens)
+      return {{traffic->busiest * static_cast<std::uint64_t>(options.hidden) * size_of(like.type)}};
+    return traffic->counts_bytes ? std::vector<Bytes>{{traffic->busiest}} : wanted;
+  }
+
+  // The matrices that the collective is measured with; null: its own blocks.
+  std::vector<std::shared_ptr<const MatrixTraffic>> traffics_of(const Collective& collective) const {
+    if (collective.of_tokens) return traffics.of_tokens;
+    return {collective.by_traffic ? traffics.matrix : nullptr};
+  }
+
+  std::vector<DataType> types_of(const Collective& collective) const {
+    const bool named = options.given.contains("--type") || options.types != Options{}.types;
+    return named ? options.types : std::vector{collective.usual_type};
   }
 
   std::vector<Work> planned_works(const Case& beside) const {
@@ -337,35 +372,46 @@ struct PlanBuilder {
 
   void add_groups(const std::vector<Bytes>& wanted, const Collective& collective, const std::string& group,
                   const Round& groups) {
-    const std::vector<Bytes> sizes = has_size_of_its_own(collective) ? std::vector<Bytes>{{traffic->busiest}} : wanted;
+    for (const std::shared_ptr<const MatrixTraffic>& traffic : traffics_of(collective))
+      for (DataType type : types_of(collective)) {
+        Case like = base_case(collective, type);
+        like.group = group;
+        like.shape.traffic = traffic;
+        add_operations(sizes_of(like, wanted), like, groups);
+      }
+  }
+
+  // All operations of a collective that reduces.
+  void add_operations(const std::vector<Bytes>& sizes, Case like, const Round& groups) {
     const auto once = std::make_shared<const std::vector<Round>>(std::vector<Round>{groups});
     const auto again = std::make_shared<const std::vector<Round>>(repetitions_per_launch(groups), groups);
     const auto of_each_root = std::make_shared<const std::vector<Round>>(groups.front().size(), groups);
+    const bool has_few_tokens =
+        like.collective->of_tokens && std::cmp_less_equal(like.shape.traffic->routing->tokens, latency_up_to_tokens);
     const auto rounds = [&](Bytes size) {
-      if (options.every_root && collective.rooted) return of_each_root;
-      return size <= latency_up_to ? again : once;
+      if (options.every_root && like.collective->rooted) return of_each_root;
+      return size <= latency_up_to || has_few_tokens ? again : once;
     };
     const auto most_members = static_cast<int>(std::ranges::max_element(groups, {}, &Group::size)->size());
-    for (DataType type : options.types) {
-      Case like = base_case(collective, type);
-      like.group = group;
-      const auto add = [&](Case c) {
-        c.beside = planned_works(c);
-        int averaged = c.op == ReduceOp::avg ? most_members : 0;
-        for (const Work& work : c.beside)
-          if (work.planned && work.planned->op == ReduceOp::avg) averaged = std::max(averaged, work.planned->ranks);
-        if (averaged <= most_ranks_of_average(type)) return add_sizes(sizes, c, rounds);
-        plan.remarks.push_back(
-            fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", operation_of(c), name_of(type), averaged));
-      };
-      if (!collective.reduces) {
-        add(like);
-        continue;
-      }
-      for (ReduceOp op : options.ops) {
-        like.op = op;
-        add(like);
-      }
+    const auto add = [&](Case c) {
+      c.beside = planned_works(c);
+      int averaged = c.op == ReduceOp::avg ? most_members : 0;
+      for (const Work& work : c.beside)
+        if (work.planned && work.planned->op == ReduceOp::avg) averaged = std::max(averaged, work.planned->ranks);
+      const int terms = most_terms(*c.collective, c.shape);
+      if (averaged > most_ranks_of_average(c.type))
+        plan.remarks.push_back(fmt::format("{} avg of {}: left out, the type cannot hold 1/{}", operation_of(c),
+                                           name_of(c.type), averaged));
+      else if (terms > most_terms(c.type))
+        plan.remarks.push_back(fmt::format("{} of {}: left out, the type cannot hold sums of {} exactly",
+                                           operation_of(c), name_of(c.type), terms));
+      else
+        add_sizes(sizes, c, rounds);
+    };
+    if (!like.collective->reduces) return add(like);
+    for (ReduceOp op : options.ops) {
+      like.op = op;
+      add(like);
     }
   }
 
@@ -446,6 +492,8 @@ struct PlanBuilder {
         plan.remarks.push_back(name + ": left out, nothing runs beside it");
       } else if (collective.pairwise && ranks() < 2) {
         plan.remarks.push_back(name + ": left out, it needs two ranks");
+      } else if (collective.of_tokens && traffics.of_tokens.empty()) {
+        plan.remarks.push_back(name + ": left out, it needs groups of two ranks or more");
       } else if (!backend.performs(collective)) {
         plan.remarks.push_back(
             fmt::format("{}: left out, the {} backend has messages between ranks only", name, info.name));
@@ -657,7 +705,7 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
     check_group_sizes(find_collective(name), groups, "--collectives", where);
   }
   for (const Work& work : options.beside) check_work(work, options, job, info);
-  builder.traffic = make_traffic_of(options, groups);
+  builder.traffics = make_traffics(options, groups);
   builder.add_all(sizes);
   std::string misfit = builder.describe_misfit();
   const bool may_lower = options.sizes.empty() && !options.max_given;

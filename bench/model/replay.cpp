@@ -106,7 +106,8 @@ class ReplayPlanner {
   }
 
   Shape shape_in(const JobOperation& each, const Case& c) {
-    if (!c.collective->takes_traffic) return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+    if (!c.collective->by_traffic || c.collective->of_tokens)
+      return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
     if (!each.sends.empty() && c.ranks <= most_ranks_of_traffic) {
       TrafficMatrix matrix{c.ranks, {}};
       for (const auto& row : each.sends) matrix.parts.insert(matrix.parts.end(), row.begin(), row.end());

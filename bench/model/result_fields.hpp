@@ -11,6 +11,8 @@ void fields(auto& archive, Is<CallOptions> auto& calls) {
   archive.must("cuda_graph", calls.cuda_graph);
   archive.must("register", json_fields::one_of(calls.registration, registration_kinds));
   archive.some("aggregate", json_fields::omitted_if(calls.aggregate == 1, json_fields::at_least(1, calls.aggregate)));
+  archive.some("cta_policy", json_fields::omitted_if(calls.cta_policy == "default",
+                                                     json_fields::one_of(calls.cta_policy, cta_policies)));
   archive.some("unalign", json_fields::omitted_if(calls.unalign == 0, json_fields::at_least(0, calls.unalign)));
 }
 

@@ -90,12 +90,15 @@ TrafficMatrix each_block(const Draw& draw) {
   return matrix;
 }
 
+TrafficMatrix empty_matrix(int ranks) {
+  return {ranks, std::vector<uint64_t>(static_cast<size_t>(ranks) * static_cast<size_t>(ranks))};
+}
+
 TrafficMatrix k_hot(const Draw& draw) {
   if (draw.count() > draw.ranks)
     throw UsageError(
         fmt::format("k-hot:{} has more hot ranks than there are: a group has {}", draw.count(), draw.ranks));
-  TrafficMatrix matrix{draw.ranks,
-                       std::vector<uint64_t>(static_cast<size_t>(draw.ranks) * static_cast<size_t>(draw.ranks))};
+  TrafficMatrix matrix = empty_matrix(draw.ranks);
   const std::vector<int> order = draw.shuffled();
   for (int from = 0; from < draw.ranks; ++from)
     for (size_t hot = 0; std::cmp_less(hot, draw.count()); ++hot) matrix.at(from, order[hot]) = 1;
@@ -114,8 +117,9 @@ uint64_t burst_part(const Draw& draw, int from, int to) {
 // Draws of one matrix; more take minutes.
 constexpr double most_draws = 1 << 28;
 
-// Each token goes once to every rank that has an expert of its own, as in a layer of experts.
-TrafficMatrix expert(const Draw& draw) {
+// Calls visit(from, destinations) for each token, rank by rank: the ranks of its experts in ascending order, each once.
+template <class Visitor>
+void for_each_token(const Draw& draw, Visitor&& visit) {
   const int tokens = draw.count(), experts = static_cast<int>(draw.numbers.at(1)),
             top = static_cast<int>(draw.numbers.at(2));
   const auto said = [&] { return fmt::format("expert:{},{},{}", tokens, experts, top); };
@@ -126,8 +130,6 @@ TrafficMatrix expert(const Draw& draw) {
   if (static_cast<double>(tokens) * top * draw.ranks > most_draws)
     throw UsageError(
         fmt::format("{}: {} ranks would draw too long; give fewer tokens, sizes scale them", said(), draw.ranks));
-  TrafficMatrix matrix{draw.ranks,
-                       std::vector<uint64_t>(static_cast<size_t>(draw.ranks) * static_cast<size_t>(draw.ranks))};
   const int on_rank = experts / draw.ranks;
   std::vector<int> chosen;
   for (int from = 0; from < draw.ranks; ++from)
@@ -142,9 +144,26 @@ TrafficMatrix expert(const Draw& draw) {
       for (int& each : chosen) each /= on_rank;
       std::ranges::sort(chosen);
       chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-      for (const int to : chosen) ++matrix.at(from, to);
+      visit(from, chosen);
     }
+}
+
+TrafficMatrix expert(const Draw& draw) {
+  TrafficMatrix matrix = empty_matrix(draw.ranks);
+  for_each_token(draw, [&](int from, const std::vector<int>& destinations) {
+    for (const int to : destinations) ++matrix.at(from, to);
+  });
   return matrix;
+}
+
+TokenRouting routing_of(const Draw& draw) {
+  TokenRouting routing{.ranks = draw.ranks, .tokens = draw.count(), .first = {0}, .to = {}};
+  for_each_token(draw, [&](int, const std::vector<int>& destinations) {
+    for (const int to : destinations) routing.to.push_back(static_cast<std::uint16_t>(to));
+    routing.first.push_back(static_cast<std::uint32_t>(routing.to.size()));
+    routing.most = std::max(routing.most, static_cast<int>(destinations.size()));
+  });
+  return routing;
 }
 
 struct Argument {
@@ -158,6 +177,7 @@ struct Generator {
   TrafficGenerator shown;
   std::vector<Argument> arguments;
   TrafficMatrix (*generate)(const Draw&);
+  TokenRouting (*route)(const Draw&) = nullptr;  // where the matrix counts tokens
 };
 
 const std::vector<Generator>& generators() {
@@ -177,7 +197,8 @@ const std::vector<Generator>& generators() {
        {"expert:TOKENS,EXPERTS,TOP_K",
         "each of a rank's tokens goes to TOP_K experts, which are spread evenly over the ranks; once to each rank"},
        {{"TOKENS", 1, 1 << 20}, {"EXPERTS", 1, 1 << 16}, {"TOP_K", 1, 1 << 10}},
-       expert}};
+       expert,
+       routing_of}};
   return all;
 }
 
@@ -297,6 +318,25 @@ MatrixTraffic generate_traffic(const std::string& text, int ranks) {
   NamedGenerator it = parse_generator(text);
   it.draw.ranks = ranks;
   return make_traffic(text, it.generator->generate(it.draw));
+}
+
+bool routes_tokens(std::string_view text) {
+  const auto found = std::ranges::find(generators(), head_of(text), &Generator::name);
+  return found != generators().end() && found->route;
+}
+
+MatrixTraffic route_tokens(const std::string& text, int ranks) {
+  if (!routes_tokens(text)) throw UsageError(fmt::format("{} says nothing of tokens", in_quotes(text)));
+  NamedGenerator it = parse_generator(text);
+  it.draw.ranks = ranks;
+  auto routing = std::make_shared<const TokenRouting>(it.generator->route(it.draw));
+  TrafficMatrix matrix = empty_matrix(ranks);
+  for (int from = 0; from < ranks; ++from)
+    for (int token = 0; token < routing->tokens; ++token)
+      for (const int to : routing->of(from, token)) ++matrix.at(from, to);
+  MatrixTraffic traffic = make_traffic(text, std::move(matrix));
+  traffic.routing = std::move(routing);
+  return traffic;
 }
 
 MatrixTraffic traffic_from_csv(const std::string& file, std::string_view text, int ranks) {

@@ -10,7 +10,8 @@ const VARIANTS = {
   group: (v) => (v === "world" ? "all together" : ["node", "rail", "half"].includes(v) ? `each ${v}` : `group ${v}`), ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
   every_root: (v) => (v ? "all roots" : "one root"),
   register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"),
-  aggregate: (v) => `${v ?? 1} in a group`, unalign: (v) => `unaligned by ${v ?? 0}`, arm: (v) => `arm ${v}`,
+  aggregate: (v) => `${v ?? 1} in a group`, cta_policy: (v) => `CTA policy ${v ?? "default"}`,
+  unalign: (v) => `unaligned by ${v ?? 0}`, arm: (v) => `arm ${v}`,
 };
 
 // ---- From measurements to series

@@ -110,6 +110,7 @@ function duration(seconds) {
 function call_words(c) {
   return [c.cuda_graph ? "graph" : "", c.register === "none" ? "" : `registered ${c.register}`,
     c.aggregate === undefined ? "" : `${c.aggregate} in a group`,
+    c.cta_policy === undefined ? "" : `CTA policy ${c.cta_policy}`,
     c.unalign === undefined ? "" : `unaligned by ${c.unalign}`].filter(Boolean);
 }
 

@@ -35,6 +35,8 @@ TEST(NcclHeader, has_the_layouts_that_are_written_down) {
   }
 #if NCCL_VERSION_CODE >= 22700
   EXPECT_EQ(NCCL_WIN_COLL_SYMMETRIC, 1);
+  EXPECT_EQ(offsetof(ncclConfig_t, CTAPolicy), 60u);
+  EXPECT_EQ(NCCL_CTA_POLICY_EFFICIENCY, 1);
 #endif
 #if NCCL_VERSION_CODE >= 23100
   EXPECT_EQ(offsetof(ncclCollConfig_t, minCTAs), 24u);

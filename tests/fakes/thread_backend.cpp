@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "bench/base/error.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5::fakes {
 
@@ -187,6 +188,10 @@ class ThreadSession final : public Session {
         const std::byte* const mine = input + static_cast<std::size_t>(self.rank) * block;
         result.insert(result.end(), mine, mine + block);
       }
+    } else if (case_.collective->of_tokens) {
+      const std::byte* const before = buffers_.output(slot, *place_);
+      result.assign(before, before + case_.shape.output_elements * size);
+      move_tokens(inputs, result.data());
     } else if (case_.shape.traffic) {
       const std::byte* const before = buffers_.output(slot, *place_);
       result.assign(before, before + case_.shape.output_elements * size);
@@ -212,6 +217,55 @@ class ThreadSession final : public Session {
       }
     }
     return result;
+  }
+
+  // By the definition: a rank keeps the tokens that come in the order of their senders, and of each sender in its
+  // order.
+  void move_tokens(const std::vector<const std::byte*>& inputs, std::byte* output) const {
+    const TokenRouting& routing = *case_.shape.traffic->routing;
+    const int self = place_->member.rank;
+    const std::size_t token_bytes = case_.shape.hidden * size_of(case_.type);
+    const auto row = [&](std::size_t number) { return number * token_bytes; };
+    std::byte* packed = output + case_.shape.workspace * size_of(case_.type);
+    std::size_t kept = 0;
+    const bool comes_back = case_.collective->sums;
+    std::vector<std::size_t> at_rank(inputs.size());  // tokens that each rank has got so far
+    for (int from = 0; from < routing.ranks; ++from)
+      for (int token = 0; token < routing.tokens; ++token)
+        for (const int to : routing.of(from, token)) {
+          const std::size_t number = at_rank[static_cast<std::size_t>(to)]++;
+          if (comes_back && from == self)
+            add_token(output + row(static_cast<std::size_t>(token)), inputs[static_cast<std::size_t>(to)] + row(number),
+                      to == routing.of(from, token).front());
+          if (!comes_back && to == self)
+            std::memcpy(output + row(kept++),
+                        inputs[static_cast<std::size_t>(from)] + row(static_cast<std::size_t>(token)), token_bytes);
+        }
+    // The workspace: what a rank sends in dispatch, and what comes in combine, by the other rank.
+    for (int other = 0; other < routing.ranks; ++other) {
+      std::size_t number = 0;
+      for (int from = 0; from < routing.ranks; ++from)
+        for (int token = 0; token < routing.tokens; ++token) {
+          if (!std::ranges::binary_search(routing.of(from, token), other)) continue;
+          const std::size_t here = number++;
+          if (from != self) continue;
+          const std::byte* const source =
+              comes_back ? inputs[static_cast<std::size_t>(other)] + row(here)
+                         : inputs[static_cast<std::size_t>(self)] + row(static_cast<std::size_t>(token));
+          std::memcpy(packed, source, token_bytes);
+          packed += token_bytes;
+        }
+    }
+  }
+
+  void add_token(std::byte* sum, const std::byte* contribution, bool is_first) const {
+    with_type(case_.type, [&]<class T>() {
+      for (std::uint64_t i = 0; i < case_.shape.hidden; ++i) {
+        const T value = is_first ? element<T>(contribution, i)
+                                 : combined(ReduceOp::sum, element<T>(sum, i), element<T>(contribution, i));
+        std::memcpy(sum + i * sizeof(T), &value, sizeof(T));
+      }
+    });
   }
 
   // Elements from one member to another: of all, a share in proportion to the other's distance in ranks, rounded down.

@@ -191,6 +191,36 @@ class Verified(Folder):
             self.assertEqual({m["case"]["traffic"] for m in report["measurements"]}, {traffic})
             self.assertEqual(report["traffic"]["name"], traffic)
 
+    def test_tokens_go_to_their_experts_and_come_back(self):
+        for ranks, traffic, hidden in ((2, "expert:20,8,3", 24), (3, "expert:33,9,4@2", 7), (4, "expert:5,64,8", 1000)):
+            tokens = int(traffic.split(":")[1].split(",")[0])
+            report = self.measure(ranks, "--collectives", "dispatch,combine", "--traffic", traffic, "--hidden", hidden,
+                                  "--type", "bfloat16,float8_e4m3,int32")
+            cases = [m["case"] for m in report["measurements"]]
+            # Sums of two ranks' values fit four bits, those of three do not.
+            element = {"bfloat16": 2, "float8_e4m3": 1, "int32": 4}
+            wanted = {(name, of) for name in ("dispatch", "combine") for of in element}
+            self.assertEqual({(case["collective"], case["type"]) for case in cases},
+                             wanted - ({("combine", "float8_e4m3")} if ranks > 2 else set()))
+            described = {(case["traffic"], case["tokens"], case["hidden"]) for case in cases}
+            self.assertEqual(described, {(traffic, tokens, hidden)})
+            busiest = {case["bytes"] / element[case["type"]] / hidden for case in cases}
+            self.assertEqual(len(busiest), 1)
+            self.assertTrue(tokens <= busiest.pop() <= ranks * tokens)
+            self.assertTrue(all("latency" in m for m in report["measurements"]))
+
+    def test_tokens_of_decode_and_prefill_by_default(self):
+        report = self.measure(3, "--collectives", "dispatch,combine", "--hidden", 3)
+        cases = [m["case"] for m in report["measurements"]]
+        self.assertEqual({(case["collective"], case["traffic"], case["type"]) for case in cases},
+                         {(name, f"expert:{tokens},258,8", "bfloat16")
+                          for name in ("dispatch", "combine") for tokens in (128, 4096)})
+        report = self.measure(2, "--collectives", "dispatch,all_reduce", "--sizes", "64KiB", "--type", "int8")
+        cases = [m["case"] for m in report["measurements"]]
+        self.assertEqual({case["tokens"] for case in cases if case["collective"] == "dispatch"}, {128, 4096})
+        report = self.measure(1, "--collectives", "dispatch,all_reduce", "--sizes", "8")
+        self.assertTrue(any("dispatch: left out, it needs groups of two" in each for each in report["run"]["remarks"]))
+
 
 class Refused(Folder):
     def test_rank_0_alone_speaks_of_bad_input(self):

@@ -86,6 +86,23 @@ class Healthy(Simulation):
                     if name in bound:
                         self.assertEqual(verdict["binding"], bound[name])
 
+    def test_tokens_reach_the_limit_of_their_matrix(self):
+        report = self.simulate("--nodes", "2", "--collectives", "dispatch,combine", "--hidden", "1000000", "--traffic",
+                               "expert:256,32,4", "--type", "bfloat16,float8_e5m2", name="tokens")
+        verdicts = {(m["case"]["collective"], m["case"]["type"]): m["verdict"] for m in report["measurements"]}
+        self.assertEqual(set(verdicts),
+                         {("dispatch", "bfloat16"), ("dispatch", "float8_e5m2"), ("combine", "bfloat16")})
+        self.assertTrue(any("combine expert:256,32,4 of float8_e5m2: " in each for each in report["run"]["remarks"]))
+        for verdict in verdicts.values():
+            self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.03)
+        # What one half receives the other one sends.
+        there, back = (verdicts[name, "bfloat16"]["because"] for name in ("dispatch", "combine"))
+        swapped = {"sending": "receiving", "receiving": "sending"}
+        way = next(each for each in swapped if f", {each}, " in there)
+        self.assertEqual(there.replace(f", {way}, ", f", {swapped[way]}, "), back)
+        described = {(m["case"]["tokens"], m["case"]["hidden"], m["case"]["traffic"]) for m in report["measurements"]}
+        self.assertEqual(described, {(256, 1000000, "expert:256,32,4")})
+
     def test_traffic_reaches_the_limit_of_its_busiest_part_which_is_named(self):
         wide = ["--nodes", "2", "--sizes", "64GiB", "--collectives", "all_to_allv,all_to_all"]
         limits = {}

@@ -14,7 +14,8 @@ namespace {
 
 // One of each option beside its default, in the order of the table.
 std::vector<CallOptions> variants() {
-  return {{.cuda_graph = true}, {.registration = "symmetric"}, {.aggregate = 4}, {.unalign = 3}};
+  return {
+      {.cuda_graph = true}, {.registration = "symmetric"}, {.aggregate = 4}, {.cta_policy = "zero"}, {.unalign = 3}};
 }
 
 TEST(CallOptions, are_silent_where_all_are_defaults) {
@@ -47,8 +48,12 @@ TEST(CallOptions, are_told_together) {
 
 TEST(CallOptions, of_a_message_or_report_are_checked) {
   nlohmann::json j = json_fields::written(CallOptions{});
-  for (const auto& [name, bad] : std::vector<std::pair<const char*, nlohmann::json>>{
-           {"aggregate", 0}, {"unalign", -1}, {"aggregate", "4"}, {"register", "else"}, {"cuda_graph", 1}}) {
+  for (const auto& [name, bad] : std::vector<std::pair<const char*, nlohmann::json>>{{"aggregate", 0},
+                                                                                     {"unalign", -1},
+                                                                                     {"aggregate", "4"},
+                                                                                     {"register", "else"},
+                                                                                     {"cta_policy", "none"},
+                                                                                     {"cuda_graph", 1}}) {
     nlohmann::json other = j;
     other[name] = bad;
     EXPECT_THROW(json_fields::read_as<CallOptions>(other), json_fields::BadValue) << name;

@@ -9,11 +9,13 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <sstream>
 
 #include "bench/base/error.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/findings.hpp"
 #include "reports/writer.hpp"
@@ -436,6 +438,23 @@ TEST(NcclTests, tables_of_a_report_stand_under_the_command_that_shows_the_same) 
   EXPECT_THAT(text, HasSubstr("all_gather_perf -b 1048576"));
   EXPECT_THAT(text, Not(HasSubstr("TOKEN")));
   EXPECT_THAT(text, HasSubstr("# nccl-tests has nothing like: p2p"));
+}
+
+TEST(NcclTests, commands_of_a_report_have_the_cta_policy) {
+  for (const auto& [policy, option] : {std::pair{"efficiency", " -x 1"}, {"zero", " -x 2"}}) {
+    Report ours = of_ours();
+    for (Result& each : ours.results) each.measurement.measured_case.calls.cta_policy = policy;
+    EXPECT_THAT(render_nccl_tests(ours), HasSubstr(std::string("-n 20 -a 3") + option + "\n"));
+  }
+}
+
+TEST(NcclTests, have_nothing_like_tokens) {
+  Report ours = of_ours();
+  Case& c = ours.results.front().measurement.measured_case;
+  c.collective = &dispatch;
+  c.op = std::nullopt;
+  c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = "expert:128,256,8"});
+  EXPECT_THAT(render_nccl_tests(ours), HasSubstr("# nccl-tests has nothing like: dispatch expert:128,256,8, p2p\n"));
 }
 
 TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {

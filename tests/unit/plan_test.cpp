@@ -9,11 +9,13 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/app/run/phases.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/traffic.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {
@@ -348,6 +350,38 @@ TEST(Plan, knows_the_nodes_that_a_case_spans) {
   options.group = "node";
   EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().nodes, 1);
   EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().ranks, 2);
+}
+
+TEST(Plan, takes_tokens_around_groups_of_one_size_only) {
+  Options options = only("all_reduce");
+  options.beside = {parse_work("dispatch@node:1MiB")};
+  const auto refused_on = [&](const NodeOfRank& nodes) {
+    try {
+      plan_for(options, job_of(nodes), "sim");
+      return std::string();
+    } catch (const UsageError& problem) {
+      return std::string(problem.what());
+    }
+  };
+  EXPECT_EQ(refused_on({0, 0, 1, 1}), "");
+  EXPECT_NE(refused_on({0, 0, 0, 1, 1}).find("--beside dispatch@node"), std::string::npos);
+}
+
+// Both points, with tokens of one length; sizes make them as long as it takes.
+TEST(Plan, measures_tokens_at_both_operating_points) {
+  Options options = only("dispatch");
+  std::vector<std::uint64_t> tokens;
+  for (const Case& c : plan_for(options, job_of({0, 0, 1, 1}), "sim").cases) {
+    tokens.push_back(c.shape.tokens);
+    EXPECT_EQ(c.shape.hidden, 7168u);
+    EXPECT_EQ(c.type, DataType::bfloat16);
+  }
+  EXPECT_EQ(tokens, (std::vector<std::uint64_t>{128, 4096}));
+  options.sizes = {MiB(1), MiB(64)};
+  for (const Case& c : plan_for(options, job_of({0, 0, 1, 1}), "sim").cases) {
+    EXPECT_GE(c.bytes, c.bytes > MiB(2) ? MiB(64) : MiB(1));
+    EXPECT_EQ(c.bytes.count, c.shape.traffic->busiest * c.shape.hidden * 2);
+  }
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -93,6 +94,7 @@ TEST_P(Honest, is_verified_for_all_types_and_operations) {
     RunnerJob job = all_types(GetParam(), GetParam() <= 3);
     job.options.collectives = collective_names();
     std::erase(job.options.collectives, "communicator");  // has no data
+    std::erase_if(job.options.collectives, [](const std::string& each) { return find_collective(each).of_tokens; });
     if (!std::has_single_bit(static_cast<unsigned>(GetParam()))) std::erase(job.options.collectives, "hypercube");
     job.options.root = GetParam() - 1;
     job.options.in_place = in_place;
@@ -430,6 +432,55 @@ TEST(Runner, times_whole_groups_of_operations) {
       EXPECT_EQ(m.latency->operations_per_sample, 3);
       EXPECT_DOUBLE_EQ(m.throughput->summary.median, operation_s);
     }
+  }
+}
+
+std::set<std::pair<std::string, DataType>> operations_in(const std::vector<Measurement>& measurements) {
+  std::set<std::pair<std::string, DataType>> found;
+  for (const Measurement& m : measurements) found.emplace(m.measured_case.collective->name, m.measured_case.type);
+  return found;
+}
+
+TEST(Runner, verifies_tokens_for_all_types_that_hold_their_sums) {
+  for (const auto& [ranks, routing] : {std::pair{2, "expert:5,6,1"}, {3, "expert:7,9,3@4"}, {4, "expert:6,8,5"}}) {
+    RunnerJob job = all_types(ranks, false);
+    job.options.collectives = {"dispatch", "combine"};
+    job.options.traffic = routing;
+    job.options.sizes = {{1}, {3000}};
+    const std::vector<Measurement> measurements = job.run();
+    for (const Measurement& m : measurements) {
+      EXPECT_EQ(m.outcome, Outcome::measured) << describe(m.measured_case) << ": " << m.because;
+      EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
+    }
+    // Of one, two and at most four ranks' contributions.
+    const std::size_t narrow = ranks == 2 ? 0 : 2;
+    EXPECT_EQ(operations_in(measurements).size(), 2 * data_type_names().size() - narrow) << routing;
+  }
+}
+
+TEST(Runner, finds_a_wrong_element_of_a_token) {
+  for (const char* collective : {"dispatch", "combine"})
+    for (const Trouble::Kind kind : {Trouble::Kind::one_element, Trouble::Kind::one_bit}) {
+      RunnerJob job;
+      job.ranks = 4;
+      job.options.collectives = {collective};
+      job.options.traffic = "expert:6,8,3";
+      job.options.sizes = {{3000}};
+      job.trouble = {.kind = kind, .rank = 2};
+      const std::vector<Measurement> measurements = job.run();
+      ASSERT_EQ(measurements.size(), 1u);
+      EXPECT_GT(measurements.front().wrong_elements, 0u) << collective;
+      EXPECT_EQ(measurements.front().first_wrong->rank, 2) << collective;
+    }
+}
+
+TEST(Runner, measures_latency_of_few_tokens_however_large) {
+  RunnerJob job;
+  job.options.collectives = {"dispatch"};
+  for (const auto& [routing, has_latency] : {std::pair{"expert:128,6,2", true}, {"expert:129,6,2", false}}) {
+    job.options.traffic = routing;
+    job.options.sizes = {MiB(2)};
+    for (const Measurement& m : job.run()) EXPECT_EQ(m.latency.has_value(), has_latency) << routing;
   }
 }
 

@@ -292,6 +292,43 @@ class Results(unittest.TestCase):
                 # What rank 1 sends is wrong, to the ranks that it sends anything.
                 self.assertEqual([count > 0 for count in wrong(workers.measure(of_traffic)[0])], [True, False, True])
 
+    def test_cta_policies_are_those_of_the_communicators(self):
+        for policy, number in (("efficiency", 1), ("zero", 2)):
+            with Workers(2, environment={"P5BENCH_FAKE_CTA_POLICY": str(number)}) as workers:
+                each = case("all_reduce", 500, 2, cta_policy=policy)
+                self.all_right(workers, each, [[[0, 1]]], form="groups")
+                self.all_right(workers, {**each, "collective": "broadcast"}, [[[0, 1]]], form="")
+                other = workers.open(case("all_reduce", 500, 2), [[0, 1]], form="groups")
+                self.assertIn("P5BENCH_FAKE_CTA_POLICY", other[0]["error"])
+        for policy, version, needed in (("efficiency", "22605", "2.27"), ("zero", "22703", "2.28")):
+            with Workers(2, environment={"P5BENCH_FAKE_NCCL_VERSION": version}) as workers:
+                has = f"NCCL {version[0]}.{version[1:3]}.{int(version[3:])}"
+                for reply in workers.open(case("all_reduce", 500, 2, cta_policy=policy), form="groups"):
+                    self.assertEqual(reply["unavailable"], f"CTA policy {policy} needs NCCL {needed}; this is {has}")
+
+    def test_tokens(self):
+        for ranks, routing, elements, type_name in (
+                (2, "expert:6,4,2", 8, "bfloat16"), (3, "expert:9,6,3@5", 7, "float16"),
+                (3, "expert:16,9,2", 24, "float32"), (2, "expert:7,2,1", 16, "float8_e4m3"),
+                (3, "expert:4,3,3", 5, "int64")):
+            for collective in ("dispatch", "combine"):
+                # The busiest rank has at least this number of tokens, so that they have `elements` or fewer.
+                tokens = int(routing.split(":")[1].split(",")[0])
+                each = {**case(collective, tokens * elements, ranks, type_name), "tokens": routing}
+                with self.subTest(collective=collective, routing=routing), Workers(ranks) as workers:
+                    self.all_right(workers, each)
+                    self.all_right(workers, {**each, "unalign": 1})
+                    self.all_right(workers, {**each, "cuda_graph": True})
+        for collective in ("dispatch", "combine"):
+            each = {**case(collective, 9 * 64, 3, "bfloat16"), "tokens": "expert:9,3,3"}
+            with Workers(3, f"wrong:rank=1:operation={OPERATIONS_TO_JOIN + 1}+:what=element") as workers:
+                self.assertTrue(any(wrong(workers.measure(each)[0])), collective)
+            with Workers(2) as workers:
+                for tokens in ("expert:9,3,3", "zipf:1.1", "", None, "expert:9"):
+                    self.assertIn("tokens", workers.open({**case(collective, 64, 2), "tokens": tokens})[0]["error"])
+                several = {**case(collective, 64, 2, aggregate=2), "tokens": "expert:9,2,1"}
+                self.assertIn("cannot be one group", workers.open(several)[0]["error"])
+
     def test_traffic_that_does_not_fit_its_ranks_is_refused(self):
         with Workers(2) as workers:
             for traffic in ({"ranks": 3, "parts": [1] * 9}, {"ranks": 2, "parts": [1] * 3}, {"ranks": 2, "parts": [1, 0, 0, 1]},

@@ -143,11 +143,11 @@ class Workers:
             assert reply.get("ok") is True, f"{name} at rank {rank}: {reply}"
         return replies
 
-    def open(self, case, groups=None, number=0, memory=64 << 20):
+    def open(self, case, groups=None, number=0, memory=64 << 20, form=None):
         """A round: its groups, by default one of all ranks, and its number."""
         everyone = [list(range(self.ranks))]
         groups = everyone if groups is None else groups
-        form = "job" if sorted(map(sorted, groups)) == everyone else "groups"
+        form = ("job" if sorted(map(sorted, groups)) == everyone else "groups") if form is None else form
         for rank, worker in enumerate(self.all):
             group = next((group for group in groups if rank in group), None)
             worker.send("open", case=case, round=number, group=group, form=form, alone=len(groups) == 1,

@@ -75,6 +75,7 @@ class CollectiveBeside final : public WorkBeside {
         turn_{.slots = layout.slots} {
     if (!place_) return;
     reduction_ = {*case_, place_->member, communicator_};
+    rows_ = {*case_, place_->member, engine.stream()};
     buffers_.fill(*place_, round, fill_number, layout.slots);
   }
 
@@ -94,6 +95,7 @@ class CollectiveBeside final : public WorkBeside {
     const int slot = std::exchange(at_, (at_ + 1) % turn_.slots);
     enqueue_({.of = *case_,
               .place = *place_,
+              .rows = rows_,
               .reduction = reduction_.get(),
               .input = buffers_.input(slot, *place_),
               .output = buffers_.output(slot, *place_),
@@ -109,6 +111,7 @@ class CollectiveBeside final : public WorkBeside {
   Enqueue enqueue_;
   Buffers buffers_;
   Reduction reduction_;
+  LocalRowsOnDevice rows_;
   SlotsInTurn turn_;
   int at_ = 0;  // slot of the next operation
 };

@@ -172,10 +172,12 @@ CommunicatorCosts Engine::footprint() const {
 }
 
 // A group's communicator has its ranks in ascending order. Groups of a round are told apart by their lowest rank.
-Communicator Engine::split(const std::optional<Group>& group) const {
+Communicator Engine::split(const std::optional<Group>& group, const std::string& cta_policy) const {
   ncclComm_t made = nullptr;
   const int color = group ? *std::ranges::min_element(*group) : NCCL_SPLIT_NOCOLOR;
-  check(ncclCommSplit(control(), color, rank_, &made, nullptr), "ncclCommSplit");
+  ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+  const bool configures = set_cta_policy(config, cta_policy);
+  check(ncclCommSplit(control(), color, rank_, &made, configures ? &config : nullptr), "ncclCommSplit");
   return Communicator(made);
 }
 
@@ -188,9 +190,9 @@ void Engine::watch_communicators() {
   queue_.watch(std::move(watched));
 }
 
-void Engine::form(const std::optional<Group>& group, Aligned aligned) {
+void Engine::form(const std::optional<Group>& group, Aligned aligned, const std::string& cta_policy) {
   leave_groups();
-  group_ = split(group);
+  group_ = split(group, cta_policy);
   if (aligned == Aligned::members) members_ = split(group ? std::optional(Group{0}) : std::nullopt);
   aligned_ = aligned;
   watch_communicators();

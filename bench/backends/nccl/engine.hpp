@@ -128,7 +128,8 @@ class Engine {
   // Ranks that start a sample together: the job, this rank's group, or the members of all groups.
   enum class Aligned { job, group, members };
   // Collective, also for ranks in no group: gives each group a communicator of its own.
-  void form(const std::optional<Group>& group, Aligned aligned);
+  // `cta_policy`: of that communicator, as in CallOptions; the default where this NCCL has no other.
+  void form(const std::optional<Group>& group, Aligned aligned, const std::string& cta_policy);
   // Collective. Communicators are destroyed several at a time.
   void leave_groups();
   // Collective, also for ranks in no group: the communicators that works run on, for each work the group of this rank,
@@ -164,7 +165,7 @@ class Engine {
  private:
   ncclComm_t aligned_communicator() const;
   void align_over(ncclComm_t communicator);
-  Communicator split(const std::optional<Group>& group) const;
+  Communicator split(const std::optional<Group>& group, const std::string& cta_policy = "default") const;
   void watch_communicators();
   Gate& gate() const { return *static_cast<Gate*>(gate_memory_.get()); }
 

@@ -2,6 +2,8 @@
 
 #include <dlfcn.h>
 #include <fmt/format.h>
+#include <algorithm>
+#include <array>
 #include <thread>
 #include <vector>
 
@@ -52,6 +54,45 @@ int compute_capability() {
 std::string library_version() {
   const int code = library_number();
   return fmt::format("NCCL {}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+}
+
+namespace {
+
+// `header`: the first one that has it, since the worker sets a member of NCCL's structure.
+struct CtaPolicySince {
+  std::string_view name;
+  int number, version;
+  std::string_view written;
+};
+constexpr std::array cta_policies_since{CtaPolicySince{"efficiency", 1, 22700, "2.27"},
+                                        CtaPolicySince{"zero", 2, 22800, "2.28"}};
+
+const CtaPolicySince* find_cta_policy(const std::string& policy) {
+  const auto* const found = std::ranges::find(cta_policies_since, policy, &CtaPolicySince::name);
+  return found == cta_policies_since.end() ? nullptr : found;
+}
+
+}  // namespace
+
+std::string no_cta_policy(const std::string& policy) {
+  const CtaPolicySince* const wanted = find_cta_policy(policy);
+  if (!wanted) return "";
+  if (NCCL_VERSION_CODE < 22700)
+    return fmt::format(
+        "CTA policy {} needs a worker that is built with NCCL 2.27 or later; this one is built with {}.{}", policy,
+        NCCL_MAJOR, NCCL_MINOR);
+  if (library_number() < wanted->version)
+    return fmt::format("CTA policy {} needs NCCL {}; this is {}", policy, wanted->written, library_version());
+  return "";
+}
+
+bool set_cta_policy([[maybe_unused]] ncclConfig_t& config, const std::string& policy) {
+  const CtaPolicySince* const wanted = find_cta_policy(policy);
+  if (!wanted || !no_cta_policy(policy).empty()) return false;
+#if NCCL_VERSION_CODE >= 22700
+  config.CTAPolicy = wanted->number;
+#endif
+  return true;
 }
 
 std::string library_path() {

@@ -31,7 +31,11 @@ const OptionalCalls& optional_calls();
 int library_number();           // 22809
 std::string library_version();  // "NCCL 2.28.9"
 int compute_capability();       // of this process's GPU: 90 for 9.0
-std::string library_path();     // path of the loaded file
+// Why communicators cannot have the CTA policy; "" if they can.
+std::string no_cta_policy(const std::string& policy);
+// Sets a policy other than the default. False if there is nothing to set or this NCCL lacks it.
+bool set_cta_policy(ncclConfig_t& config, const std::string& policy);
+std::string library_path();  // path of the loaded file
 
 // Throw CaseError with the call, the library's text and code, and NCCL's last error.
 void check(cudaError_t result, std::string_view call);

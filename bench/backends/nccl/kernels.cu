@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cuda/atomic>
 #include <thread>
+#include <type_traits>
 
 #include "bench/backends/nccl/handles.hpp"
 
@@ -50,7 +51,7 @@ struct Compare {
   Outputs outputs;
   Mismatches* found;
 
-  // The segment with element `number`.
+  // The segment with element `number`, the last one of those that are added up.
   __host__ __device__ const NumberedSegment& segment_of(std::uint64_t number) const {
     std::uint64_t first = 0, behind = outputs.segments_count;
     while (behind - first > 1) {
@@ -60,16 +61,61 @@ struct Compare {
     return outputs.segments[first];
   }
 
+  __host__ __device__ static T contribution(const Pattern& pattern, const Segment& segment, std::uint64_t within) {
+    const std::uint64_t source = segment.source_offset + within;
+    return segment.source == Segment::reduced ? reduced_element<T>(pattern, source)
+                                              : input_element<T>(pattern, segment.source, source);
+  }
+
   __host__ __device__ void operator()(std::uint64_t i) const {
     const std::uint64_t output = i / outputs.elements, number = i % outputs.elements;
-    const auto [begin, segment] = segment_of(number);
+    const NumberedSegment* each = &segment_of(number);
     const Pattern& pattern = outputs.patterns[output];
-    const std::uint64_t source = segment.source_offset + number - begin;
-    const T wanted = segment.source == Segment::reduced ? reduced_element<T>(pattern, source)
-                                                        : input_element<T>(pattern, segment.source, source);
-    const std::uint64_t at = segment.output_offset + number - begin;
+    const std::uint64_t within = number - each->begin, at = each->segment.output_offset + within;
+    T wanted = contribution(pattern, each->segment, within);
+    for (; each->segment.added; --each)
+      wanted = pattern::added(wanted, contribution(pattern, (each - 1)->segment, within));
     const T got = reinterpret_cast<const T*>(outputs.data[output])[at];
     if (distance_in_units<T>(wanted, got) > tolerance<T>(pattern)) note_wrong(found + output, at);
+  }
+};
+
+// Neighbouring elements that one thread reads and writes at once.
+template <class T, int width>
+struct alignas(width * sizeof(T)) Piece {
+  T values[width];
+};
+
+// The elements are pieces; a row has `pieces`.
+template <class T, int width>
+struct AddRows {
+  DeviceRows rows;
+  std::uint64_t pieces;
+  const Piece<T, width>* from;
+  Piece<T, width>* to;
+
+  using Sum = std::conditional_t<is_small_float<T>, float, T>;
+  __host__ __device__ static Sum added(Sum sum, T value) {
+    if constexpr (is_small_float<T>)
+      return sum + static_cast<float>(value);
+    else
+      return pattern::added(sum, value);
+  }
+
+  __host__ __device__ void operator()(std::uint64_t i) const {
+    const std::uint64_t row = i / pieces, at = i % pieces;
+    const std::uint32_t begin = rows.first[row], end = rows.first[row + 1];
+    Piece<T, width> piece = from[rows.sources[begin] * pieces + at];
+    if (end - begin > 1) {
+      Sum sums[width];
+      for (int k = 0; k < width; ++k) sums[k] = static_cast<Sum>(piece.values[k]);
+      for (std::uint32_t source = begin + 1; source < end; ++source) {
+        const Piece<T, width> more = from[rows.sources[source] * pieces + at];
+        for (int k = 0; k < width; ++k) sums[k] = added(sums[k], more.values[k]);
+      }
+      for (int k = 0; k < width; ++k) piece.values[k] = T(sums[k]);
+    }
+    to[(rows.first_row + row) * pieces + at] = piece;
   }
 };
 
@@ -206,12 +252,34 @@ void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t el
 
 std::vector<NumberedSegment> number_elements(const std::vector<Segment>& segments) {
   std::vector<NumberedSegment> numbered;
-  std::uint64_t begin = 0;
+  std::uint64_t begin = 0, end = 0;
   for (const Segment& segment : segments) {
+    if (!segment.added) begin = end;
     if (segment.elements > 0) numbered.push_back({begin, segment});
-    begin += segment.elements;
+    end = begin + segment.elements;
   }
   return numbered;
+}
+
+template <class T, int width>
+static void add_pieces(cudaStream_t stream, const DeviceRows& rows, const std::byte* from, std::byte* to) {
+  const std::uint64_t pieces = rows.elements / width;
+  run(stream,
+      AddRows<T, width>{rows, pieces, reinterpret_cast<const Piece<T, width>*>(from),
+                        reinterpret_cast<Piece<T, width>*>(to)},
+      rows.count * pieces);
+}
+
+// Pieces of 16 bytes where rows consist of them and begin at their multiples.
+void add_rows(cudaStream_t stream, DataType type, const DeviceRows& rows, const std::byte* from, std::byte* to) {
+  with_type(type, [&]<class T>() {
+    constexpr int widest = 16 / sizeof(T);
+    const auto begins_at_a_piece = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+    if (rows.elements % widest == 0 && begins_at_a_piece(from) && begins_at_a_piece(to))
+      add_pieces<T, widest>(stream, rows, from, to);
+    else
+      add_pieces<T, 1>(stream, rows, from, to);
+  });
 }
 
 void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Mismatches* found) {
@@ -274,6 +342,8 @@ void register_twins() {
     with_type(static_cast<DataType>(type), [&]<class T>() {
       register_body<Fill<T>>(with);
       register_body<Compare<T>>(with);
+      register_body<AddRows<T, 1>>(with);
+      register_body<AddRows<T, 16 / sizeof(T)>>(with);
     });
   register_body<FillGuards>(with);
   register_body<CheckGuards>(with);

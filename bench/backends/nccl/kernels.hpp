@@ -39,7 +39,8 @@ struct GuardedBuffers {
 inline constexpr unsigned char guard_value = 0xdb;
 inline constexpr unsigned char poison_value = 0xa5;
 
-// Segments of an output with consecutively numbered elements, so that one kernel checks all of them.
+// Segments of an output with consecutively numbered elements, so that one kernel checks all of them. Those that are
+// added to the one before them have its numbers.
 struct NumberedSegment {
   std::uint64_t begin = 0;  // number of the first element
   Segment segment;
@@ -65,9 +66,18 @@ struct Gate {
 };
 inline constexpr std::uint64_t gate_patience_ns = 5'000'000'000;
 
+// Rows (collective.hpp) whose numbers are in device memory.
+struct DeviceRows {
+  std::uint64_t elements = 0, first_row = 0, count = 0;
+  const std::uint32_t* first = nullptr;
+  const std::uint32_t* sources = nullptr;
+};
+
 // All of these functions queue work and return.
 void fill(cudaStream_t stream, DataType type, std::byte* input, std::uint64_t elements, const Pattern& pattern,
           int rank);
+// Makes each row of `to` the sum of its sources in `from`; both begin at row 0. Sources and rows do not overlap.
+void add_rows(cudaStream_t stream, DataType type, const DeviceRows& rows, const std::byte* from, std::byte* to);
 // Compares outputs with one kernel, however many segments they have. `found`: one per output; Mismatches::lowest is an
 // element of the output.
 void compare(cudaStream_t stream, DataType type, const Outputs& outputs, Mismatches* found);

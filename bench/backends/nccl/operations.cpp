@@ -68,8 +68,10 @@ void reduce_to_root(const Operation& o) {
         "ncclReduce");
 }
 
-const std::byte* input_at(const Operation& o, std::uint64_t element) {
-  return static_cast<const std::byte*>(o.input) + element * size_of(o.of.type);
+// Where a block that this rank sends lies.
+const std::byte* sent_at(const Operation& o, std::uint64_t element) {
+  const void* const from = o.of.collective->packs ? o.output : o.input;
+  return static_cast<const std::byte*>(from) + element * size_of(o.of.type);
 }
 
 std::byte* output_at(const Operation& o, std::uint64_t element) {
@@ -85,7 +87,7 @@ void exchange_blocks(const Operation& o) {
     const Block sent = o.of.collective->block(o.of.shape, self, other);
     const Block received = o.of.collective->block(o.of.shape, other, self);
     if (sent.elements > 0)
-      check(ncclSend(input_at(o, sent.input_offset), sent.elements, nccl_type(o.of.type), other.rank, o.communicator,
+      check(ncclSend(sent_at(o, sent.input_offset), sent.elements, nccl_type(o.of.type), other.rank, o.communicator,
                      o.stream),
             "ncclSend");
     if (received.elements > 0)
@@ -94,6 +96,12 @@ void exchange_blocks(const Operation& o) {
             "ncclRecv");
   }
   check(ncclGroupEnd(), "ncclGroupEnd");
+}
+
+void exchange_tokens(const Operation& o) {
+  add_rows(o.stream, o.of.type, o.rows.packs(), static_cast<const std::byte*>(o.input), output_at(o, 0));
+  exchange_blocks(o);
+  add_rows(o.stream, o.of.type, o.rows.sums(), output_at(o, 0), output_at(o, 0));
 }
 
 // Each step exchanges the blocks gathered so far between ranks that differ in one bit.
@@ -137,6 +145,8 @@ constexpr std::array table{
     OperationEntry{&reduce, "", reduce_to_root},
     OperationEntry{&all_to_all, "", exchange_blocks},
     OperationEntry{&all_to_allv, "", exchange_blocks},
+    OperationEntry{&dispatch, "", exchange_tokens},
+    OperationEntry{&combine, "", exchange_tokens},
     OperationEntry{&gather, "", exchange_blocks},
     OperationEntry{&scatter, "", exchange_blocks},
     OperationEntry{&send_recv, "", pass_along_ring},
@@ -223,6 +233,23 @@ Reduction& Reduction::operator=(Reduction&& other) noexcept {
   std::swap(operation_, other.operation_);
   std::swap(communicator_, other.communicator_);
   return *this;
+}
+
+LocalRowsOnDevice::LocalRowsOnDevice(const Case& c, const Member& self, cudaStream_t stream)
+    : rows_(local_rows(*c.collective, c.shape, self)),
+      packs_(upload(rows_.packs, stream)),
+      sums_(upload(rows_.sums, stream)) {}
+
+DeviceRows LocalRowsOnDevice::upload(const Rows& rows, cudaStream_t stream) {
+  if (rows.count() == 0) return {};
+  const auto copied = [&](const std::vector<std::uint32_t>& numbers) {
+    const std::size_t bytes = numbers.size() * sizeof(numbers.front());
+    memory_.push_back(make_device_memory(bytes));
+    void* const there = memory_.back().get();
+    check(cudaMemcpyAsync(there, numbers.data(), bytes, cudaMemcpyHostToDevice, stream), "cudaMemcpyAsync");
+    return static_cast<const std::uint32_t*>(there);
+  };
+  return {rows.elements, rows.first_row, rows.count(), copied(rows.first), copied(rows.sources)};
 }
 
 Enqueue enqueue_for(const Case& c) {

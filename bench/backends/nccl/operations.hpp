@@ -5,15 +5,37 @@
 
 #include <cstddef>
 #include <utility>
+#include <vector>
 
+#include "bench/backends/nccl/handles.hpp"
+#include "bench/backends/nccl/kernels.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/expected.hpp"
+#include "bench/model/tokens.hpp"
 
 namespace p5::nccl {
+
+// Rows that a rank copies or adds up in its own memory (collective.hpp), ready for the device.
+class LocalRowsOnDevice {
+ public:
+  LocalRowsOnDevice() = default;
+  LocalRowsOnDevice(const Case& c, const Member& self, cudaStream_t stream);
+
+  const DeviceRows& packs() const { return packs_; }
+  const DeviceRows& sums() const { return sums_; }
+
+ private:
+  DeviceRows upload(const Rows& rows, cudaStream_t stream);
+
+  LocalRows rows_;  // copies to the device read it
+  std::vector<DeviceMemory> memory_;
+  DeviceRows packs_, sums_;
+};
 
 struct Operation {
   const Case& of;
   const RankInGroup& place;
+  const LocalRowsOnDevice& rows;
   ncclRedOp_t reduction = ncclSum;  // where the case reduces
   const void* input = nullptr;
   void* output = nullptr;

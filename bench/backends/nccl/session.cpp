@@ -131,6 +131,7 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
   if (!place_ || case_.replay) return;
   registration_ = {case_.calls.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
   reduction_ = {case_, place_->member, engine_.communicator()};
+  rows_ = {case_, place_->member, stream()};
   buffers_.fill(*place_, round_, fills_, slots());
 }
 
@@ -160,6 +161,7 @@ void NcclSession::open_works() {
 }
 
 static std::string unavailable_of(const Case& c) {
+  if (std::string why = no_cta_policy(c.calls.cta_policy); !why.empty()) return why;
   constexpr int first_version = 22400, first_capability = 90;
   if (!is_float8(c.type)) return "";
   if (library_number() < first_version)
@@ -200,6 +202,7 @@ void NcclSession::operate(int slot) {
   if (case_.replay) return replay_step();
   enqueue_({.of = case_,
             .place = *place_,
+            .rows = rows_,
             .reduction = reduction_.get(),
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),

@@ -113,6 +113,7 @@ class NcclSession final : public Session {
 
   Registration registration_;
   Reduction reduction_;
+  LocalRowsOnDevice rows_;
   std::vector<double> host_times_;  // of bursts of host_operations_
   int host_operations_ = 0;
   std::map<std::tuple<int, int, std::string>, GraphLaunch> graphs_;  // key: first slot, count, setting

@@ -220,7 +220,7 @@ Environment Worker::join(const std::vector<std::string>& ids, int rank, int rank
 void Worker::form(const Formation& formation) {
   using Aligned = Engine::Aligned;
   const Aligned beginners = !formation.pauses ? Aligned::job : formation.alone ? Aligned::group : Aligned::members;
-  engine_->form(formation.group, beginners);
+  engine_->form(formation.group, beginners, formation.cta_policy);
 }
 
 std::unique_ptr<Session> Worker::open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) {

@@ -24,6 +24,14 @@ std::optional<bool> blocking_by(const ncclConfig_t* config, bool inherited) {
   return config->blocking != 0;
 }
 
+// The policy that a configuration asks for; 0 is the default.
+int cta_policy_of([[maybe_unused]] const ncclConfig_t* config) {
+#if NCCL_VERSION_CODE >= 22700
+  if (config && config->CTAPolicy != NCCL_CONFIG_UNDEF_INT) return config->CTAPolicy;
+#endif
+  return 0;
+}
+
 ncclResult_t start_joining(ncclComm_t* handle, const std::shared_ptr<Communicator>& communicator,
                            const std::string& name) {
   *handle = add_handle(communicator);
@@ -125,6 +133,9 @@ ncclResult_t ncclCommSplit(ncclComm_t parent_handle, int color, int key, ncclCom
   if (color < 0 && color != NCCL_SPLIT_NOCOLOR) return refuse(ncclInvalidArgument, "a color is not negative");
   const std::optional<bool> blocking = blocking_by(config, parent->blocking);
   if (!blocking) return refuse(ncclInvalidArgument, "the configuration was not initialized");
+  if (const char* const wanted = std::getenv("P5BENCH_FAKE_CTA_POLICY");
+      wanted && std::atoi(wanted) != cta_policy_of(config))
+    return refuse(ncclInvalidUsage, "the communicator has not the CTA policy of P5BENCH_FAKE_CTA_POLICY");
   const auto votes = parent->vote({color, key});
   if (!votes) return refuse(ncclInternalError, "the parent was aborted");
   if (color == NCCL_SPLIT_NOCOLOR) return ncclSuccess;
