@@ -548,8 +548,12 @@ class Localizer {
     for (const Part& part : parts_with(faulty.observations))
       if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - own);
     for (const ScoredPart& other : all)
-      if (other.part != found.part && are_ambiguous_together(found, other))
-        for (const auto& [part, weight] : weights_of_exchanges(found, other, all)) weight_of[part] += weight;
+      if (other.part != found.part && are_ambiguous_together(found, other)) {
+        const Exchanges exchanges = weights_of_exchanges(found, other, all);
+        for (const auto& [part, weight] : exchanges.of_both) weight_of[part] += weight;
+        // The same explanation as above, unless the other part explains less beside this one.
+        for (const auto& [part, weight] : exchanges.of_first) weight_of[part] = std::max(weight_of[part], weight);
+      }
     const double by_chance = relative_weight(-own);
     double weights = by_chance;
     for (const auto& [part, weight] : weight_of) weights += weight;
@@ -588,10 +592,15 @@ class Localizer {
     return shows_in_groups(a) && shows_in_groups(b);
   }
 
-  // Two parts may be replaced together by two others. Returns the weights of these exchanges, relative to the two, each
-  // under the part that replaces `first`: the one on its node, else the one that shares more of its hits.
-  std::map<Part, double> weights_of_exchanges(const ScoredPart& first, const ScoredPart& second,
-                                              const std::vector<ScoredPart>& all) const {
+  // Weights of explanations that replace two parts by two others, or only the first one while the second may explain
+  // less than before, relative to the two.
+  struct Exchanges {
+    // Each under the part that replaces the first: the one on its node, else the one that shares more of its hits.
+    std::map<Part, double> of_both;
+    std::map<Part, double> of_first;
+  };
+  Exchanges weights_of_exchanges(const ScoredPart& first, const ScoredPart& second,
+                                 const std::vector<ScoredPart>& all) const {
     constexpr std::size_t most = 48;     // likeliest parts that are tried
     constexpr double negligible = 12.0;  // natural logarithm
     Mask open(open_.size(), true);
@@ -630,14 +639,17 @@ class Localizer {
         at->second = std::max(at->second, total);
       }
     }
-    std::map<Part, double> weights;
+    Exchanges weights;
     const auto own = totals.find(std::minmax(first.part, second.part));
     if (own == totals.end()) return weights;
     for (const auto& [two, total] : totals) {
       const auto& [a, b] = two;
-      // Explanations in which the second part stays are weighed by themselves.
-      if (a == second.part || b == second.part || total < own->second - negligible) continue;
-      weights[stands_for(first, a, b, open)] += alike.at(a) * alike.at(b) * relative_weight(total - own->second);
+      if (two == own->first || total < own->second - negligible) continue;
+      const double weight = alike.at(a) * alike.at(b) * relative_weight(total - own->second);
+      if (a == second.part || b == second.part)
+        weights.of_first[a == second.part ? b : a] = weight;
+      else
+        weights.of_both[stands_for(first, a, b, open)] += weight;
     }
     return weights;
   }
