@@ -536,6 +536,26 @@ class Floors(Simulation):
                                                r"\(\d+ % of limit\), 4 nodes, nothing slow, SIMULATED$")
         self.assertEqual((decision["parts"], decision["next"], decision["command"]), ([], [], ""))
 
+    def test_parts_whose_faults_overlap_accuse_no_others(self):
+        for platform, nodes, faults, allowed in (
+                ("p3dn.24xlarge", 3, ("nic:n2r0:0.9:20%", "gpu:n2g6:0.95"), {"nic n2r0", "gpu n2g6", "node n2"}),
+                ("p6-b200.48xlarge", 3, ("nic:n1r0:0.8:5%", "nic:n1r6:0.8:at-scale"), {"nic n1r0", "nic n1r6"})):
+            with self.subTest(platform):
+                report = self.decided(platform, nodes, *faults, exits=10)
+                self.assertLessEqual({f"{each['kind']} {each['name']}" for each in report["suspects"]}, allowed)
+                likeliest = {each["candidates"][0] for each in report["open_questions"]}
+                self.assertLessEqual(likeliest, allowed, report["open_questions"])
+                self.assertTrue(report["suspects"] or likeliest)
+
+    def test_a_link_that_is_silent_and_lies_is_not_taken_for_two_faults(self):
+        report = self.decided("p5e.48xlarge", 8, "link:n2-n5:0:lies", exits=11)
+        self.assertEqual([each["name"] for each in report["suspects"]], ["n2-n5"])
+        self.assertEqual(report["open_questions"], [])
+
+    def test_an_acceptance_says_that_some_samples_are_slow(self):
+        decision = self.decided("p5.48xlarge", 2, "link:n0-n1:0.5:20%", exits=0)["decision"]
+        self.assertRegex(decision["sentence"], r"^ACCEPT: but some samples are slow: all_\w+ \d+ GB/s \(9\d % of limit, 8\d % on average\)")
+
     def test_slowness_of_all_that_comes_now_and_then_is_not_accepted(self):
         self.decided("p5.48xlarge", 2, "node:n0:0.1:20%", "node:n1:0.1:20%", exits=10)
         decision = self.decided("p5.48xlarge", 1, "node:n0:0.02:20%", exits=10)["decision"]
