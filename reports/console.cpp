@@ -103,7 +103,9 @@ constexpr Cell algbw_cell = [](const Result& r) {
   return compact(algorithm_bandwidth(case_of(r), median_time(r)).count);
 };
 constexpr Cell busbw_cell = [](const Result& r) { return compact(bus_bandwidth(case_of(r), median_time(r)).count); };
-constexpr Cell wrong_cell = [](const Result& r) { return std::to_string(of(r).wrong_elements); };
+constexpr Cell wrong_cell = [](const Result& r) {
+  return of(r).data_checked.value_or(true) ? std::to_string(of(r).wrong_elements) : "N/A";
+};
 
 template <Half half>
 constexpr std::array columns_of_half{Column{"time", "(us)", 9, in_half<half, time_cell>, half},

@@ -98,7 +98,9 @@ constexpr std::array csv_columns{
                 return seconds ? number(*seconds * 1e6) : std::string();
               }},
     CsvColumn{"wrong_elements",
-              [](const Report&, const Result& r) { return std::to_string(r.measurement.wrong_elements); }},
+              [](const Report&, const Result& r) {
+                return r.measurement.data_checked.value_or(true) ? std::to_string(r.measurement.wrong_elements) : "";
+              }},
     CsvColumn{"limit_gb_per_s",
               [](const Report&, const Result& r) { return r.verdict.limit ? number(r.verdict.limit->count) : ""; }},
     CsvColumn{"fraction_of_limit", [](const Report&, const Result& r) { return number(r.verdict.fraction); }},
@@ -423,7 +425,7 @@ constexpr std::array metrics_of_results{
            [](const Result& r) { return r.verdict.fraction; }},
     Metric{"wrong_elements", "Elements of results that were wrong.",
            [](const Result& r) {
-             return r.measurement.outcome == Outcome::measured
+             return r.measurement.outcome == Outcome::measured && r.measurement.data_checked.value_or(true)
                         ? std::optional(static_cast<double>(r.measurement.wrong_elements))
                         : std::nullopt;
            }},

@@ -298,7 +298,8 @@ class Importer {
 
   std::vector<Result> finish() {
     for (std::size_t i = 0; i < report_.results.size(); ++i) finish(report_.results[i], i);
-    if (unchecked_) remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
+    if (std::ranges::any_of(report_.results, [](const Result& each) { return each.measurement.data_checked == false; }))
+      remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
     // The option may be for one table of several.
     if (!other_program_.empty() && !used_collective_) throw UsageError(other_program_);
     add_wrong_data_remarks();
@@ -398,10 +399,10 @@ class Importer {
           where, row.size, timing.time_us, static_cast<double>(row.size) * 1e-3 / timing.time_us, timing.algbw));
   }
 
-  // Warns if busbw and algbw imply another number of ranks than the list.
+  // Warns if busbw and algbw imply another number of ranks than the list. Hypercube counts other bytes.
   void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
     constexpr double enough_digits = 1, slack = 1e-9;
-    if (timing.algbw < enough_digits || timing.busbw < enough_digits) return;
+    if (timing.algbw < enough_digits || timing.busbw < enough_digits || c.collective == &hypercube) return;
     const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
     const double rounding = timing.rounding.busbw + wanted * timing.rounding.algbw;
     if (std::abs(timing.busbw - wanted * timing.algbw) > rounding + slack * timing.busbw)
@@ -430,7 +431,7 @@ class Importer {
     launch.rounding = std::max(launch.rounding, time.rounding);
     for (const double sample : timing.samples_us) launch.iterations.push_back(sample * 1e-6);
     launch.wrong += timing.wrong.value_or(0);
-    unchecked_ = unchecked_ || !timing.wrong;
+    if (!timing.wrong) report_.results[place].measurement.data_checked = false;
   }
 
   // The median is the printed mean even if iterations are known, so that all imports are comparable.
@@ -481,7 +482,7 @@ class Importer {
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
   std::vector<Result> journal_;
   std::set<std::size_t> places_;  // results that the current launch already has
-  bool unchecked_ = false, used_collective_ = false;
+  bool used_collective_ = false;
   std::string other_program_;  // of the first table that is not of `collective_`
 };
 

@@ -72,6 +72,10 @@ std::string variables_of(const Report& report) {
   return text;
 }
 
+bool none_was_checked(const Rows& rows) {
+  return std::ranges::all_of(rows, [](const Measurement* each) { return each->data_checked == false; });
+}
+
 std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const Split& split) {
   const Case& c = rows.front()->measured_case;
   std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
@@ -79,7 +83,9 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   if (c.root || c.every_root) options += fmt::format(" -r {}", c.root.value_or(-1));  // -1: all
   if (c.calls.registration == "local") options += " -R 1";
   if (c.calls.registration == "symmetric") options += " -R 2";
-  options += fmt::format(" -n {} -a 3", std::max(1, operations_of_a_burst / c.calls.aggregate));
+  options += fmt::format(" -n {}", std::max(1, operations_of_a_burst / c.calls.aggregate));
+  if (report.provenance != "imported") options += " -a 3";
+  if (none_was_checked(rows)) options += " -c 0";
   if (c.calls.aggregate > 1) options += fmt::format(" -m {}", c.calls.aggregate);
   if (const auto policy = std::ranges::find(cta_policies, c.calls.cta_policy); policy != cta_policies.begin())
     options += fmt::format(" -x {}", policy - cta_policies.begin());
@@ -109,12 +115,16 @@ std::string devices_of(const Report& report, const Split& split) {
   return text;
 }
 
+bool was_checked(const Measurement& m) { return m.data_checked.value_or(true); }
+
 std::string figures(const Measurement& m) {
   const Seconds median{m.throughput->summary.median};
   const double us = microseconds(median);
+  const GBps busbw = bus_bandwidth(m.measured_case, median);
+  // The algbw of nccl-tests' hypercube is its busbw.
+  const GBps algbw = m.measured_case.collective == &hypercube ? busbw : algorithm_bandwidth(m.measured_case, median);
   return fmt::format("{:>8} {:>7.2f} {:>7.2f} {:>7}", us < 1e5 ? fmt::format("{:.2f}", us) : fmt::format("{:.0f}", us),
-                     algorithm_bandwidth(m.measured_case, median).count, bus_bandwidth(m.measured_case, median).count,
-                     m.wrong_elements);
+                     algbw.count, busbw.count, was_checked(m) ? std::to_string(m.wrong_elements) : "N/A");
 }
 
 std::string table_of(const Rows& rows) {
@@ -170,8 +180,8 @@ std::string render_nccl_tests(const Report& report) {
   std::string text = format_printable(
       "# Figures of p5bench {}{} in the columns of nccl-tests; {} of {}\n", report.run.version,
       report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster, report.run.started);
-  text +=
-      "# The command above each table shows the same with nccl-tests built with MPI=1; times are the slowest rank's.\n";
+  text += fmt::format("# The command above each table shows the same with nccl-tests built with MPI=1; times are {}.\n",
+                      report.provenance == "imported" ? "as imported" : "the slowest rank's");
   for (const Rows& rows : programs) {
     const Case& c = rows.front()->measured_case;
     const Split split = *split_of(c, report.run);

@@ -333,6 +333,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.some("roots", m.roots);
   archive.some("host_us", json_fields::omitted_if(!m.host_s.has_value(), rounded_us(m.host_s)));
   archive.must("wrong_elements", m.wrong_elements);
+  archive.some("data_checked", m.data_checked);
   archive.must("first_wrong", m.first_wrong);
   archive.must("selection", m.selection);
   archive.some("communicator_costs", m.communicator_costs);

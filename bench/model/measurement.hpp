@@ -107,6 +107,7 @@ struct Measurement {
   // launches the median. Null where calls last until the operation ends.
   std::optional<double> host_s;
   std::uint64_t wrong_elements = 0;
+  std::optional<bool> data_checked = {};  // false: the program of an imported figure did not check all; else null
   std::optional<WrongElement> first_wrong;
   std::optional<Selection> selection;
   // Of communicators: the largest of all ranks; of several launches the median.

@@ -26,7 +26,7 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
 
 class Verified(Folder):
     def measure(self, ranks, *arguments):
-        budget, patience = ("300s", 400) if NIGHTLY else ("60s", PATIENCE_S)
+        budget, patience = ("300s", 400) if NIGHTLY else ("150s", PATIENCE_S)
         done = self.run_it("--quiet", "--budget", budget, "--out", "out", *arguments, ranks=ranks, patience=patience,
                            variables=FEW_SAMPLES)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)

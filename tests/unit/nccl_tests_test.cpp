@@ -430,6 +430,32 @@ Report of_ours() {
   return report;
 }
 
+// nccl-tests' HyperCubeGetBw gives the bytes that leave a rank as algbw too.
+TEST(NcclTests, algbw_of_hypercube_is_its_busbw_and_no_sign_of_other_ranks) {
+  std::string text = program + all_reduce_2_13();
+  text.replace(text.find("all_reduce_perf"), 15, "hypercube_perf");
+  const Report report = import(text, "", "lab").report;
+  EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("its figures are of another number of ranks"))));
+  Report ours = of_ours();
+  ours.results.resize(1);
+  Measurement& m = ours.results.front().measurement;
+  m.measured_case.collective = &hypercube;
+  m.measured_case.op.reset();
+  const double busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count;
+  EXPECT_THAT(render_nccl_tests(ours), HasSubstr(fmt::format(" {:.2f} {:>7.2f} ", busbw, busbw)));
+}
+
+TEST(NcclTests, data_that_was_not_checked_stays_so_from_import_to_import) {
+  std::string text = program + all_reduce_2_13();
+  for (std::size_t at = 0; (at = text.find("      0  ", at)) != std::string::npos;) text.replace(at, 9, "    N/A  ");
+  for (std::size_t at = 0; (at = text.find("      0\n", at)) != std::string::npos;) text.replace(at, 8, "    N/A\n");
+  const Report report = import(text, "", "lab").report;
+  for (const Result& each : report.results) EXPECT_EQ(each.measurement.data_checked, false);
+  const std::string again = render_nccl_tests(report);
+  EXPECT_THAT(again, AllOf(HasSubstr(" -c 0"), HasSubstr("times are as imported"), Not(HasSubstr("-a 3"))));
+  EXPECT_THAT(import(again, "", "lab").report.run.remarks, Contains(HasSubstr("not all data was checked")));
+}
+
 TEST(NcclTests, tables_of_a_report_stand_under_the_command_that_shows_the_same) {
   const std::string text = render_nccl_tests(of_ours());
   EXPECT_THAT(text,
