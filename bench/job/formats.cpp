@@ -75,10 +75,12 @@ namespace {
 // The messages of a process that may become one exchange.
 class Exchange {
  public:
-  explicit Exchange(int ranks) : sent_(static_cast<std::size_t>(ranks)), received_(sent_.size()) {}
+  Exchange(int ranks, std::optional<DataType> type)
+      : type_(type), sent_(static_cast<std::size_t>(ranks)), received_(sent_.size()) {}
 
   // False for a message that does not belong to it.
   bool take(const Call& call, int self) {
+    if (call.type != type_) return false;
     const int peer = call.source == self ? call.target : call.source;
     // A message of a rank to itself is recorded as sent and as received.
     const bool sends = call.source == self && !(peer == self && sent_[static_cast<std::size_t>(self)]);
@@ -100,6 +102,7 @@ class Exchange {
   }
 
  private:
+  std::optional<DataType> type_;
   std::vector<std::optional<std::uint64_t>> sent_, received_;
 };
 
@@ -123,7 +126,7 @@ void join_messages(Trace& trace) {
         continue;
       }
       const int self = member->second;
-      Exchange exchange(trace.communicators[first.communicator].size);
+      Exchange exchange(trace.communicators[first.communicator].size, trace.calls[first.call].type);
       std::size_t end = i;
       while (end < all.size() && all[end].communicator == first.communicator &&
              trace.calls[all[end].call].collective == &p2p && exchange.take(trace.calls[all[end].call], self))

@@ -73,6 +73,12 @@ class ImportJob(Folder):
                     self.assertEqual(self.essence(found), [("all_reduce", 4096, "world"), ("all_reduce", 4 << 20, [[2, 3]])])
                     self.assertEqual(found["steps"], steps)
 
+    def test_messages_of_another_type_are_no_part_of_an_exchange(self):
+        found, _ = self.read(job_traces.pipeline_before_an_exchange(4), "log")
+        operations = self.essence(found)  # nothing orders the messages, since all send before they receive
+        self.assertEqual(sorted(operations[:3]), [("p2p", 2000, [[rank, rank + 1]]) for rank in range(3)])
+        self.assertEqual(operations[3:], [("all_to_all", 1 << 20, "world"), ("all_reduce", 1024, "world")])
+
     def test_exchanges_of_two_sizes_in_turn_are_two_operations(self):
         for kind in WITH_ALL:
             with self.subTest(kind):

@@ -142,6 +142,20 @@ def experts(ranks):
     return Job(ranks, {"world": [list(range(ranks))]}, calls)
 
 
+def pipeline_before_an_exchange(ranks):
+    """Each rank hands on bfloat16 to the next, then all exchange float32, which libraries do by messages too."""
+    def calls(rank, _):
+        ops = []
+        if rank + 1 < ranks:
+            ops.append(Op("p2p", "world", 1000, peer=rank + 1, sends=True))
+        if rank > 0:
+            ops.append(Op("p2p", "world", 1000, peer=rank - 1))
+        for peer in range(ranks):
+            ops += [Op("p2p", "world", 1 << 16, "Float", peer=peer, sends=True), Op("p2p", "world", 1 << 16, "Float", peer=peer)]
+        return [*ops, Op("all_reduce", "world", 256, "Float")]
+    return Job(ranks, {"world": [list(range(ranks))]}, calls)
+
+
 def experts_in_turn(ranks):
     """The numbers of rows and the rows that go to each rank, and nothing between: two even exchanges of other sizes and types."""
     step = [Op("all_to_all", "world", ranks, "Long"), Op("all_to_all", "world", 4096 * ranks, "BFloat16")]

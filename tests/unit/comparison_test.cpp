@@ -125,6 +125,21 @@ TEST(Compare, counts_a_rise_in_spread_although_the_medians_stand) {
   }
 }
 
+TEST(Compare, counts_it_although_the_medians_stand_where_more_samples_are_slow) {
+  for (const int launches : {1, 7}) {
+    SideRecipe before, after;
+    before.launches = after.launches = launches;
+    after.noise.outliers = 0.25;
+    const Comparison c = compare(make_up_side("BASE", before, 1), make_up_side("NEW", after, 2));
+    EXPECT_EQ(c.exit_code, ExitCode::slow) << launches;
+    const BandRow& row = row_of(c, "all_reduce", "bandwidth");
+    EXPECT_TRUE(row.mean_rose) << launches << row.because;
+    EXPECT_FALSE(row.time_rose) << launches << row.because;
+    EXPECT_NEAR(row.mean->ratio, 1.1, 0.03);
+    EXPECT_THAT(c.headline, HasSubstr("all_reduce >= 64 MiB slow samples +"));
+  }
+}
+
 TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
   SideRecipe quiet, less_quiet;
   quiet.noise.samples = less_quiet.noise.samples = 0.001;
