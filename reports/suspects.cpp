@@ -290,10 +290,21 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   OpenQuestion question;
   for (const Part& part : candidates) question.candidates.push_back(full_name(part));
   question.probabilities.assign(candidates.size(), 1.0 / static_cast<double>(candidates.size()));
-  question.evidence = fmt::format(
-      "all transfers between {} and {} are slow; with only two nodes it cannot be decided which one is at fault",
-      report.topology.hosts[0].name, report.topology.hosts[1].name);
-  question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
+  const std::string both =
+      fmt::format("between {} and {}", report.topology.hosts[0].name, report.topology.hosts[1].name);
+  const bool pairs = std::ranges::any_of(report.results, [](const Result& result) {
+    const Measurement& m = result.measurement;
+    return m.outcome == Outcome::measured && m.measured_case.collective->pairwise && m.measured_case.nodes == 2;
+  });
+  if (pairs) {
+    question.evidence =
+        fmt::format("all transfers {} are slow; with only two nodes it cannot be decided which one is at fault", both);
+    question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
+  } else {
+    question.evidence = fmt::format(
+        "collectives {} are slow; pairs, which tell single GPUs and NICs from nodes, were not measured", both);
+    question.next = "measure again with p2p among the --collectives, as by default: it may show a single GPU or NIC";
+  }
   return question;
 }
 

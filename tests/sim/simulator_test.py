@@ -547,6 +547,20 @@ class Floors(Simulation):
                 self.assertLessEqual(likeliest, allowed, report["open_questions"])
                 self.assertTrue(report["suspects"] or likeliest)
 
+    def test_two_nodes_without_pairs_are_told_to_measure_them(self):
+        for collectives, wanted in ((("--collectives", "all_reduce,all_gather"), "measure again with p2p"), ((), None)):
+            with self.subTest(collectives):
+                done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--seed", "1", "--tune=off",
+                                   "--fault", "nic:n1r3:0.3", *collectives, "--sizes", "256MiB,4GiB", "--out", f"pairs-{bool(wanted)}")
+                self.assertEqual(done.returncode, 10, done.stdout)
+                report = read_report(self.folder / f"pairs-{bool(wanted)}" / "latest" / "report.json")
+                if wanted:
+                    question, = report["open_questions"]
+                    self.assertIn(wanted, question["next"])
+                    self.assertIn("were not measured", question["evidence"])
+                else:
+                    self.assertEqual([each["name"] for each in report["suspects"]], ["n1r3"])
+
     def test_a_link_that_is_silent_and_lies_is_not_taken_for_two_faults(self):
         report = self.decided("p5e.48xlarge", 8, "link:n2-n5:0:lies", exits=11)
         self.assertEqual([each["name"] for each in report["suspects"]], ["n2-n5"])
