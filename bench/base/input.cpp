@@ -168,7 +168,10 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
   if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
   const auto size = static_cast<std::size_t>(about.st_size);  // 0 for files of /proc and /sys
   if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
-  return read_all(file.get(), most, size, refused);
+  std::string text = read_all(file.get(), most, size, refused);
+  constexpr std::string_view gzip_mark = "\x1f\x8b";
+  if (text.starts_with(gzip_mark)) throw refused("is compressed: gunzip it first");
+  return text;
 }
 
 std::string read_standard_input(Bytes most, std::string_view remedy) {

@@ -40,6 +40,11 @@ class Input : public testing::Test {
   fs::path folder;
 };
 
+TEST_F(Input, that_is_compressed_is_refused_with_the_remedy) {
+  std::ofstream(folder / "log.gz") << "\x1f\x8b\x08 whatever";
+  EXPECT_THAT(refusal("log.gz"), testing::HasSubstr("log.gz' is compressed: gunzip it first"));
+}
+
 TEST_F(Input, AFileIsReadWhole) {
   const std::string text(200'000, 'x');
   std::ofstream(folder / "file") << text;
