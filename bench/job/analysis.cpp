@@ -326,7 +326,7 @@ std::pair<JobOperation, Group> Analyser::operation_of(const Instance& one) const
   return {operation, group};
 }
 
-// Of an uneven exchange: what the rank moves that sends or receives most, as far as sizes are known.
+// The bytes of the rank that sends or receives most in an uneven exchange, as far as sizes are known.
 Bytes Analyser::busiest(const Instance& one) const {
   std::vector<std::uint64_t> received(static_cast<std::size_t>(trace_.communicators[one.communicator].size), 0);
   std::uint64_t most = 1;

@@ -1,4 +1,4 @@
-// What the records of all ranks have in common, and where they contradict each other: sizes and roots, records that are
+// The part of the records that all ranks share, and contradictions between them: sizes and roots, records that are
 // short, missing calls.
 #include <fmt/format.h>
 

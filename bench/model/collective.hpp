@@ -29,8 +29,8 @@ struct Shape {
   // whose multiples they are aligned; null: the collective's own blocks.
   std::shared_ptr<const MatrixTraffic> traffic = nullptr;
   std::uint64_t traffic_elements = 0, traffic_alignment = 1;
-  // Of collectives of tokens (tokens.hpp): tokens of each rank, elements of a token, and those of the output before its
-  // workspace; 0 elsewhere.
+  // Collectives of tokens (tokens.hpp) only: tokens of each rank, elements of a token, and elements of the output
+  // before its workspace; 0 elsewhere.
   std::uint64_t tokens = 0, hidden = 0, workspace = 0;
 };
 
@@ -66,8 +66,8 @@ struct Block {
   std::uint64_t elements = 0, input_offset = 0, output_offset = 0;
 };
 
-// What a rank does with rows of equal length in its own memory: each row of the output, from `first_row` on, becomes
-// the sum of its sources. Row i has the sources from first[i] up to first[i + 1].
+// Work of a rank on rows of equal length in its own memory: each row of the output, from `first_row` on, becomes the
+// sum of its sources. Row i has the sources from first[i] up to first[i + 1].
 struct Rows {
   std::uint64_t elements = 0;  // of a row
   std::uint64_t first_row = 0;

@@ -112,7 +112,8 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
         fmt::format("--beside {}: each group has a single rank, which does not communicate; name another group", name));
 }
 
-// What blocks follow that have a matrix: that of --traffic, its tokens and their ways, or those of each usual routing.
+// Traffic that blocks follow where they have a matrix: that of --traffic, its tokens and their ways, or those of each
+// usual routing.
 struct Traffics {
   std::shared_ptr<const MatrixTraffic> matrix = nullptr;
   std::vector<std::shared_ptr<const MatrixTraffic>> of_tokens = {};

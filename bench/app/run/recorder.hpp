@@ -39,7 +39,7 @@ class ReportBuilder {
   void resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // Sets limits and findings of the machine and if figures can be judged; called before the first case.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability comparability);
-  // What the traffic matrix of these cases asks of the machine, if they have one; after begin().
+  // Records the load that the traffic matrix of these cases puts on the machine, if they have one; after begin().
   void describe_traffic(std::span<const Case> cases);
 
   // ---- the Observer's events
