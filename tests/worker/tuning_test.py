@@ -268,7 +268,7 @@ class Problems(Job):
         thread = threading.Thread(target=put_in_the_way)
         thread.start()
         try:
-            code, output = self.run_it(*arguments, "--tuning=quick", "--budget", "30s", "--collectives", "all_reduce",
+            code, output = self.run_it(*arguments, "--tuning=quick", "--budget", "60s", "--collectives", "all_reduce",
                                        P5BENCH_FAKE="join-slow:rank=1:us=5000000")
         finally:
             ended.set()
