@@ -1,4 +1,5 @@
-// The libfabric backend and the check of its network: starts one worker per rank and agrees among all ranks on library and NICs.
+// The libfabric backend and the check of its network: starts one worker per rank and agrees among all ranks on library
+// and NICs.
 #pragma once
 
 #include <map>
