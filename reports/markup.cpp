@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 
 namespace p5::reports {
