@@ -63,7 +63,7 @@ MatrixTraffic transposed(const MatrixTraffic& traffic) {
   return back;
 }
 
-// Of a group without a routing of its own.
+// The traffic of a group without a routing of its own.
 std::shared_ptr<const MatrixTraffic> usual_traffic(int ranks) {
   if (ranks > most_ranks_of_traffic)
     throw UsageError(

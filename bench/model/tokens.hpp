@@ -45,7 +45,7 @@ Rows packed_tokens(const Shape& shape, Member member);
 std::vector<Segment> combine_result(const Shape& shape, Member member, std::string_view pattern);
 Rows added_tokens(const Shape& shape, Member member);
 
-// What a rank does in its own memory before and after the blocks are exchanged; nothing in most collectives.
+// Work of a rank in its own memory before and after the blocks are exchanged; nothing in most collectives.
 struct LocalRows {
   Rows packs = {}, sums = {};
 };

@@ -1,4 +1,4 @@
-// What the import of a text of nccl-tests is refused for.
+// The reason for which the import of a text of nccl-tests is refused.
 #pragma once
 
 #include <string>

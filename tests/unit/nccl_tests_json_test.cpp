@@ -133,7 +133,7 @@ TEST(NcclTestsJson, that_lacks_what_a_report_needs_is_refused_by_member) {
   EXPECT_THAT(problem_of(j.dump()), HasSubstr("/args: nothing says which program"));
 }
 
-// What the import writes has to be a report.
+// The output of the import has to be a valid report.
 TEST(NcclTestsJson, is_read_or_refused_so_that_the_report_can_be_read) {
   const std::vector<nlohmann::json> values{
       1e-320, 1e-7, 1e-6, 1e15, 1e300, 0, 1, -1, std::uint64_t{1} << 60, ~std::uint64_t{0}, "", "x", "\x01", nullptr};

@@ -452,7 +452,7 @@ TEST(Runner, verifies_tokens_for_all_types_that_hold_their_sums) {
       EXPECT_EQ(m.outcome, Outcome::measured) << describe(m.measured_case) << ": " << m.because;
       EXPECT_EQ(m.wrong_elements, 0u) << describe(m.measured_case);
     }
-    // Of one, two and at most four ranks' contributions.
+    // Contributions to a token come from one rank, from two, and from at most four.
     const std::size_t narrow = ranks == 2 ? 0 : 2;
     EXPECT_EQ(operations_in(measurements).size(), 2 * data_type_names().size() - narrow) << routing;
   }

@@ -123,7 +123,7 @@ TEST(Tokens, come_back_and_are_added_up_in_their_own_rank) {
   }
 }
 
-// What came stays in the workspace, where it is checked; a dispatch keeps there what it sent.
+// The workspace keeps the received tokens, or those that a dispatch sent, and is checked too.
 TEST(Tokens, of_which_each_element_is_checked) {
   for (const Collective* collective : {&dispatch, &combine}) {
     Case c;
