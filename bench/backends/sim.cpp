@@ -316,13 +316,13 @@ class SampleState {
 
 class SimSession final : public Session {
  public:
-  SimSession(const SimMachine& machine, const Case& c, int round, std::uint64_t launch)
+  // noise: the seed of its noise.
+  SimSession(const SimMachine& machine, const Case& c, int round, std::uint64_t launch, std::uint64_t noise)
       : machine_(machine),
         case_(c),
         number_(round),
         round_((*c.rounds)[static_cast<std::size_t>(round)]),
-        noise_(pattern::hash(seed_of(machine, launch), c.bytes.count + static_cast<std::uint64_t>(round),
-                             std::hash<std::string>{}(describe(c)))),
+        noise_(pattern::hash(seed_of(machine, launch), noise, 0)),
         launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
 
   int slots() const override { return std::max(16 / case_.calls.aggregate, 1) * case_.calls.aggregate; }
@@ -627,7 +627,11 @@ class SimBackend final : public Backend {
  public:
   explicit SimBackend(const SimMachine& machine) : machine_(machine) {}
   std::unique_ptr<Session> open(const Case& c, int round) override {
-    return std::make_unique<SimSession>(machine_, c, round, launch_);
+    const std::uint64_t operation = pattern::hash(std::hash<std::string>{}(describe(c)), c.bytes.count,
+                                                  static_cast<std::uint64_t>(round));
+    // Each repetition has noise of its own; else repetitions and retests of a round would have the same samples.
+    return std::make_unique<SimSession>(machine_, c, round, launch_,
+                                        pattern::hash(operation, 0, ++repetitions_[operation]));
   }
   Bytes memory_per_rank(const Case& c) const override {
     return {(c.shape.input_elements + c.shape.output_elements) * size_of(c.type) *
@@ -724,6 +728,7 @@ class SimBackend final : public Backend {
   SimMachine machine_;
   std::shared_ptr<std::uint64_t> launches_ = std::make_shared<std::uint64_t>(0);
   std::uint64_t launch_ = 0;
+  std::map<std::uint64_t, std::uint64_t> repetitions_;  // sessions of each operation and round so far
 };
 
 }  // namespace

@@ -164,9 +164,11 @@ class Healthy(Simulation):
         for name in ("broadcast", "gather"):
             measured = largest(report, name)
             times = {each["root"]: each["median_us"] for each in measured["roots"]}
-            self.assertEqual((sorted(times), measured["slowest_root"]), (list(range(8)), 3))
+            self.assertEqual((sorted(times), times[measured["slowest_root"]]), (list(range(8)), max(times.values())))
             self.assertEqual(max(times.values()), measured["throughput"]["median_us"])
             self.assertEqual((measured["case"]["every_root"], measured["case"]["root"]), (True, None))
+        # The ring of a broadcast leads through all GPUs, whatever its root; the root of a gather receives seven parts.
+        self.assertEqual(largest(report, "gather")["slowest_root"], 3)
         self.assertNotIn("roots", largest(report, "all_reduce"))
 
     def test_a_group_of_operations_has_the_latency_of_one(self):
@@ -573,7 +575,7 @@ class Floors(Simulation):
     def test_slowness_of_all_that_comes_now_and_then_is_not_accepted(self):
         self.decided("p5.48xlarge", 2, "node:n0:0.1:20%", "node:n1:0.1:20%", exits=10)
         decision = self.decided("p5.48xlarge", 1, "node:n0:0.02:20%", exits=10)["decision"]
-        self.assertRegex(decision["sentence"], r"^REJECT n0: .*\(p2p \d+ % of limit on average, 9\d % mostly\)")
+        self.assertRegex(decision["sentence"], r"^REJECT n0: .*\(p2p \d+ % of limit on average, (9\d|100) % mostly\)")
 
     def test_what_a_budget_left_out_is_the_reason_where_it_left_out_most(self):
         done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--tuning", "off", "--budget", "5ms")
