@@ -156,17 +156,6 @@ int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
   return static_cast<int>(nodes.size());
 }
 
-void set_span(Case& c, const Group& widest, const Placement& placement) {
-  c.nodes = spanned_by(widest, placement.node_of_rank);
-  if (!placement.has_wide_domains()) return;
-  std::map<int, Group> domains;
-  for (const int rank : widest) domains[placement.domain_of_rank[static_cast<std::size_t>(rank)]].push_back(rank);
-  c.domains = static_cast<int>(domains.size());
-  c.nodes_per_domain = c.nodes;
-  for (const auto& [domain, ranks] : domains)
-    c.nodes_per_domain = std::min(c.nodes_per_domain, spanned_by(ranks, placement.node_of_rank));
-}
-
 struct PlanBuilder {
   const Options& options;
   const JobFacts& job;
@@ -604,6 +593,17 @@ std::vector<std::vector<bool>> split_into_shifts(const NodeOfRank& node_of_rank,
 }
 
 }  // namespace
+
+void set_span(Case& c, const Group& widest, const Placement& placement) {
+  c.nodes = spanned_by(widest, placement.node_of_rank);
+  if (!placement.has_wide_domains()) return;
+  std::map<int, Group> domains;
+  for (const int rank : widest) domains[placement.domain_of_rank[static_cast<std::size_t>(rank)]].push_back(rank);
+  c.domains = static_cast<int>(domains.size());
+  c.nodes_per_domain = c.nodes;
+  for (const auto& [domain, ranks] : domains)
+    c.nodes_per_domain = std::min(c.nodes_per_domain, spanned_by(ranks, placement.node_of_rank));
+}
 
 Case with_rounds(Case like, std::vector<Round> rounds) {
   if (std::exchange(like.every_root, false)) like.root = 0;

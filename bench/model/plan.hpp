@@ -50,6 +50,9 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
 // same number of ranks.
 std::vector<Case> group_cases(const std::string& backend_name, const JobFacts& job, Bytes bytes);
 
+// Sets the nodes and NVLink domains of a case whose widest group this is.
+void set_span(Case& c, const Group& widest, const Placement& placement);
+
 // The same case with other rounds, and with the first of several roots.
 Case with_rounds(Case like, std::vector<Round> rounds);
 

@@ -346,6 +346,12 @@ class ImportJob(Folder):
         self.assertRegex(told, r"rail .* % of \w+ \(nic\)")
         self.assertNotIn("unknown", told)
 
+    def test_hosts_of_an_nvlink_domain_are_bound_by_nvlinks(self):
+        for platform, binding in (("p6e-gb200.36xlarge", "nvlink"), ("p5.48xlarge", "nic")):
+            _, told = self.read(job_traces.tensor_parallel(16, 3), "inspector", arguments=["--platform", platform])
+            self.assertRegex(told, rf"rail .* % of \w+ \({binding}\)")
+            self.assertEqual("NVLink domains: the recording does not name them" in told, binding == "nvlink", told)
+
     def test_what_is_refused_names_file_and_place(self):
         good = "".join(job_traces.inspector(job_traces.tensor_parallel(8, 1), 0, 3))
         trace = "".join(job_traces.profiler(job_traces.tensor_parallel(8, 1), 0, 3))

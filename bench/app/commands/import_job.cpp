@@ -84,12 +84,13 @@ class MachineLimits {
     const int nodes =
         job.node_of_rank.empty() ? (job.ranks + named.gpus - 1) / named.gpus : count_nodes(job.node_of_rank);
     topology_ = topo::synthetic(named, std::max(nodes, 1));
+    if (!job.node_of_rank.empty()) placement_ = placement_of(job.node_of_rank, topo::domains_of_hosts(topology_));
     limits_ = topo::limits_of(named);
     for (topo::Limit& each : topo::published_limits(named, nodes)) limits_.push_back(std::move(each));
   }
 
   // "93 % of achievable (nvlink)"; "" where it is not known.
-  std::string share_of(const JobUse& use, const Job& job) const {
+  std::string share_of(const JobUse& use) const {
     const JobOperation& each = use.operation;
     if (!use.fastest || limits_.empty() || each.ranks < 2 || use.fastest->count <= 0) return "";
     Measurement m;
@@ -100,11 +101,16 @@ class MachineLimits {
     c.bytes_per_rank = each.bytes;
     c.group = each.group.empty() ? "part" : each.group;
     c.ranks = each.ranks;
-    c.nodes = nodes_of(each, job);
-    if (c.nodes == 0) return "";
+    if (!placement_) return "";
+    const Round groups = each.group.empty() ? each.groups : make_groups(each.group, *placement_);
+    if (groups.empty()) return "";
+    set_span(c, groups.front(), *placement_);
     if (c.collective->pairwise) {
       c.pattern = "one_way";
-      c.pair = c.nodes == 1 ? "same_node" : "other_node";
+      c.pair = c.nodes == 1      ? "same_node"
+               : !c.domains      ? "other_node"
+               : *c.domains == 1 ? "same_domain"
+                                 : "other_domain";
     }
     m.throughput.emplace();
     m.throughput->summary.median = use.fastest->count / use.count;
@@ -114,19 +120,27 @@ class MachineLimits {
   }
 
  private:
-  // Of the first group; 0: not known.
-  static int nodes_of(const JobOperation& each, const Job& job) {
-    if (job.node_of_rank.empty()) return 0;
-    const Round groups = each.group.empty() ? each.groups : make_groups(each.group, job.node_of_rank);
-    if (groups.empty()) return 0;
-    std::set<int> nodes;
-    for (const int rank : groups.front()) nodes.insert(job.node_of_rank[static_cast<std::size_t>(rank)]);
-    return static_cast<int>(nodes.size());
+  static Placement placement_of(const NodeOfRank& node_of_rank, const std::vector<int>& domain_of_node) {
+    DomainOfRank domains;
+    for (const int node : node_of_rank) domains.push_back(domain_of_node.at(static_cast<std::size_t>(node)));
+    return {node_of_rank, std::move(domains)};
   }
 
+  std::optional<Placement> placement_;  // null: the recording does not say on which host a rank was
   topo::Topology topology_;
   topo::Limits limits_;
 };
+
+// Where hosts of the platform share NVLink domains, which a recording does not say.
+std::string about_domains(const Job& job, const std::string& platform) {
+  if (platform.empty() || job.node_of_rank.empty() || count_nodes(job.node_of_rank) < 2) return "";
+  const int wide = topo::find_platform(platform).nodes_per_domain;
+  if (wide < 2) return "";
+  return fmt::format(
+      "NVLink domains: the recording does not name them; each {} hosts are taken for one, in the order "
+      "of their ranks\n",
+      wide);
+}
 
 std::string time_text(const std::optional<Seconds>& time) {
   return time ? fmt::format("{:.3f}", time->count * 1e3) : "-";
@@ -154,7 +168,7 @@ std::string table_of(const Job& job, const std::string& platform) {
                                  "waiting", "bus GB/s", "of its limit");
   for (const JobUse& use : uses) {
     const JobOperation& each = use.operation;
-    const std::string limit = limits.share_of(use, job);
+    const std::string limit = limits.share_of(use);
     const bool waits = use.time && use.fastest && use.time->count > 0;
     text += fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
                         each.type ? name_of(*each.type) : std::string_view("-"), name_of_groups(each), use.count,
@@ -217,7 +231,8 @@ ExitCode import_job(const Request& request) {
     written.push_back(folder / fmt::format("traffic-{}.csv", name));
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }
-  std::string text = summary_of(found, format, files_with_calls) + "\n" + table_of(found, options.platform) + "\n";
+  std::string text = summary_of(found, format, files_with_calls) + "\n" + table_of(found, options.platform) + "\n" +
+                     about_domains(found, options.platform);
   for (const std::string& remark : found.remarks) text += printable(remark) + "\n";
   for (const fs::path& path : written) text += path.string() + "\n";
   text += fmt::format("The step again, with these ranks: mpirun -np {} p5bench tune --job {}\n", found.ranks,
