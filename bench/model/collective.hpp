@@ -143,6 +143,7 @@ std::vector<std::string> collective_names();
 const Collective* try_find_collective(std::string_view name);
 // The same; throws UsageError that suggests the nearest name.
 const Collective& find_collective(std::string_view name);
+bool is_device_initiated(std::string_view name);
 // "alltoall"; "" where nccl-tests has no such program.
 std::string_view name_in_nccl_tests(const Collective& collective);
 

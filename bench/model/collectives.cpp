@@ -315,7 +315,7 @@ const Collective hypercube{.name = "hypercube",
 
 // Bytes, bus factors and limits are those of the collectives that NCCL's host functions start.
 const Collective lsa_all_reduce{.name = "lsa_all_reduce",
-                                .summary = "an all_reduce by kernels that load from the other GPUs' memory (NCCL 2.28)",
+                                .summary = "an all_reduce by kernels that load from the others' memory (NCCL 2.28)",
                                 .reduces = true,
                                 .device_initiated = true,
                                 .route = Route::sums,
@@ -325,16 +325,15 @@ const Collective lsa_all_reduce{.name = "lsa_all_reduce",
                                 .result = all_reduce_result,
                                 .in_place_offset = same_place};
 
-const Collective lsa_all_to_all{
-    .name = "lsa_all_to_all",
-    .summary = "an all_to_all by kernels that store into the other GPUs' memory (NCCL 2.28)",
-    .device_initiated = true,
-    .route = Route::exchange,
-    .shape = whole_to_whole,
-    .bus_factor = remote_parts,
-    .steps = one_step,
-    .result = received_blocks<all_to_all_block>,
-    .block = all_to_all_block};
+const Collective lsa_all_to_all{.name = "lsa_all_to_all",
+                                .summary = "an all_to_all by kernels that store into the others' memory (NCCL 2.28)",
+                                .device_initiated = true,
+                                .route = Route::exchange,
+                                .shape = whole_to_whole,
+                                .bus_factor = remote_parts,
+                                .steps = one_step,
+                                .result = received_blocks<all_to_all_block>,
+                                .block = all_to_all_block};
 
 // Its bytes are those of the operation that a step performs; 0 without one. Patterns are those of communicator_steps().
 const Collective communicator{.name = "communicator",
@@ -407,6 +406,8 @@ const Collective* try_find_collective(std::string_view name) {
   name.remove_suffix(program.size());
   return called(name);
 }
+
+bool is_device_initiated(std::string_view name) { return find_collective(name).device_initiated; }
 
 const Collective& find_collective(std::string_view name) {
   if (const Collective* const found = try_find_collective(name)) return *found;

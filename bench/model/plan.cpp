@@ -259,8 +259,6 @@ struct PlanBuilder {
   std::string no_device_initiated(const Round& groups) const {
     if (info.parts != BackendInfo::Parts::gpus)
       return fmt::format("the {} backend has no kernels on GPUs; --backend nccl has, and sim as a model", info.name);
-    if (options.calls.registration != "none" || options.calls.cta_policy != "default")
-      return "--register and --cta-policy are for NCCL's own operations";
     const auto domain = [&](int rank) { return placement.domain_of_rank[static_cast<std::size_t>(rank)]; };
     for (const Group& group : groups)
       if (std::ranges::any_of(group, [&](int rank) { return domain(rank) != domain(group.front()); }))
