@@ -21,6 +21,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
+#include "reports/tokens.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -502,7 +503,7 @@ std::string render_console(const Report& report) {
   return decision + wrapped(heading(report)) + wrapped(reasons(report, true)) + summary_table(report) +
          wrapped(communicator_lines(report)) + job_steps_text(report) + concurrency_table(report) +
          wrapped(local_line(report)) + burn_tables(report) + wrapped(gdr_line(report)) +
-         wrapped(traffic_line(report.traffic)) + tuning_lines(report) + warnings_lines(report) +
+         wrapped(token_lines(report) + traffic_lines(report.traffic)) + tuning_lines(report) + warnings_lines(report) +
          wrapped(unjudged_lines(report)) + steps_lines(report.decision) + decision;
 }
 
@@ -514,8 +515,8 @@ std::string render_table(const Report& report) {
     text += format_printable("limit {} {}: {:.4g} GB/s, {}\n", limit.name, topo::name_of(limit.level), limit.rate.count,
                              limit.because);
   return text + communicator_lines(report) + local_line(report) + burn_tables(report) + gdr_line(report) +
-         traffic_line(report.traffic) + tuning_lines(report) + findings_lines(report) + unjudged_lines(report) +
-         steps_lines(report.decision) + summary;
+         token_lines(report) + traffic_lines(report.traffic) + tuning_lines(report) + findings_lines(report) +
+         unjudged_lines(report) + steps_lines(report.decision) + summary;
 }
 
 std::vector<SummaryRow> summary_of(const Report& report) {

@@ -64,16 +64,18 @@ nlohmann::json published_rows(const Report& report) {
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
   if (!platform) return rows;
   for (const topo::Published& row : published_of(*platform)) {
-    if (row.nodes != report.run.nodes || !row.busbw || row.gpus * row.nodes != report.run.ranks) continue;
+    if (row.nodes != report.run.nodes || row.gpus * row.nodes != report.run.ranks) continue;
+    if (!row.busbw && !row.tokens) continue;
     rows.push_back({{"collective", row.collective},
                     {"algorithm", row.algorithm},
                     {"nodes", row.nodes},
-                    {"busbw_gb_per_s", row.busbw->count},
                     {"healthy", row.healthy},
                     {"note", row.note},
                     {"software", row.software},
                     {"date", row.date},
                     {"source", row.source}});
+    if (row.busbw) rows.back()["busbw_gb_per_s"] = row.busbw->count;
+    if (row.tokens) rows.back()["tokens"] = *row.tokens, rows.back()["latency_us"] = row.latency->count * 1e6;
     rows.back()["bytes"] = row.bytes ? nlohmann::json(row.bytes->count) : nlohmann::json();
   }
   return rows;

@@ -250,7 +250,7 @@ struct Report {
   std::vector<ComputeCheck> compute_checks;   // of each rank's GPU; empty: not checked
   std::vector<LocalActivity> local_activity;  // of each rank's GPU; empty: nobody looked
   std::vector<GdrPath> gdr;                   // paths between NICs and GPU memory; empty: not measured
-  std::optional<Traffic> traffic;             // of cases with a traffic matrix; null: none
+  std::vector<Traffic> traffic;               // of cases with a traffic matrix
   std::vector<topo::Finding> findings;
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;

@@ -398,6 +398,7 @@ void fields(auto& archive, Is<Suspect> auto& suspect) {
 
 void fields(auto& archive, Is<Traffic> auto& traffic) {
   archive.must("name", traffic.name);
+  archive.must("collectives", traffic.collectives);
   archive.must("ranks", json_fields::at_least(2, traffic.ranks));
   archive.must("matrix", traffic.matrix);
   archive.must("level", json_fields::one_of_or_null(traffic.level, levels));

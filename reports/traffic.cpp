@@ -46,14 +46,15 @@ std::optional<topo::Limit> traffic_limit(const Case& c, const topo::Limits& limi
   return topo::limit_of(found->load, found->level, c.collective->bus_factor(c.ranks));
 }
 
-std::optional<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
-                                        const topo::Topology& topology) {
-  const auto with = std::ranges::find_if(cases, [](const Case& c) { return c.shape.traffic != nullptr; });
-  if (with == cases.end()) return std::nullopt;
-  const p5::MatrixTraffic& given = *with->shape.traffic;
-  Traffic traffic{
-      .name = given.name, .ranks = given.matrix.ranks, .matrix = shares_of(given), .level = {}, .parts = {}};
-  auto found = load_of(*with, limits, topology);
+static Traffic describe(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+  const p5::MatrixTraffic& given = *c.shape.traffic;
+  Traffic traffic{.name = given.name,
+                  .collectives = {std::string(c.collective->name)},
+                  .ranks = given.matrix.ranks,
+                  .matrix = shares_of(given),
+                  .level = {},
+                  .parts = {}};
+  auto found = load_of(c, limits, topology);
   if (!found) return traffic;
   traffic.level = topo::name_of(found->level);
   traffic.sent_imbalance = found->load.sent_imbalance;
@@ -64,17 +65,44 @@ std::optional<Traffic> describe_traffic(std::span<const Case> cases, const topo:
   return traffic;
 }
 
-std::string traffic_line(const std::optional<Traffic>& traffic) {
-  if (!traffic) return "";
-  if (traffic->parts.empty())
-    return format_printable("traffic {}: the rate of a part that it uses is not known, so it has no limit\n",
-                            traffic->name);
-  const topo::TrafficPart& first = traffic->parts.front();
-  return format_printable(
-      "traffic {}: {} ({}) decide; the busiest rank sends {:.2f} times and receives {:.2f} times the mean; incast "
-      "costs {:.0f} % of the limit\n",
-      traffic->name, first.name, first.receives ? "receiving" : "sending", traffic->sent_imbalance,
-      traffic->received_imbalance, 100 * traffic->incast_loss);
+std::vector<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
+                                      const topo::Topology& topology) {
+  std::vector<Traffic> all;
+  std::vector<const p5::MatrixTraffic*> described;
+  for (const Case& c : cases) {
+    const p5::MatrixTraffic* const given = c.shape.traffic.get();
+    if (!given) continue;
+    const auto known = std::ranges::find_if(described, [&](const p5::MatrixTraffic* each) {
+      return each == given || (each->name == given->name && each->matrix == given->matrix);
+    });
+    if (known == described.end()) {
+      described.push_back(given);
+      all.push_back(describe(c, limits, topology));
+      continue;
+    }
+    std::vector<std::string>& collectives = all[static_cast<std::size_t>(known - described.begin())].collectives;
+    if (std::ranges::find(collectives, c.collective->name) == collectives.end())
+      collectives.emplace_back(c.collective->name);
+  }
+  return all;
+}
+
+std::string traffic_lines(const std::vector<Traffic>& traffic) {
+  std::string text;
+  for (const Traffic& each : traffic) {
+    text += format_printable("traffic {} of {}: ", each.name, join(each.collectives, " and "));
+    if (each.parts.empty()) {
+      text += "the rate of a part that it uses is not known, so it has no limit\n";
+      continue;
+    }
+    const topo::TrafficPart& first = each.parts.front();
+    text += format_printable(
+        "{} ({}) decide; the busiest rank sends {:.2f} times and receives {:.2f} times the mean; incast costs {:.0f} % "
+        "of the limit\n",
+        first.name, first.receives ? "receiving" : "sending", each.sent_imbalance, each.received_imbalance,
+        100 * each.incast_loss);
+  }
+  return text;
 }
 
 }  // namespace p5::reports

@@ -1,4 +1,4 @@
-// What a run's traffic matrix asks of the machine: the parts that bind it, its imbalance and its loss by incast.
+// What each traffic matrix of a run asks of the machine: the parts that bind it, its imbalance and its loss by incast.
 #pragma once
 
 #include <optional>
@@ -17,7 +17,8 @@ namespace p5::reports {
 std::optional<topo::Limit> traffic_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology);
 
 struct Traffic {
-  std::string name;  // as in the cases
+  std::string name;                      // as in the cases
+  std::vector<std::string> collectives;  // that move it; combine moves that of dispatch the other way round
   int ranks = 0;
   // Bytes from each rank to each, for each byte that the busiest one sends or receives; empty above most_shown_ranks.
   std::vector<std::vector<double>> matrix;
@@ -28,11 +29,11 @@ struct Traffic {
 
 inline constexpr int most_shown_ranks = 128;
 
-// The traffic of the first case that has one; null without.
-std::optional<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
-                                        const topo::Topology& topology);
+// The matrices of the cases, each once, in the order of the cases.
+std::vector<Traffic> describe_traffic(std::span<const Case> cases, const topo::Limits& limits,
+                                      const topo::Topology& topology);
 
-// "traffic zipf:1.1: links of rank 3 on n0, receiving, decide; ...": one line, "" without traffic.
-std::string traffic_line(const std::optional<Traffic>& traffic);
+// "traffic zipf:1.1 of all_to_allv: links of rank 3 on n0 (receiving) decide; ...": a line for each.
+std::string traffic_lines(const std::vector<Traffic>& traffic);
 
 }  // namespace p5::reports

@@ -131,6 +131,7 @@ void read_series(std::string_view file, const json& object, const std::string& p
   row.algorithm = fields.text_or("algorithm", "");
   row.nodes = fields.whole("nodes", 1, 1 << 20);
   row.gpus = object.contains("gpus") ? fields.whole("gpus", 1, 1024) : platform.gpus;
+  if (object.contains("tokens")) row.tokens = fields.whole("tokens", 1, 1 << 20);
   row.healthy = fields.yes("healthy");
   row.note = fields.text_or_null("note");
   row.date = fields.text_or_null("date");
@@ -140,6 +141,7 @@ void read_series(std::string_view file, const json& object, const std::string& p
     throw fields.refused(prefix + "note", "has to say what is not healthy about these figures");
   const bool rates = object.contains("busbw_gb_per_s");
   const std::string quantity = rates ? "busbw_gb_per_s" : "latency_us";
+  if (row.tokens && rates) throw fields.refused(prefix + "latency_us", "is what figures of tokens have");
   const json& figures = fields.at(quantity);
   fields.refuse_unknown();
   if (!figures.is_object() || figures.empty())

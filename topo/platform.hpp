@@ -21,6 +21,7 @@ struct Published {
   std::optional<Bytes> bytes;                // null: not stated
   std::optional<GBps> busbw;                 // either this, as nccl-tests defines it,
   std::optional<Seconds> latency;            // or this
+  std::optional<int> tokens;                 // of dispatch and combine, whose time is `latency`: tokens of each rank
   bool healthy = true;                       // false: measured with a hardware or software fault, see `note`
   std::string note, date, software, source;  // "": not stated; the source always is
 };

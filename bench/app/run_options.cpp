@@ -204,6 +204,19 @@ void check_cta_policy(const Options& o) {
                     o.calls.cta_policy));
 }
 
+void check_device_initiated(const Options& o) {
+  const auto found = std::ranges::find_if(o.collectives, is_device_initiated);
+  if (found == o.collectives.end()) return;
+  if (o.requests_tuning())
+    throw UsageError(fmt::format(
+        "{} cannot be tuned: its kernels are p5bench's, which no setting of NCCL reaches; leave it or tuning out",
+        *found));
+  for (const char* option : {"--register", "--cta-policy"})
+    if (o.given.contains(option))
+      throw UsageError(fmt::format(
+          "{} is for NCCL's own operations, and the kernels of {} are p5bench's; leave one out", option, *found));
+}
+
 void check_hidden(const Options& o) {
   if (!o.given.contains("--hidden")) return;
   if (std::ranges::none_of(o.collectives, [](const std::string& name) { return find_collective(name).of_tokens; }))
@@ -272,6 +285,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                    return std::string(found.name);
                  });
                },
+           .check = check_device_initiated,
            .values = collective_names()});
   declare({.name = "--min", .shown = "SIZE", .help = "smallest message; default 8", .take = [&](const std::string& t) {
              o.min = parse_bytes(t);

@@ -88,6 +88,9 @@ struct Collective {
   bool moves_data = true;      // false: its patterns are steps with a duration, without a rate and without results
   bool of_tokens = false;      // moves tokens by a routing (tokens.hpp), without which it has no meaning
   bool replays = false;        // performs the operations of Case::replay
+  // Kernels of p5bench perform it, which load from and store into the memory of the group's other GPUs (NCCL's
+  // load/store accessible memory, LSA). Its groups lie within NVLink domains, and NCCL chooses nothing.
+  bool device_initiated = false;
   Route route = Route::rings;
   DataType usual_type = DataType::float32;  // unless --type names others
   std::vector<std::string> patterns = {};   // variants that are separate cases; empty: only one
@@ -123,7 +126,7 @@ struct Collective {
 
   // True if several operations can be one group of NCCL's, in which all sends and receives run at the same time.
   bool fits_a_group(std::string_view pattern = "") const {
-    return moves_data && !chained && !replays && pattern != "ping_pong";
+    return moves_data && !chained && !replays && !device_initiated && pattern != "ping_pong";
   }
 };
 
@@ -140,6 +143,7 @@ std::vector<std::string> collective_names();
 const Collective* try_find_collective(std::string_view name);
 // The same; throws UsageError that suggests the nearest name.
 const Collective& find_collective(std::string_view name);
+bool is_device_initiated(std::string_view name);
 // "alltoall"; "" where nccl-tests has no such program.
 std::string_view name_in_nccl_tests(const Collective& collective);
 
@@ -157,6 +161,8 @@ extern const Collective gather;
 extern const Collective scatter;
 extern const Collective send_recv;
 extern const Collective hypercube;
+extern const Collective lsa_all_reduce;
+extern const Collective lsa_all_to_all;
 extern const Collective communicator;
 extern const Collective job_step;
 

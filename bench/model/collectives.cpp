@@ -313,6 +313,28 @@ const Collective hypercube{.name = "hypercube",
                            .result = all_inputs,
                            .in_place_offset = input_in_output};
 
+// Bytes, bus factors and limits are those of the collectives that NCCL's host functions start.
+const Collective lsa_all_reduce{.name = "lsa_all_reduce",
+                                .summary = "an all_reduce by kernels that load from the others' memory (NCCL 2.28)",
+                                .reduces = true,
+                                .device_initiated = true,
+                                .route = Route::sums,
+                                .shape = undivided,
+                                .bus_factor = all_reduce_factor,
+                                .steps = one_step,
+                                .result = all_reduce_result,
+                                .in_place_offset = same_place};
+
+const Collective lsa_all_to_all{.name = "lsa_all_to_all",
+                                .summary = "an all_to_all by kernels that store into the others' memory (NCCL 2.28)",
+                                .device_initiated = true,
+                                .route = Route::exchange,
+                                .shape = whole_to_whole,
+                                .bus_factor = remote_parts,
+                                .steps = one_step,
+                                .result = received_blocks<all_to_all_block>,
+                                .block = all_to_all_block};
+
 // Its bytes are those of the operation that a step performs; 0 without one. Patterns are those of communicator_steps().
 const Collective communicator{.name = "communicator",
                               .summary = "no transfer: what it takes to make, use first and destroy a communicator",
@@ -335,11 +357,12 @@ const Collective job_step{.name = "job_step",
 
 namespace {
 
-constexpr std::array table{&p2p,    &all_reduce, &all_gather,  &reduce_scatter, &broadcast,
-                           &reduce, &all_to_all, &all_to_allv, &dispatch,       &combine,
-                           &gather, &scatter,    &send_recv,   &hypercube,      &communicator};
+constexpr std::array table{&p2p,        &all_reduce,  &all_gather,     &reduce_scatter, &broadcast,   &reduce,
+                           &all_to_all, &all_to_allv, &dispatch,       &combine,        &gather,      &scatter,
+                           &send_recv,  &hypercube,   &lsa_all_reduce, &lsa_all_to_all, &communicator};
 
-// Collectives with another name in nccl-tests; "": nccl-tests has no such program.
+// Collectives with another name in nccl-tests; "": nccl-tests has no such program. Of the lsa_ ones its programs for
+// the host's functions have the same under -D.
 struct NcclTestsName {
   const Collective* collective;
   std::string_view name;
@@ -348,6 +371,8 @@ constexpr std::array nccl_tests_names{NcclTestsName{&p2p, ""},
                                       NcclTestsName{&communicator, ""},
                                       NcclTestsName{&dispatch, ""},
                                       NcclTestsName{&combine, ""},
+                                      NcclTestsName{&lsa_all_reduce, ""},
+                                      NcclTestsName{&lsa_all_to_all, ""},
                                       NcclTestsName{&all_to_all, "alltoall"},
                                       NcclTestsName{&all_to_allv, "alltoallv"},
                                       NcclTestsName{&send_recv, "sendrecv"}};
@@ -381,6 +406,8 @@ const Collective* try_find_collective(std::string_view name) {
   name.remove_suffix(program.size());
   return called(name);
 }
+
+bool is_device_initiated(std::string_view name) { return find_collective(name).device_initiated; }
 
 const Collective& find_collective(std::string_view name) {
   if (const Collective* const found = try_find_collective(name)) return *found;

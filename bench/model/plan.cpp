@@ -244,6 +244,18 @@ struct PlanBuilder {
                        met.size(), 100.0 * static_cast<double>(met.size()) / static_cast<double>(all));
   }
 
+  // Why a device-initiated collective cannot be measured as the options want it; "" if it can.
+  std::string no_device_initiated(const Round& groups) const {
+    if (info.parts != BackendInfo::Parts::gpus)
+      return fmt::format("the {} backend has no kernels on GPUs; --backend nccl has, and sim as a model", info.name);
+    const auto domain = [&](int rank) { return placement.domain_of_rank[static_cast<std::size_t>(rank)]; };
+    for (const Group& group : groups)
+      if (std::ranges::any_of(group, [&](int rank) { return domain(rank) != domain(group.front()); }))
+        return fmt::format("GPUs reach each other's memory within an NVLink domain only; --group {} has such groups",
+                           placement.has_wide_domains() ? "domain" : "node");
+    return "";
+  }
+
   bool performs_together(const Collective& collective, std::string_view pattern) const {
     return options.calls.aggregate == 1 || collective.fits_a_group(pattern);
   }
@@ -487,6 +499,10 @@ struct PlanBuilder {
       } else if (!backend.performs(collective)) {
         plan.remarks.push_back(
             fmt::format("{}: left out, the {} backend has messages between ranks only", name, info.name));
+      } else if (const std::string why =
+                     collective.device_initiated ? no_device_initiated(make_groups(options.group, placement)) : "";
+                 !why.empty()) {
+        plan.remarks.push_back(fmt::format("{}: left out, {}", name, why));
       } else if (options.in_place && !collective.in_place_offset && !collective.pairwise) {
         plan.remarks.push_back(name + ": left out, it has no in-place form");
       } else if (!performs_together(collective, "")) {

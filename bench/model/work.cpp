@@ -110,7 +110,7 @@ Bytes device_memory(const Work& work) {
 }
 
 bool runs_with_work(const Collective& collective) {
-  return !collective.pairwise && collective.moves_data && !collective.replays;
+  return !collective.pairwise && collective.moves_data && !collective.replays && !collective.device_initiated;
 }
 
 std::string name_of(const Work& work) {

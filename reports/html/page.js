@@ -417,7 +417,9 @@ function start() {
     host.nics ??= [];
     host.gpu_devices ??= [];
   }
-  report.published = JSON.parse(document.getElementById("published-data").textContent);
+  const published = JSON.parse(document.getElementById("published-data").textContent);
+  report.published = published.filter((row) => row.busbw_gb_per_s !== undefined);
+  report.published_tokens = published.filter((row) => row.tokens !== undefined);
   for (const [index, series] of Object.entries(JSON.parse(document.getElementById("samples-data").textContent))) {
     report.measurements[index].samples = series;
   }

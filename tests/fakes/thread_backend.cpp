@@ -182,7 +182,7 @@ class ThreadSession final : public Session {
       const std::size_t share = case_.shape.output_elements * size;
       const std::byte* const mine = from(self.root) + static_cast<std::size_t>(self.rank) * share;
       result.assign(mine, mine + share);
-    } else if (name == "all_to_all") {
+    } else if (name == "all_to_all" || name == "lsa_all_to_all") {
       const std::size_t block = case_.shape.input_elements / inputs.size() * size;
       for (const std::byte* input : inputs) {
         const std::byte* const mine = input + static_cast<std::size_t>(self.rank) * block;

@@ -13,6 +13,7 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
+#include "bench/backends/nccl/peer_kernels.hpp"
 #include "bench/model/data_type.hpp"
 #include "bench/model/expected.hpp"
 
@@ -177,6 +178,163 @@ void check_guarded(cudaStream_t stream) {
   }
 }
 
+// ---- sums of rows, as of tokens
+
+// The sum as the host computes it, one element after the other.
+template <class T>
+T sum_here(const std::vector<T>& elements_here, const std::vector<std::uint64_t>& at) {
+  T sum = elements_here[at[0]];
+  if constexpr (is_small_float<T>) {
+    auto wide = static_cast<float>(sum);
+    for (std::size_t i = 1; i < at.size(); ++i) wide += static_cast<float>(elements_here[at[i]]);
+    return T(wide);
+  } else {
+    for (std::size_t i = 1; i < at.size(); ++i) sum = pattern::added(sum, elements_here[at[i]]);
+    return sum;
+  }
+}
+
+// Rows of one source and of several, with rows that are a multiple of 16 bytes and others.
+template <class T>
+void check_rows(cudaStream_t stream, DataType type, std::mt19937& random) {
+  constexpr std::uint64_t given = 300, rows = 1000;
+  for (const std::uint64_t length : {std::uint64_t{16}, std::uint64_t{7}}) {
+    const Pattern pattern{.seed = 29, .ranks = 4, .terms = 8};
+    std::vector<T> from(given * length);
+    for (std::uint64_t i = 0; i < from.size(); ++i) from[i] = input_element<T>(pattern, 1, i);
+    std::vector<std::uint32_t> first{0}, sources;
+    for (std::uint64_t row = 0; row < rows; ++row) {
+      for (std::uint64_t k = 0; k <= row % 8; ++k) sources.push_back(static_cast<std::uint32_t>(random() % given));
+      first.push_back(static_cast<std::uint32_t>(sources.size()));
+    }
+    const DeviceMemory from_there = make_device_memory(from.size() * sizeof(T)),
+                       to_there = make_device_memory((rows + 1) * length * sizeof(T)),
+                       first_there = make_device_memory(first.size() * sizeof first[0]),
+                       sources_there = make_device_memory(sources.size() * sizeof sources[0]);
+    bring(stream, from_there.get(), from.data(), from.size() * sizeof(T));
+    bring(stream, first_there.get(), first.data(), first.size() * sizeof first[0]);
+    bring(stream, sources_there.get(), sources.data(), sources.size() * sizeof sources[0]);
+    add_rows(stream, type,
+             {length, 1, rows, static_cast<const std::uint32_t*>(first_there.get()),
+              static_cast<const std::uint32_t*>(sources_there.get())},
+             static_cast<const std::byte*>(from_there.get()), static_cast<std::byte*>(to_there.get()));
+    check(cudaStreamSynchronize(stream), "cudaStreamSynchronize");
+    const std::vector<std::byte> got = fetched(to_there.get(), (rows + 1) * length * sizeof(T));
+    bool right = true;
+    for (std::uint64_t row = 0; row < rows; ++row)
+      for (std::uint64_t i = 0; i < length; ++i) {
+        std::vector<std::uint64_t> at;
+        for (std::uint32_t k = first[row]; k < first[row + 1]; ++k) at.push_back(sources[k] * length + i);
+        const T wanted = sum_here(from, at);
+        right = right && std::memcmp(&wanted, got.data() + ((row + 1) * length + i) * sizeof(T), sizeof(T)) == 0;
+      }
+    expect(right, "sums of rows of " + std::to_string(length) + " " + std::string(name_of(type)));
+  }
+}
+
+// ---- device-initiated collectives, whose ranks are streams of one device
+
+class PeersHere {
+ public:
+  static constexpr int ranks = 3;
+  static constexpr std::uint64_t front = peer_flags_bytes;
+
+  explicit PeersHere(std::uint64_t bytes) : stop_(make_pinned_memory(sizeof(unsigned))), bytes_(bytes) {
+    *static_cast<unsigned*>(stop_.get()) = 0;
+    void* stop_there = nullptr;
+    check(cudaHostGetDevicePointer(&stop_there, stop_.get(), 0), "cudaHostGetDevicePointer");
+    for (int rank = 0; rank < ranks; ++rank) {
+      streams_.push_back(make_stream());
+      memory_.push_back(make_device_memory(front + bytes));
+      check(cudaMemsetAsync(memory_.back().get(), 0, front + bytes, streams_.back().get()), "cudaMemsetAsync");
+    }
+    for (int rank = 0; rank < ranks; ++rank) {
+      PeerMemory& peers = peers_.emplace_back();
+      peers.rank = rank;
+      peers.ranks = ranks;
+      peers.stop = static_cast<const unsigned*>(stop_there);
+      for (std::size_t i = 0; i < memory_.size(); ++i) peers.at[i] = at(i, 0);
+    }
+    wait();
+  }
+
+  std::byte* at(std::size_t rank, std::uint64_t offset) const {
+    return static_cast<std::byte*>(memory_[rank].get()) + offset;
+  }
+  // Calls action(stream, peers) for each rank.
+  template <class Action>
+  void each(Action action) {
+    for (std::size_t rank = 0; rank < peers_.size(); ++rank) action(streams_[rank].get(), peers_[rank]);
+    wait();
+  }
+  void stop() { *static_cast<volatile unsigned*>(stop_.get()) = 1; }
+  std::vector<std::byte> content(std::size_t rank) const { return fetched(at(rank, front), bytes_); }
+
+ private:
+  void wait() {
+    for (const Stream& each : streams_) check(cudaStreamSynchronize(each.get()), "cudaStreamSynchronize");
+  }
+
+  std::vector<Stream> streams_;
+  std::vector<DeviceMemory> memory_;
+  std::vector<PeerMemory> peers_;
+  PinnedMemory stop_;
+  std::uint64_t bytes_;
+};
+
+// `shift`: elements by which the buffers begin after an aligned address. Several operations, so that a barrier that one
+// of them leaves early shows.
+template <class T>
+void check_reduced(DataType type, ReduceOp op, bool one_shot, std::uint64_t count, std::uint64_t shift) {
+  const std::uint64_t room = (count + shift + 15) / 16 * 16 * sizeof(T);
+  PeersHere peers(2 * room);
+  const Pattern pattern{.seed = 31, .ranks = PeersHere::ranks, .reduces = true, .op = op};
+  const PeerBuffers buffers{PeersHere::front + shift * sizeof(T), PeersHere::front + room + shift * sizeof(T)};
+  for (int operation = 0; operation < 3; ++operation)
+    peers.each([&](cudaStream_t stream, const PeerMemory& of) {
+      fill(stream, type, peers.at(static_cast<std::size_t>(of.rank), buffers.input), count, pattern, of.rank);
+      reduce_from_peers(stream, of, buffers, type, op, count, one_shot);
+    });
+  bool right = true;
+  for (std::size_t rank = 0; rank < PeersHere::ranks; ++rank) {
+    const std::vector<std::byte> content = peers.content(rank);
+    const auto* const got = reinterpret_cast<const T*>(content.data() + room) + shift;
+    for (std::uint64_t i = 0; i < count; ++i)
+      right = right && distance_in_units<T>(reduced_element<T>(pattern, i), got[i]) <= tolerance<T>(pattern);
+  }
+  expect(right, std::string(one_shot ? "one-shot " : "two-shot ") + std::string(name_of(op)) + " of " +
+                    std::to_string(count) + " " + std::string(name_of(type)) + " among peers");
+}
+
+void check_exchanged(std::uint64_t block, std::uint64_t shift) {
+  const std::uint64_t room = (PeersHere::ranks * block + shift + 15) / 16 * 16;
+  PeersHere peers(2 * room);
+  const Pattern pattern{.seed = 37, .ranks = PeersHere::ranks};
+  const PeerBuffers buffers{PeersHere::front + shift, PeersHere::front + room + shift};
+  peers.each([&](cudaStream_t stream, const PeerMemory& of) {
+    fill(stream, DataType::uint8, peers.at(static_cast<std::size_t>(of.rank), buffers.input), PeersHere::ranks * block,
+         pattern, of.rank);
+    store_to_peers(stream, of, buffers, block);
+  });
+  bool right = true;
+  for (std::uint64_t rank = 0; rank < PeersHere::ranks; ++rank) {
+    const std::vector<std::byte> got = peers.content(rank);
+    for (std::uint64_t i = 0; i < PeersHere::ranks * block; ++i)
+      right = right && std::to_integer<std::uint8_t>(got[room + shift + i]) ==
+                           input_element<std::uint8_t>(pattern, static_cast<int>(i / block), rank * block + i % block);
+  }
+  expect(right, "blocks of " + std::to_string(block) + " bytes that peers store");
+}
+
+// A kernel whose peers never come ends when it is told to.
+void check_stopped() {
+  PeersHere peers(64);
+  peers.stop();
+  peers.each([&](cudaStream_t stream, const PeerMemory& of) {
+    if (of.rank == 0) store_to_peers(stream, of, {PeersHere::front, PeersHere::front + 32}, 8);
+  });
+}
+
 }  // namespace
 
 // This must precede the destruction of the runtime.
@@ -206,6 +364,24 @@ int main() {
          {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::mulsum})
       with({.seed = 23 + number, .ranks = 4, .reduces = true, .op = operation}, name_of(operation));
   }
+  for (std::size_t number = 0; number < data_type_names().size(); ++number) {
+    const auto type = static_cast<DataType>(number);
+    with_type(type, [&]<class T>() {
+      check_rows<T>(stream.get(), type, random);
+      for (const ReduceOp op :
+           {ReduceOp::sum, ReduceOp::prod, ReduceOp::min, ReduceOp::max, ReduceOp::avg, ReduceOp::mulsum})
+        for (const bool one_shot : {true, false}) {
+          check_reduced<T>(type, op, one_shot, 1, 0);
+          check_reduced<T>(type, op, one_shot, 20'003, 0);
+          check_reduced<T>(type, op, one_shot, 1003, 1);
+        }
+    });
+  }
+  for (const std::uint64_t block : {1, 16, 1024 * 48, 1003, 1002 * 2, 1001 * 4}) {
+    check_exchanged(block, 0);
+    check_exchanged(block, 3);
+  }
+  check_stopped();
   check_guarded(stream.get());
   std::printf("%d types and operations, %d differences\n", checked, differences);
   return differences == 0 ? 0 : 1;

@@ -1,8 +1,9 @@
 // Preloaded into workers by tests: at a chosen order of a chosen rank the process is killed, stopped, or its device
 // gets a kernel that never ends. P5BENCH_MISBEHAVE: steps separated by commas, KIND@RANK:ORDER#N; KIND
-// kill|stop|endless, or note, which only writes its note; ORDER a name of bench/backends/shared_page.hpp, N counted
-// from 1 over the worker's life. Each step ends all workers; their replacements take the next step:
-// P5BENCH_MISBEHAVE_NOTES is a folder with one file for each step that has been taken.
+// kill|stop|endless, or note, which only writes its note, or spoil; ORDER a name of bench/backends/shared_page.hpp, N
+// counted from 1 over the worker's life. spoil changes the first word of each input of a device-initiated collective
+// whose inputs and outputs have P5BENCH_SPOIL bytes, a multiple of 512. Each step ends all workers; their replacements
+// take the next step: P5BENCH_MISBEHAVE_NOTES is a folder with one file for each step that has been taken.
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/backends/nccl/peer_kernels.hpp"
 #include "bench/backends/shared_page.hpp"
 
 namespace {
@@ -73,6 +75,23 @@ void launch_endless(cudaStream_t stream) {
   cudaLaunchKernel(reinterpret_cast<const void*>(&endless), dim3(1), dim3(1), arguments, 0, stream);
 }
 
+struct Window {
+  std::byte* memory = nullptr;
+  std::size_t bytes = 0;
+};
+Window last_window;
+
+// The buffers lie as in bench/backends/nccl/buffers.cpp: guards around each, all inputs, then all outputs.
+void spoil_inputs(cudaStream_t stream) {
+  constexpr std::size_t guard = 512;
+  const char* const text = std::getenv("P5BENCH_SPOIL");
+  const std::size_t stride = (text ? std::strtoull(text, nullptr, 10) : 0) + 2 * guard;
+  const std::size_t slots = (last_window.bytes - p5::nccl::peer_flags_bytes) / (2 * stride);
+  for (std::size_t slot = 0; slot < slots; ++slot)
+    cudaMemsetAsync(last_window.memory + p5::nccl::peer_flags_bytes + guard + slot * stride, 0x5a, sizeof(float),
+                    stream);
+}
+
 std::size_t steps_taken() {
   std::size_t taken = 0;
   while (access(note_of(taken).c_str(), F_OK) == 0) ++taken;
@@ -108,6 +127,7 @@ void misbehave_when_due(cudaStream_t stream) {
   close(note);
   within = true;
   if (step.kind == "endless") launch_endless(stream);
+  if (step.kind == "spoil" && last_window.memory) spoil_inputs(stream);
   if (step.kind == "kill") raise(SIGKILL);
   if (step.kind == "stop") raise(SIGSTOP);
   within = false;
@@ -142,6 +162,15 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   misbehave_when_due(stream);
   return next(kernel, grid, block, arguments, shared_bytes, stream);
 }
+
+#if NCCL_VERSION_CODE >= 22700
+ncclResult_t ncclCommWindowRegister(ncclComm_t communicator, void* memory, size_t bytes, ncclWindow_t* window,
+                                    int flags) {
+  static auto* const next = next_of<decltype(ncclCommWindowRegister)>("ncclCommWindowRegister");
+  last_window = {static_cast<std::byte*>(memory), bytes};
+  return next(communicator, memory, bytes, window, flags);
+}
+#endif
 
 // An order to close, with CUDA graphs.
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph) {

@@ -385,6 +385,21 @@ class Faulty(Simulation):
         for measurement in report["measurements"]:
             self.assert_caught(measurement)
 
+    def test_device_initiated_collectives_have_the_limits_of_the_others_less_latency_and_faults(self):
+        arguments = ("--sizes", "8,1GiB", "--collectives", "all_reduce,all_to_all,lsa_all_reduce,lsa_all_to_all")
+        report = self.simulate("--nodes", "1", *arguments, name="device-initiated")
+        self.assertEqual(report["provenance"], "simulated")
+        of = {(m["case"]["collective"], m["case"]["bytes"]): m for m in report["measurements"]}
+        for name in ("all_reduce", "all_to_all"):
+            host, device = of[name, 1 << 30], of["lsa_" + name, 1 << 30]
+            for of_limit in ("limit_gb_per_s", "binding", "level"):
+                self.assertEqual(device["verdict"][of_limit], host["verdict"][of_limit])
+            self.assertEqual(device["verdict"]["grade"], "unknown", "nobody has shown such figures")
+            small = min(size for collective, size in of if collective == name)
+            self.assertLess(of["lsa_" + name, small]["latency"]["median_us"], of[name, small]["latency"]["median_us"] / 2)
+        for measurement in self.fault("gpu:n1g2:1:lies", exits=11, arguments=("--nodes", "2", "--group", "node", *arguments))["measurements"]:
+            self.assert_caught(measurement)
+
     def test_a_lie_is_caught_in_place_and_between_pairs(self):
         for arguments in (("--in-place", "--root", "10", "--collectives", "all_reduce,all_gather,reduce_scatter,broadcast,reduce,gather,hypercube"),
                           ("--collectives", "p2p")):

@@ -70,7 +70,7 @@ Elements defined(const Collective& collective, const std::vector<Elements>& inpu
   };
   Elements output;
   const auto append = [&](const Elements& more) { output.insert(output.end(), more.begin(), more.end()); };
-  if (&collective == &all_reduce) append(sum);
+  if (&collective == &all_reduce || &collective == &lsa_all_reduce) append(sum);
   if (&collective == &reduce && rank == root) append(sum);
   if (&collective == &reduce_scatter) append(part(sum, rank));
   if (&collective == &broadcast) append(inputs[root]);
@@ -80,7 +80,7 @@ Elements defined(const Collective& collective, const std::vector<Elements>& inpu
     const Elements& input = inputs[from];
     if (&collective == &all_gather || &collective == &hypercube) append(input);
     if (&collective == &gather && rank == root) append(input);
-    if (&collective == &all_to_all) append(part(input, rank));
+    if (&collective == &all_to_all || &collective == &lsa_all_to_all) append(part(input, rank));
     if (&collective == &all_to_allv) append(uneven_part(input, from, rank, ranks));
   }
   return output;
@@ -102,7 +102,7 @@ Elements described(const Collective& collective, const Shape& shape, const Membe
 }
 
 void expect_defined(const Collective& collective, const Shape& shape, const Member& member) {
-  const bool divides = &collective == &all_to_all;
+  const bool divides = &collective == &all_to_all || &collective == &lsa_all_to_all;
   const std::uint64_t share =
       divides ? shape.input_elements / static_cast<std::uint64_t>(member.ranks) : shape.output_elements;
   Elements wanted = defined(collective, inputs_of(member.ranks, shape.input_elements), member, share);
@@ -142,7 +142,7 @@ TEST(Collectives, are_in_the_table_each_once) {
 
 TEST(Collectives, round_a_message_up_to_the_same_number_of_elements_for_each_rank) {
   const std::set<const Collective*> shared{&all_gather, &reduce_scatter, &all_to_all, &all_to_allv,
-                                           &gather,     &scatter,        &hypercube};
+                                           &gather,     &scatter,        &hypercube,  &lsa_all_to_all};
   for (const Collective* collective : group_collectives) {
     for (int ranks = 1; ranks <= 7; ++ranks) {
       const auto parts = shared.contains(collective) ? static_cast<std::uint64_t>(ranks) : 1;
@@ -220,11 +220,29 @@ TEST(Collectives, have_the_bus_factors_of_nccl_tests) {
   }
 }
 
+TEST(Collectives, that_devices_initiate_are_counted_as_those_that_hosts_initiate) {
+  for (const auto& [device, host] :
+       {std::pair(&lsa_all_reduce, &all_reduce), std::pair(&lsa_all_to_all, &all_to_all)}) {
+    EXPECT_TRUE(is_device_initiated(device->name));
+    EXPECT_FALSE(is_device_initiated(host->name));
+    EXPECT_EQ(device->route, host->route);
+    EXPECT_EQ(device->reduces, host->reduces);
+    for (const int ranks : {2, 3, 8}) {
+      EXPECT_EQ(device->bus_factor(ranks), host->bus_factor(ranks));
+      EXPECT_LT(device->steps(ranks), host->steps(ranks) + (ranks == 2 ? 1 : 0));
+      EXPECT_EQ(device->shape({1000}, false, 4, ranks).bytes, host->shape({1000}, false, 4, ranks).bytes);
+    }
+    EXPECT_FALSE(device->fits_a_group());
+    EXPECT_EQ(name_in_nccl_tests(*device), "");
+  }
+}
+
 // NCCL's documentation of each call defines its in-place form; nccl-tests has no valid form of the others.
 TEST(Collectives, lie_in_place_where_nccl_wants_them) {
   const std::map<const Collective*, std::pair<std::uint64_t, std::uint64_t>> wanted{
-      {&all_reduce, {0, 0}}, {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}}, {&broadcast, {0, 0}},
-      {&reduce, {0, 0}},     {&gather, {3 * 5, 0}},     {&scatter, {0, 3 * 5}},        {&hypercube, {3 * 5, 0}},
+      {&all_reduce, {0, 0}},  {&all_gather, {3 * 5, 0}}, {&reduce_scatter, {0, 3 * 5}},
+      {&broadcast, {0, 0}},   {&reduce, {0, 0}},         {&gather, {3 * 5, 0}},
+      {&scatter, {0, 3 * 5}}, {&hypercube, {3 * 5, 0}},  {&lsa_all_reduce, {0, 0}},
   };
   for (const Collective* collective : collectives()) {
     const auto found = wanted.find(collective);

@@ -1,6 +1,7 @@
 // Plans: sizes, memory limits, skipped collectives, and the order of cases.
 #include "bench/model/plan.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -180,6 +181,30 @@ TEST(Plan, leaves_out_of_groups_of_operations_what_has_steps_that_wait_for_one_a
   }
   EXPECT_EQ(kept, (std::set<std::string>{"all_reduce", "p2pboth_ways", "p2pone_way"}));
   EXPECT_EQ(plan.remarks.size(), 3u);
+}
+
+TEST(Plan, device_initiated_collectives_need_gpus_of_one_nvlink_domain) {
+  Options options;
+  options.collectives = {"all_reduce", "lsa_all_reduce"};
+  options.sizes = {{64}};
+  fakes::Threads threads(1);
+  const auto plan_of = [&](const JobFacts& job, const std::string& backend) {
+    return make_plan(options, job, fakes::ThreadBackend(threads, 0), backend);
+  };
+  const auto names = [](const Plan& plan) {
+    std::set<std::string_view> all;
+    for (const Case& c : plan.cases) all.insert(c.collective->name);
+    return all;
+  };
+  EXPECT_EQ(names(plan_of(job_of({0, 0}), "nccl")).size(), 2u);
+  const Plan apart = plan_of(job_of({0, 0, 1, 1}), "nccl"), on_hosts = plan_of(job_of({0, 0}), "mpi");
+  EXPECT_EQ(names(apart), std::set<std::string_view>{"all_reduce"});
+  EXPECT_THAT(apart.remarks, testing::Contains("lsa_all_reduce: left out, GPUs reach each other's memory within an "
+                                               "NVLink domain only; --group node has such groups"));
+  EXPECT_THAT(on_hosts.remarks, testing::Contains("lsa_all_reduce: left out, the mpi backend has no kernels on GPUs; "
+                                                  "--backend nccl has, and sim as a model"));
+  options.group = "node";
+  EXPECT_EQ(names(plan_of(job_of({0, 0, 1, 1}), "nccl")).size(), 2u);
 }
 
 TEST(Plan, refuses_ways_of_calling_that_a_backend_has_not_and_names_those_that_have) {

@@ -37,7 +37,7 @@ Operation on_nodes(std::string_view collective, int nodes, bool nvls = false) {
 
 TEST(OperationLimits, within_a_node_are_a_gpus_links) {
   for (const char* each : {"p2p", "all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce", "all_to_all",
-                           "gather", "scatter", "send_recv", "hypercube"}) {
+                           "gather", "scatter", "send_recv", "hypercube", "lsa_all_reduce", "lsa_all_to_all"}) {
     EXPECT_DOUBLE_EQ(wire("p5.48xlarge", on_nodes(each, 1)), 450) << each;
     EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", on_nodes(each, 1)).rate.count, 370.8) << each;
   }

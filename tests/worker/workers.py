@@ -94,6 +94,10 @@ class Worker:
     def orders(self):
         return struct.unpack_from("=Q", self.page, 16)[0]
 
+    def give_up(self):
+        """Requests that the worker abort its operations."""
+        struct.pack_into("=I", self.page, 28, 1)
+
     def end(self):
         self.socket.close()
         if self.process.poll() is None:
@@ -180,9 +184,10 @@ IN_PLACE = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce",
 def case(collective, elements, ranks, type_name="float32", op=None, pattern="", in_place=False, root=0, **more):
     """A case as the protocol writes it; `elements` are those of one rank's share where ranks share the message, else
     all."""
-    inputs = elements * ranks if collective in ("reduce_scatter", "all_to_all", "all_to_allv", "scatter") else elements
-    outputs = elements * ranks if collective in ("all_gather", "all_to_all", "all_to_allv", "gather", "hypercube") else elements
+    exchanges = ("all_to_all", "all_to_allv", "lsa_all_to_all")
+    inputs = elements * ranks if collective in ("reduce_scatter", *exchanges, "scatter") else elements
+    outputs = elements * ranks if collective in ("all_gather", *exchanges, "gather", "hypercube") else elements
     return {"collective": collective, "pattern": pattern, "bytes": max(inputs, outputs) * BYTES[type_name],
-            "type": type_name, "op": op if op or collective not in REDUCING else "sum",
+            "type": type_name, "op": op if op or collective not in (*REDUCING, "lsa_all_reduce") else "sum",
             "root": root if collective in ROOTED else None, "in_place": in_place, "cuda_graph": False,
             "register": "none", "ranks": ranks, "input_elements": inputs, "output_elements": outputs, **more}

@@ -96,7 +96,7 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
     all += around.count;
   }
   for (const std::string& remark : plan.remarks) add("{}\n", remark);
-  text += reports::traffic_line(reports::describe_traffic(plan.cases, parts, machine.topology));
+  text += reports::traffic_lines(reports::describe_traffic(plan.cases, parts, machine.topology));
   const bool soaks = options.soak.count > 0;
   const Seconds whole = soaks ? options.soak : options.budget;
   const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);

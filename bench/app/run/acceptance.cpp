@@ -155,6 +155,7 @@ void tune_settings(Run& run) {
     job.weights = std::move(wanted.weights);
     job.remarks = std::move(wanted.remarks);
   }
+  std::erase_if(options.collectives, is_device_initiated);
   reports::Tuning tuned = tune(run.control, options, run.machine, job);
   run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
 }

@@ -27,6 +27,7 @@ struct OptionalCalls {
   ncclResult_t (*comm_revoke)(ncclComm_t, int flags) = nullptr;  // 2.28.9
 };
 const OptionalCalls& optional_calls();
+inline constexpr int symmetric_window = 1;  // NCCL_WIN_COLL_SYMMETRIC, which headers before 2.27 lack
 
 int library_number();           // 22809
 std::string library_version();  // "NCCL 2.28.9"

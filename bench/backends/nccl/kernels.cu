@@ -7,9 +7,9 @@
 #include <chrono>
 #include <cuda/atomic>
 #include <thread>
-#include <type_traits>
 
-#include "bench/backends/nccl/handles.hpp"
+#include "bench/backends/nccl/kernel_pieces.cuh"
+#include "bench/backends/nccl/peer_kernels.hpp"
 
 namespace p5::nccl {
 
@@ -80,12 +80,6 @@ struct Compare {
   }
 };
 
-// Neighbouring elements that one thread reads and writes at once.
-template <class T, int width>
-struct alignas(width * sizeof(T)) Piece {
-  T values[width];
-};
-
 // The elements are pieces; a row has `pieces`.
 template <class T, int width>
 struct AddRows {
@@ -94,26 +88,18 @@ struct AddRows {
   const Piece<T, width>* from;
   Piece<T, width>* to;
 
-  using Sum = std::conditional_t<is_small_float<T>, float, T>;
-  __host__ __device__ static Sum added(Sum sum, T value) {
-    if constexpr (is_small_float<T>)
-      return sum + static_cast<float>(value);
-    else
-      return pattern::added(sum, value);
-  }
-
   __host__ __device__ void operator()(std::uint64_t i) const {
     const std::uint64_t row = i / pieces, at = i % pieces;
     const std::uint32_t begin = rows.first[row], end = rows.first[row + 1];
     Piece<T, width> piece = from[rows.sources[begin] * pieces + at];
     if (end - begin > 1) {
-      Sum sums[width];
-      for (int k = 0; k < width; ++k) sums[k] = static_cast<Sum>(piece.values[k]);
+      SumOf<T> sums[width];
+      for (int k = 0; k < width; ++k) sums[k] = widened(piece.values[k]);
       for (std::uint32_t source = begin + 1; source < end; ++source) {
         const Piece<T, width> more = from[rows.sources[source] * pieces + at];
-        for (int k = 0; k < width; ++k) sums[k] = added(sums[k], more.values[k]);
+        for (int k = 0; k < width; ++k) sums[k] = pattern::added(sums[k], widened(more.values[k]));
       }
-      for (int k = 0; k < width; ++k) piece.values[k] = T(sums[k]);
+      for (int k = 0; k < width; ++k) piece.values[k] = narrowed<T>(sums[k]);
     }
     to[(rows.first_row + row) * pieces + at] = piece;
   }
@@ -220,11 +206,6 @@ void pause_on_host(void** arguments, unsigned, unsigned) {
 __global__ void empty_kernel() {}
 void empty_on_host(void**, unsigned, unsigned) {}
 
-// Launches by address instead of <<<>>>, so that a fake gets the same address as in register_twins().
-void launch(const void* kernel, unsigned blocks, unsigned threads, void** arguments, cudaStream_t stream) {
-  check(cudaLaunchKernel(kernel, dim3(blocks), dim3(threads), arguments, 0, stream), "cudaLaunchKernel");
-}
-
 template <class Body>
 void run(cudaStream_t stream, Body body, std::uint64_t count) {
   if (count == 0) return;
@@ -233,9 +214,6 @@ void run(cudaStream_t stream, Body body, std::uint64_t count) {
   launch(reinterpret_cast<const void*>(&for_each<Body>), static_cast<unsigned>(blocks), block_threads, arguments,
          stream);
 }
-
-using Twin = void (*)(void** arguments, unsigned grid_blocks, unsigned block_threads);
-using RegisterTwin = void (*)(const void* kernel, Twin twin, const unsigned* argument_sizes, unsigned arguments_count);
 
 template <class Body>
 void register_body(RegisterTwin with) {
@@ -273,10 +251,9 @@ static void add_pieces(cudaStream_t stream, const DeviceRows& rows, const std::b
 // Pieces of 16 bytes where rows consist of them and begin at their multiples.
 void add_rows(cudaStream_t stream, DataType type, const DeviceRows& rows, const std::byte* from, std::byte* to) {
   with_type(type, [&]<class T>() {
-    constexpr int widest = 16 / sizeof(T);
     const auto begins_at_a_piece = [](const std::byte* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
-    if (rows.elements % widest == 0 && begins_at_a_piece(from) && begins_at_a_piece(to))
-      add_pieces<T, widest>(stream, rows, from, to);
+    if (rows.elements % widest<T> == 0 && begins_at_a_piece(from) && begins_at_a_piece(to))
+      add_pieces<T, widest<T>>(stream, rows, from, to);
     else
       add_pieces<T, 1>(stream, rows, from, to);
   });
@@ -343,7 +320,7 @@ void register_twins() {
       register_body<Fill<T>>(with);
       register_body<Compare<T>>(with);
       register_body<AddRows<T, 1>>(with);
-      register_body<AddRows<T, 16 / sizeof(T)>>(with);
+      register_body<AddRows<T, widest<T>>>(with);
     });
   register_body<FillGuards>(with);
   register_body<CheckGuards>(with);
@@ -356,6 +333,7 @@ void register_twins() {
   with(reinterpret_cast<const void*>(&gate_kernel), &gate_on_host, sizes.data(), 2);
   with(reinterpret_cast<const void*>(&pause_kernel), &pause_on_host, &sizes[1], 1);
   with(reinterpret_cast<const void*>(&empty_kernel), &empty_on_host, nullptr, 0);
+  register_peer_twins();
 }
 
 }  // namespace p5::nccl

@@ -129,6 +129,22 @@ void pass_along_ring(const Operation& o) {
   check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
+bool is_one_shot(const Case& c) { return !c.in_place && c.bytes.count <= most_one_shot_bytes; }
+
+void reduce_on_device(const Operation& o) {
+  reduce_from_peers(o.stream, o.peers->memory(), o.peers->buffers(o.input, o.output), o.of.type,
+                    o.of.op.value_or(ReduceOp::sum), elements(o), is_one_shot(o.of));
+}
+
+std::uint64_t bytes_of_block(const Case& c, const Member& self) {
+  return c.collective->block(c.shape, self, self).elements * size_of(c.type);
+}
+
+void exchange_on_device(const Operation& o) {
+  store_to_peers(o.stream, o.peers->memory(), o.peers->buffers(o.input, o.output),
+                 bytes_of_block(o.of, o.place.member));
+}
+
 struct OperationEntry {
   const Collective* collective;
   std::string_view pattern;
@@ -151,9 +167,19 @@ constexpr std::array table{
     OperationEntry{&scatter, "", exchange_blocks},
     OperationEntry{&send_recv, "", pass_along_ring},
     OperationEntry{&hypercube, "", exchange_doubling},
+    OperationEntry{&lsa_all_reduce, "", reduce_on_device},
+    OperationEntry{&lsa_all_to_all, "", exchange_on_device},
 };
 
 }  // namespace
+
+Selection selection_of(const Case& c) {
+  return {.algorithm = !c.collective->reduces ? "stores"
+                       : is_one_shot(c)       ? "one_shot"
+                                              : "two_shot",
+          .protocol = "lsa",
+          .source = "p5bench"};
+}
 
 // Headers before NCCL 2.24 do not name them.
 constexpr auto float8_e4m3_number = static_cast<ncclDataType_t>(10),

@@ -9,6 +9,8 @@
 
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/backends/nccl/kernels.hpp"
+#include "bench/backends/nccl/peers.hpp"
+#include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/tokens.hpp"
@@ -41,7 +43,11 @@ struct Operation {
   void* output = nullptr;
   ncclComm_t communicator = nullptr;  // the group's, ranks ascending
   cudaStream_t stream = nullptr;
+  const Peers* peers = nullptr;  // of a device-initiated collective
 };
+
+// How a device-initiated collective is performed: where NCCL would say its choice.
+Selection selection_of(const Case& c);
 
 ncclDataType_t nccl_type(DataType type);
 

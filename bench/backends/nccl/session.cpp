@@ -15,12 +15,6 @@
 
 namespace p5::nccl {
 
-namespace {
-
-constexpr int symmetric_window = 1;  // NCCL_WIN_COLL_SYMMETRIC, which headers before 2.27 lack
-
-}  // namespace
-
 Registration::Registration(const std::string& kind, ncclComm_t communicator, std::byte* memory, std::uint64_t bytes)
     : communicator_(communicator), window_(kind == "symmetric") {
   if (kind == "none") return;
@@ -63,9 +57,12 @@ void require_possible(const Case& c) {
     throw CaseError(fmt::format("{} operations {} cannot be one group", c.calls.aggregate, operation_of(c)));
 }
 
+// Memory before the buffers.
+std::uint64_t flags_bytes(const Case& c) { return c.collective->device_initiated ? peer_flags_bytes : 0; }
+
 std::vector<Layout> checked_layouts(const Case& c, std::uint64_t usable_memory) {
   require_possible(c);
-  return layouts_with_works(c, usable_memory);
+  return layouts_with_works(c, usable_memory - std::min(usable_memory, flags_bytes(c)));
 }
 
 std::uint64_t bytes_of(const std::vector<Layout>& layouts) {
@@ -122,13 +119,19 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       enqueue_(case_.replay ? nullptr : enqueue_for(case_)),
       layouts_(checked_layouts(case_, usable_memory)),
       communicators_(form_beside(case_, engine)),
-      memory_(engine.arena().reserve(bytes_of(layouts_))),
-      buffers_(case_, layouts_.front(), memory_, engine.queue()),
+      memory_(engine.arena().reserve(flags_bytes(case_) + bytes_of(layouts_))),
+      buffers_(case_, layouts_.front(), memory_ + flags_bytes(case_), engine.queue()),
       start_(make_timing_event()),
       stop_(make_timing_event()),
       turn_{.slots = layouts_.front().slots} {
   if (!works_of(case_).empty() && unavailable().empty()) open_works();
   if (!place_ || case_.replay) return;
+  if (case_.collective->device_initiated) {
+    no_peers_ = Peers::unavailable(engine_.communicator());
+    if (!no_peers_.empty()) return;
+    peers_ = std::make_unique<Peers>(engine_.communicator(), place_->member, memory_,
+                                     flags_bytes(case_) + bytes_of(layouts_), engine_.queue());
+  }
   registration_ = {case_.calls.registration, engine_.communicator(), buffers_.memory(), buffers_.bytes()};
   reduction_ = {case_, place_->member, engine_.communicator()};
   rows_ = {case_, place_->member, stream()};
@@ -163,7 +166,7 @@ void NcclSession::open_works() {
 static std::string unavailable_of(const Case& c) {
   if (std::string why = no_cta_policy(c.calls.cta_policy); !why.empty()) return why;
   constexpr int first_version = 22400, first_capability = 90;
-  if (!is_float8(c.type)) return "";
+  if (!is_float8(c.type) || c.collective->device_initiated) return "";
   if (library_number() < first_version)
     return fmt::format("{} needs NCCL 2.24; this is {}", name_of(c.type), library_version());
   if (c.collective->reduces && compute_capability() < first_capability)
@@ -174,6 +177,7 @@ static std::string unavailable_of(const Case& c) {
 
 std::string NcclSession::unavailable() const {
   if (std::string why = unavailable_of(case_); !why.empty()) return why;
+  if (!no_peers_.empty()) return no_peers_;
   for (const Work& work : works_of(case_))
     if (const std::string why = work.planned ? unavailable_of(*work.planned) : unavailable_beside(work); !why.empty())
       return fmt::format("{}: {}", name_of(work), why);
@@ -184,6 +188,7 @@ void NcclSession::close() {
   graphs_.clear();
   registration_ = {};
   reduction_ = {};
+  peers_.reset();
   works_.clear();
 }
 
@@ -193,6 +198,11 @@ void NcclSession::abort() {
   graphs_.clear();
   registration_.forget();
   reduction_.forget();
+  if (peers_) {
+    peers_->abandon();
+    constexpr Seconds to_end{0.2};  // for kernels that wait for peers: the memory goes with the communicator
+    engine_.queue().idle_within(to_end);
+  }
   for (const std::unique_ptr<WorkBeside>& work : works_) work->forget();
 }
 
@@ -207,7 +217,8 @@ void NcclSession::operate(int slot) {
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),
             .communicator = engine_.communicator(),
-            .stream = stream()});
+            .stream = stream(),
+            .peers = peers_.get()});
 }
 
 // Each rank queues the operations of its groups, in an order that all ranks keep.
@@ -263,6 +274,8 @@ void NcclSession::prepare_graph(int first, int count) {
 }
 
 void NcclSession::operate_first() {
+  if (case_.collective->device_initiated && place_->member.rank == 0)
+    selection_ = selection_of(case_), selected_with_ = setting_;
   const bool known = selection_ && selected_with_ == setting_;
   const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !case_.replay && !known;
   const std::uint64_t calls = tuner_control().last_call().number;

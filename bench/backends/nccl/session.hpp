@@ -111,6 +111,8 @@ class NcclSession final : public Session {
   std::vector<int> uses_;           // of each work in a step that is replayed
   std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run
 
+  std::unique_ptr<Peers> peers_;  // of a device-initiated collective
+  std::string no_peers_;          // why there are none, where there should be
   Registration registration_;
   Reduction reduction_;
   LocalRowsOnDevice rows_;

@@ -35,8 +35,17 @@ set(CMAKE_CUDA_IMPLICIT_LINK_LIBRARIES "")
 message(STATUS "p5bench-worker-nccl: CUDA ${CUDAToolkit_VERSION}, NCCL ${NCCL_VERSION}")
 
 # Apart from the rest, for the test of them.
-add_library(p5bench_kernels OBJECT ${CMAKE_CURRENT_LIST_DIR}/kernels.cu)
+add_library(p5bench_kernels OBJECT ${CMAKE_CURRENT_LIST_DIR}/kernels.cu ${CMAKE_CURRENT_LIST_DIR}/peer_kernels.cu)
 target_link_libraries(p5bench_kernels PRIVATE p5bench_core)
+target_include_directories(p5bench_kernels SYSTEM PRIVATE ${NCCL_INCLUDE_DIR})
+# Device-initiated collectives need NCCL's device API, which is of 2.28.
+if(NOT NCCL_VERSION VERSION_LESS 2.28 AND EXISTS ${NCCL_INCLUDE_DIR}/nccl_device.h)
+  set(nccl_device_api P5BENCH_NCCL_DEVICE_API)
+else()
+  set(nccl_device_api)
+  message(STATUS "NCCL ${NCCL_VERSION} has no device API (2.28): p5bench-worker-nccl does not perform lsa_ collectives")
+endif()
+target_compile_definitions(p5bench_kernels PRIVATE ${nccl_device_api})
 # 445: a template argument that a lambda's parameters do not name, as with_type() uses them.
 set(device_code_options --expt-relaxed-constexpr --diag-suppress=445)
 target_compile_options(p5bench_kernels PRIVATE ${device_code_options})
@@ -56,6 +65,7 @@ set_target_properties(p5bench-worker-nccl PROPERTIES
   LINKER_LANGUAGE CXX RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}
   BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN/lib;$ORIGIN$<$<NOT:$<BOOL:${P5BENCH_PORTABLE}>>:;${nccl_folder}>")
 target_link_options(p5bench-worker-nccl PRIVATE LINKER:--enable-new-dtags)
+target_compile_definitions(p5bench-worker-nccl PRIVATE ${nccl_device_api})
 target_link_libraries(p5bench-worker-nccl PRIVATE p5bench_core CUDA::cudart NCCL::NCCL Threads::Threads ${CMAKE_DL_LIBS})
 
 # For what a GPU does by itself.

@@ -7,6 +7,7 @@
 #include <memory>
 #include <vector>
 
+#include "tests/fakes/cuda/fake.hpp"
 #include "tests/fakes/cuda/runtime.hpp"
 
 namespace {
@@ -42,12 +43,12 @@ bool direction_holds(RankInGroup target, RankInGroup source, cudaMemcpyKind kind
   return false;
 }
 
-cudaError_t allocate(void** address, Allocation::Kind kind, std::size_t bytes) {
+cudaError_t allocate(void** address, Allocation::Kind kind, std::size_t bytes, bool shareable = false) {
   if (const cudaError_t error = enter()) return finish(error);
   if (address == nullptr) return finish(cudaErrorInvalidValue);
   *address = nullptr;
   if (bytes == 0) return cudaSuccess;
-  *address = runtime().memory().allocate(kind, current_device(), bytes);
+  *address = runtime().memory().allocate(kind, current_device(), bytes, shareable);
   return finish(*address == nullptr ? cudaErrorMemoryAllocation : cudaSuccess);
 }
 
@@ -113,6 +114,17 @@ cudaError_t fill(void* address, int value, std::size_t bytes, cudaStream_t handl
 }  // namespace
 
 cudaError_t cudaMalloc(void** address, std::size_t bytes) { return allocate(address, Allocation::Kind::device, bytes); }
+
+int p5bench_fake_malloc_shareable(void** address, std::size_t bytes) {
+  return allocate(address, Allocation::Kind::device, bytes, true);
+}
+
+int p5bench_fake_file_of(const void* address, std::size_t* offset) {
+  const auto allocation = runtime().memory().find(address);
+  if (!allocation) return -1;
+  *offset = reinterpret_cast<std::uintptr_t>(address) - allocation->address;
+  return allocation->file;
+}
 
 cudaError_t cudaFree(void* address) { return release(address, Allocation::Kind::device); }
 

@@ -17,6 +17,11 @@ const char* p5bench_fake_cublaslt();
 // True if a device may access these bytes: they lie within one allocation of device or pinned memory.
 bool p5bench_fake_accessible(const void* address, std::size_t bytes);
 
+// As cudaMalloc, for memory that other processes may map: p5bench_fake_file_of() is the file whose content it is, and
+// `offset` where the address lies in it; -1 for other memory.
+int p5bench_fake_malloc_shareable(void** address, std::size_t bytes);
+int p5bench_fake_file_of(const void* address, std::size_t* offset);
+
 // Makes every later cudaMalloc fail for lack of memory.
 void p5bench_fake_exhaust_memory();
 

@@ -16,14 +16,16 @@ struct Allocation {
   std::size_t bytes = 0;
   int device = 0;
   Kind kind = Kind::device;
+  int file = -1;  // whose content it is, where other processes may map it
 };
 
 class Memory {
  public:
   Memory(int devices, std::size_t bytes_per_device) : total_(bytes_per_device), used_(devices, 0) {}
 
-  // Null if the device's memory does not suffice. Contents are not zero, so that no code relies on zeros.
-  void* allocate(Allocation::Kind kind, int device, std::size_t bytes);
+  // Null if the device's memory does not suffice. Contents are not zero, so that no code relies on zeros. `shareable`:
+  // the content of a file.
+  void* allocate(Allocation::Kind kind, int device, std::size_t bytes, bool shareable = false);
   // False if the address is not the start of an allocation of this kind.
   bool release(Allocation::Kind kind, const void* address);
   // The allocation that contains the address.

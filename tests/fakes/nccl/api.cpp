@@ -8,6 +8,7 @@
 #include <thread>
 #include <utility>
 
+#include "tests/fakes/cuda/fake.hpp"
 #include "tests/fakes/nccl/handles.hpp"
 
 namespace {
@@ -59,6 +60,16 @@ ncclResult_t init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
   if (cudaGetDevice(&device) != cudaSuccess) return refuse(ncclUnhandledCudaError, "there is no device");
   set_process_rank(rank);
   return start_joining(handle, std::make_shared<Communicator>(rank, ranks, device, *blocking), id.internal);
+}
+
+// NCCL has it where all GPUs reach each other's memory, unless a variable forbids it.
+bool has_symmetric_memory([[maybe_unused]] Communicator& communicator) {
+#ifdef P5BENCH_FAKE_DEVICE_API
+  const char* const allowed = std::getenv("NCCL_WIN_ENABLE");
+  return communicator.lsa_ranks() == communicator.ranks && !(allowed && std::atoi(allowed) == 0);
+#else
+  return false;
+#endif
 }
 
 // The ranks of `votes` that have the color of `own`, in the order of the new communicator.
@@ -215,7 +226,8 @@ ncclResult_t ncclCommCuDevice(const ncclComm_t handle, int* device) {
 }
 
 ncclResult_t ncclMemAlloc(void** address, std::size_t bytes) {
-  return cudaMalloc(address, bytes) == cudaSuccess ? ncclSuccess : refuse(ncclUnhandledCudaError, "out of memory");
+  return p5bench_fake_malloc_shareable(address, bytes) == cudaSuccess ? ncclSuccess
+                                                                      : refuse(ncclUnhandledCudaError, "out of memory");
 }
 
 ncclResult_t ncclMemFree(void* address) {
@@ -270,11 +282,45 @@ ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t
   for (const Vote& vote : *votes)
     if (vote.color != votes->front().color || vote.key != votes->front().key)
       return refuse(ncclInvalidUsage, "ranks register windows of different sizes");
-  *window = reinterpret_cast<ncclWindow_t>(communicator->register_buffer(memory, bytes));
-  return *window ? ncclSuccess : refuse(ncclInvalidArgument, "the device cannot reach the buffer");
+  *window = reinterpret_cast<ncclWindow_t>(has_symmetric_memory(*communicator)
+                                               ? communicator->add_window(memory, bytes)
+                                               : communicator->register_buffer(memory, bytes));
+  return *window ? ncclSuccess : refuse(ncclInvalidArgument, "the device, or another one, cannot reach the buffer");
 }
 
 ncclResult_t ncclCommWindowDeregister(ncclComm_t handle, ncclWindow_t window) {
-  return ncclCommDeregister(handle, window);
+  const auto communicator = find_handle(handle);
+  return communicator && communicator->remove_window(window) ? ncclSuccess : ncclCommDeregister(handle, window);
+}
+#endif
+
+#ifdef P5BENCH_FAKE_DEVICE_API
+ncclTeam_t ncclTeamLsa(ncclComm_t handle) {
+  const auto communicator = find_handle(handle);
+  if (!communicator) return {};
+  const int ranks = communicator->lsa_ranks();
+  return {.nRanks = ranks, .rank = communicator->rank % ranks, .stride = 1};
+}
+
+// A collective call on all ranks, as in NCCL. It has no resources.
+ncclResult_t ncclDevCommCreate(ncclComm_t handle, const ncclDevCommRequirements_t* wanted, ncclDevComm_t* made) {
+  const auto communicator = find_handle(handle);
+  if (!communicator || wanted == nullptr || made == nullptr)
+    return refuse(ncclInvalidArgument, "no communicator, no requirements, or no place");
+  if (!has_symmetric_memory(*communicator))
+    return refuse(ncclInvalidUsage, "Communicator does not support symmetric memory!");
+  if (wanted->lsaBarrierCount != 0 || wanted->barrierCount != 0 || wanted->lsaMultimem)
+    return refuse(ncclInvalidUsage, "the fake makes no resources of device communicators");
+  if (!communicator->vote({0, 0})) return refuse(ncclInternalError, "the communicator was aborted");
+  *made = {};
+  made->rank = communicator->rank;
+  made->nRanks = made->lsaSize = communicator->ranks;
+  made->lsaRank = communicator->rank;
+  return ncclSuccess;
+}
+
+ncclResult_t ncclDevCommDestroy(ncclComm_t handle, const ncclDevComm_t* made) {
+  return find_handle(handle) && made ? ncclSuccess
+                                     : refuse(ncclInvalidArgument, "no communicator, or none for devices");
 }
 #endif

@@ -1,12 +1,15 @@
 // Communicators: join, wait, finalize and abort.
 #include "tests/fakes/nccl/communicator.hpp"
 
+#include <unistd.h>
+
 #include <cctype>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <functional>
+#include <numeric>
 #include <set>
 #include <utility>
 
@@ -202,6 +205,8 @@ void Communicator::drain() {
 void Communicator::abort() {
   const std::scoped_lock lock(mutex_);
   aborted_ = true;
+  for (auto& [handle, window] : windows_) static_cast<void>(window.release());
+  windows_.clear();
   changed_.notify_all();
   if (segment_) segment_->ring(rank);
 }
@@ -301,7 +306,47 @@ bool Communicator::deregister_buffer(void* handle) {
 
 bool Communicator::holds_buffers() {
   const std::scoped_lock lock(mutex_);
-  return !registered_.empty();
+  return !registered_.empty() || !windows_.empty();
+}
+
+// The votes say where the others find a window's memory, and the last one that all have found it.
+void* Communicator::add_window(const void* memory, std::uint64_t bytes) {
+  std::size_t offset = 0;
+  const int file = p5bench_fake_file_of(memory, &offset);
+  constexpr int half = 31;
+  const auto files = vote({getpid(), file});
+  const auto offsets =
+      vote({static_cast<int>(offset >> half), static_cast<int>(offset & ((std::uint64_t{1} << half) - 1))});
+  if (!files || !offsets || file < 0) return nullptr;
+  std::vector<WindowPart> parts;
+  for (std::size_t i = 0; i < files->size(); ++i)
+    parts.push_back(
+        {(*files)[i].color, (*files)[i].key,
+         (static_cast<std::uint64_t>((*offsets)[i].color) << half) + static_cast<std::uint64_t>((*offsets)[i].key)});
+  auto window = std::make_unique<Window>(parts, bytes, rank);
+  if (!vote({0, 0}) || window->handle() == nullptr) return nullptr;
+  void* const handle = window->handle();
+  const std::scoped_lock lock(mutex_);
+  windows_[handle] = std::move(window);
+  return handle;
+}
+
+bool Communicator::remove_window(void* window) {
+  const std::scoped_lock lock(mutex_);
+  return windows_.erase(window) == 1;
+}
+
+int Communicator::lsa_ranks() {
+  int ranks_of_all = 0, here = 1;
+  for (int each = 1; each <= ranks; ++each) {
+    if (each < ranks && segment_->member(each).node == segment_->member(each - 1).node) {
+      ++here;
+      continue;
+    }
+    ranks_of_all = std::gcd(ranks_of_all, here);
+    here = 1;
+  }
+  return ranks_of_all;
 }
 
 ncclRedOp_t Communicator::add_factor(const Scalar& factor) {

@@ -18,6 +18,7 @@
 #include "tests/fakes/nccl/reduce.hpp"
 #include "tests/fakes/nccl/segment.hpp"
 #include "tests/fakes/nccl/tuning.hpp"
+#include "tests/fakes/nccl/window.hpp"
 
 namespace p5::fake_nccl {
 
@@ -85,6 +86,14 @@ class Communicator {
   bool deregister_buffer(void* handle);
   bool holds_buffers();
 
+  // Collective: maps the windows of all ranks one behind the other. Null: the memory is not ncclMemAlloc's, or a rank
+  // is gone. Only where the ranks are of one node.
+  void* add_window(const void* memory, std::uint64_t bytes);
+  // Nothing if there is no such window.
+  bool remove_window(void* window);
+  // Ranks that load from and store into each other's memory: consecutive ones of a node, as many everywhere.
+  int lsa_ranks();
+
   // Pre-multiplied sums, by their number beyond the built-in operations.
   ncclRedOp_t add_factor(const Scalar& factor);
   std::optional<Scalar> factor_of(ncclRedOp_t operation);
@@ -139,7 +148,8 @@ class Communicator {
   std::vector<std::shared_ptr<Launch>> captured_;  // launches in graphs, kept until destruction
   std::map<void*, std::uint64_t> registered_;      // bytes by handle
   std::uintptr_t next_handle_ = 1;
-  std::map<int, Scalar> factors_;  // by number of the operation
+  std::map<void*, std::unique_ptr<Window>> windows_;  // by handle; those of an aborted communicator stay mapped
+  std::map<int, Scalar> factors_;                     // by number of the operation
   int next_factor_ = ncclNumOps;
 };
 
