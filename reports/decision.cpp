@@ -163,14 +163,21 @@ std::string about_left_out(const Report& report) {
   return report.run.ranks > 1 && std::ranges::none_of(report.results, tests_links) ? "no pairs measured" : "";
 }
 
-// Hosts whose GPUs are slow alone; "" if there are none.
+bool is_slow_gpu(const topo::Finding& finding) {
+  return finding.id == slow_alone_id || finding.id == slow_under_load_id;
+}
+
+// Hosts whose GPUs are slow alone or under load; "" if there are none.
 std::string about_slow_gpus(const Report& report) {
   std::vector<std::string> hosts;
-  for (const topo::Finding& finding : report.findings)
-    if (finding.id == slow_alone_id && std::ranges::find(hosts, finding.subject.host) == hosts.end())
-      hosts.push_back(finding.subject.host);
+  bool alone = false;
+  for (const topo::Finding& finding : report.findings) {
+    if (!is_slow_gpu(finding)) continue;
+    alone = alone || finding.id == slow_alone_id;
+    if (std::ranges::find(hosts, finding.subject.host) == hosts.end()) hosts.push_back(finding.subject.host);
+  }
   if (hosts.empty()) return "";
-  return fmt::format("a GPU is slow alone{}",
+  return fmt::format("a GPU is slow {}{}", alone ? "alone" : "under load",
                      hosts.front().empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
 }
 
@@ -538,7 +545,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
                  (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
   if (word == cannot_tell)
     for (const topo::Finding& finding : report.findings)
-      if (finding.id == slow_alone_id) add_step(list, step_for(finding));
+      if (is_slow_gpu(finding)) add_step(list, step_for(finding));
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);

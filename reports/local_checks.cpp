@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
+#include <limits>
 #include <map>
 #include <optional>
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
+#include "bench/model/load_cases.hpp"
 #include "topo/platform.hpp"
 #include "topo/tables.hpp"
 
@@ -30,6 +33,18 @@ constexpr double condemned_rate = 0.75;
 constexpr const char* about_clocks =
     "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
     "PERFORMANCE; if they do not differ, replace the instance";
+
+constexpr const char* about_links =
+    "compare its clocks and its NVLinks with the others' while a job runs: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE "
+    "and "
+    "nvidia-smi nvlink -e; if they do not differ, replace the instance";
+constexpr const char* about_nics =
+    "compare the PCIe link and the error counters of the NIC beside it with the others'; if they do not differ, "
+    "replace "
+    "the instance";
+constexpr double any_deviation = std::numeric_limits<double>::infinity();
+// Messages share processors and memory with the products, whose order differs from GPU to GPU.
+constexpr double tolerated_messages = 0.1;
 
 // The tolerances are wide on purpose: host copies share memory and switches with those of other GPUs, and launch rates
 // differed by 40 % between processes on a shared H200 host (2026-11-22). No rate of copies, memory or launches condemns
@@ -101,6 +116,85 @@ constexpr std::array checks{
                .more_is_better = false,
                .tolerated = 1,
                .action = "check what else runs on the cores near it, and their clock"},
+    // Under load. Rates are shown, and what is left of the rate alone is judged: that needs no figure of another
+    // machine, and parts that are slow alone too are named by the checks above or as suspects.
+    LocalCheck{.name = "load_products_alone_tflop_per_s",
+               .label = "bf16 matrix products before messages pass",
+               .unit = "TFLOP/s",
+               .tolerated = any_deviation,
+               .action = about_clocks,
+               .under_load = true},
+    LocalCheck{.name = "load_products_tflop_per_s",
+               .label = "while messages pass",
+               .unit = "TFLOP/s",
+               .tolerated = any_deviation,
+               .action = about_clocks,
+               .under_load = true},
+    LocalCheck{.name = "load_products_share",
+               .label = "what messages leave of the rate of matrix products",
+               .unit = "",
+               .tolerated = tolerated_compute,
+               .condemned = condemned_rate,
+               .action = about_clocks,
+               .under_load = true},
+    LocalCheck{.name = "load_links_alone_gb_per_s",
+               .label = "messages over links alone",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_links,
+               .under_load = true},
+    LocalCheck{.name = "load_links_gb_per_s",
+               .label = "while it computes",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_links,
+               .under_load = true},
+    LocalCheck{.name = "load_links_share",
+               .label = "what matrix products leave of the rate of messages over links",
+               .unit = "",
+               .tolerated = tolerated_messages,
+               .condemned = condemned_rate,
+               .action = about_links,
+               .under_load = true,
+               .of_exchange = true},
+    LocalCheck{.name = "load_nics_alone_gb_per_s",
+               .label = "messages over NICs alone",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_nics,
+               .under_load = true},
+    LocalCheck{.name = "load_nics_gb_per_s",
+               .label = "while it computes",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_nics,
+               .under_load = true},
+    LocalCheck{.name = "load_nics_share",
+               .label = "what matrix products and links leave of the rate of messages over NICs",
+               .unit = "",
+               .tolerated = tolerated_messages,
+               .condemned = condemned_rate,
+               .action = about_nics,
+               .under_load = true,
+               .of_exchange = true},
+    LocalCheck{.name = "load_copies_alone_gb_per_s",
+               .label = "copies to the host alone",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_clocks,
+               .under_load = true},
+    LocalCheck{.name = "load_copies_gb_per_s",
+               .label = "while it computes",
+               .unit = "GB/s",
+               .tolerated = any_deviation,
+               .action = about_clocks,
+               .under_load = true},
+    LocalCheck{.name = "load_copies_share",
+               .label = "what matrix products leave of the rate of copies to the host",
+               .unit = "",
+               .tolerated = 0.25,
+               .action = about_clocks,
+               .under_load = true},
 };
 
 struct Device {
@@ -144,11 +238,12 @@ std::string text_of(double value, const LocalCheck& check) {
 topo::Finding finding_of(const Device& device, const LocalCheck& check, topo::Severity severity,
                          const std::string& evidence) {
   topo::Finding finding;
-  finding.id = std::string(slow_alone_id);
+  finding.id = std::string(check.under_load ? slow_under_load_id : slow_alone_id);
   finding.severity = severity;
   finding.about = topo::About::hardware;
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
-  finding.evidence = fmt::format("rank {}, alone, {}: {}", device.rank, check.label, evidence);
+  finding.evidence =
+      fmt::format("rank {}, {}{}: {}", device.rank, check.under_load ? "" : "alone, ", check.label, evidence);
   finding.action = check.action;
   return finding;
 }
@@ -169,7 +264,7 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     if (const auto value = figure(report, device.rank, check)) {
       all.emplace_back(&device, *value);
       sorted.push_back(*value);
-    } else if (!was_left_out(report, device.rank, check)) {
+    } else if (!check.under_load && !was_left_out(report, device.rank, check)) {
       without.push_back(&device);
     }
   }
@@ -180,16 +275,34 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
                                   fmt::format("no figure; median of the {} others of its model: {}", all.size(),
                                               text_of(median(sorted), check))));
   if (all.size() < least_gpus) return;
+  struct Worse {
+    const Device* device;
+    double here, others, by;
+  };
+  std::vector<Worse> worse_ones;
   for (const auto& [device, here] : all) {
     const double others =
         median_of_others(sorted, static_cast<std::size_t>(std::ranges::lower_bound(sorted, here) - sorted.begin()));
-    const double worse = (check.more_is_better ? others - here : here - others) / others;
-    if (worse <= check.tolerated) continue;
-    const bool condemned = check.condemned > 0 && worse > check.condemned;
-    findings.push_back(
-        finding_of(*device, check, condemned ? topo::Severity::error : topo::Severity::warning,
-                   fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})", text_of(here, check),
-                               all.size() - 1, others, 100 * worse, check.more_is_better ? "less" : "more")));
+    const double by = (check.more_is_better ? others - here : here - others) / others;
+    if (by > check.tolerated) worse_ones.push_back({device, here, others, by});
+  }
+  // An exchange is as slow as the slower end; both ends of one show the same.
+  constexpr double same = 0.02;
+  const auto other_end = [&](const Worse& one) {
+    std::vector<std::string> ranks;
+    for (const Worse& other : worse_ones)
+      if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < same * one.here)
+        ranks.push_back(fmt::format("rank {}", other.device->rank));
+    return ranks.empty()
+               ? ""
+               : fmt::format("; {} shows the same: of two that exchange messages either may be slow", join(ranks));
+  };
+  for (const Worse& one : worse_ones) {
+    const bool condemned = check.condemned > 0 && one.by > check.condemned;
+    findings.push_back(finding_of(
+        *one.device, check, condemned ? topo::Severity::error : topo::Severity::warning,
+        fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {}){}", text_of(one.here, check),
+                    all.size() - 1, one.others, 100 * one.by, check.more_is_better ? "less" : "more", other_end(one))));
   }
 }
 
@@ -199,7 +312,8 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   finding.severity = topo::Severity::error;
   finding.about = topo::About::hardware;
   const Device& first = devices.front();
-  if (first.host) finding.subject = {first.host->name, first.host->instance, {}, {}};
+  const bool one_host = std::ranges::all_of(devices, [&](const Device& each) { return each.host == first.host; });
+  if (first.host && one_host) finding.subject = {first.host->name, first.host->instance, {}, {}};
   if (devices.size() == 1) finding.subject.gpu = first.gpu;
   finding.evidence = std::move(evidence);
   finding.action = "do not use it: replace the instance, and open a case with support.txt";
@@ -240,8 +354,13 @@ std::vector<topo::Finding> corruptions(const Report& report) {
   std::map<std::string, std::vector<Device>> by_model;
   for (std::size_t rank = 0; rank < report.compute_checks.size(); ++rank) {
     Device device = device_of(report, rank);
-    if (const std::string& what = report.compute_checks[rank].corruption; !what.empty())
-      findings.push_back(corruption_of({device}, fmt::format("rank {}, alone: {}", rank, what)));
+    const ComputeCheck& check = report.compute_checks[rank];
+    if (check.partner)
+      findings.push_back(corruption_of({device, device_of(report, static_cast<std::size_t>(*check.partner))},
+                                       fmt::format("rank {} or rank {}: {}", rank, *check.partner, check.corruption)));
+    else if (!check.corruption.empty())
+      findings.push_back(corruption_of(
+          {device}, fmt::format("rank {}{}: {}", rank, check.under_load ? "" : ", alone", check.corruption)));
     else
       by_model[device.model].push_back(std::move(device));
   }
@@ -249,7 +368,7 @@ std::vector<topo::Finding> corruptions(const Report& report) {
   return findings;
 }
 
-std::vector<topo::Finding> slow_alone(const Report& report) {
+static std::vector<topo::Finding> slower_ones(const Report& report, bool under_load) {
   std::map<std::string, std::vector<Device>> by_model;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
     Device device = device_of(report, rank);
@@ -257,9 +376,13 @@ std::vector<topo::Finding> slow_alone(const Report& report) {
   }
   std::vector<topo::Finding> findings;
   for (const auto& [model, alike] : by_model)
-    for (const LocalCheck& check : checks) find_worse(report, alike, check, findings);
+    for (const LocalCheck& check : checks)
+      if (check.under_load == under_load) find_worse(report, alike, check, findings);
   return findings;
 }
+
+std::vector<topo::Finding> slow_alone(const Report& report) { return slower_ones(report, false); }
+std::vector<topo::Finding> slow_under_load(const Report& report) { return slower_ones(report, true); }
 
 namespace {
 
@@ -313,6 +436,49 @@ std::string xids_of(const LocalActivity& activity) {
 
 }  // namespace
 
+namespace {
+
+// A row for each GPU of a host: of each part the rate alone, under load, and the share that is left.
+std::string load_table(const Report& report, std::size_t host) {
+  std::string rows, titles = fmt::format("  {:<8}", "GPU");
+  std::vector<const LoadPart*> parts;
+  const auto name_of = [](const LoadPart& part, bool alone) {
+    return fmt::format("load_{}_{}{}", part.name, alone ? "alone_" : "", part.unit);
+  };
+  for (const LoadPart& part : load_parts)
+    if (std::ranges::any_of(report.local_checks,
+                            [&](const LocalFigures& figures) { return figures.contains(name_of(part, true)); }))
+      parts.push_back(&part);
+  for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
+    const LocalFigures& figures = report.local_checks[rank];
+    const Device device = device_of(report, rank);
+    if (device.host != &report.topology.hosts[host]) continue;
+    std::string row;
+    for (const LoadPart* const part : parts) {
+      const auto alone = figures.find(name_of(*part, true)), loaded = figures.find(name_of(*part, false));
+      row += alone == figures.end() || loaded == figures.end()
+                 ? fmt::format("{:>28}", "-")
+                 : fmt::format("{:>10.4g}{:>10.4g}{:>6.1f} %", alone->second, loaded->second,
+                               100 * loaded->second / alone->second);
+    }
+    if (rank < report.load_activity.size()) {
+      const LocalActivity& activity = report.load_activity[rank];
+      row += fmt::format("{:>18}{:>10}{:>10}  {}", clocks_of(activity), or_unknown(activity.temperature_max_c, "C"),
+                         or_unknown(activity.power_max_w, "W"),
+                         activity.throttle_reasons.empty() ? "nothing" : join(activity.throttle_reasons));
+    }
+    rows += fmt::format("  {:<8}{}\n", name_on_host(device), row);
+  }
+  if (parts.empty() || rows.empty()) return "";
+  for (const LoadPart* const part : parts)
+    titles += fmt::format("{:>28}", fmt::format("{}: alone, together", part->name));
+  if (!report.load_activity.empty())
+    titles += fmt::format("{:>18}{:>10}{:>10}  {}", "clock (least)", "hottest", "power", "held back by");
+  return titles + "   TFLOP/s, GB/s\n" + rows;
+}
+
+}  // namespace
+
 std::string burn_table(const Report& report, std::size_t host) {
   std::string rows;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
@@ -339,7 +505,7 @@ std::string burn_table(const Report& report, std::size_t host) {
   if (!report.local_activity.empty())
     titles += fmt::format("{:>18}{:>10}{:>10}{:>14}{:>11}  {}", "clock (least)", "hottest", "power", "memory errors",
                           "corrected", "Xids");
-  return titles + "   TFLOP/s, bf16\n" + rows;
+  return titles + "   TFLOP/s, bf16\n" + rows + load_table(report, host);
 }
 
 std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host) {
@@ -361,6 +527,8 @@ std::vector<topo::FindingKind> local_finding_kinds() {
   using enum topo::About;
   return {{std::string(slow_alone_id), hardware,
            "a GPU that copies, computes or launches more slowly than the others, each alone"},
+          {std::string(slow_under_load_id), hardware,
+           "a GPU that computes, or whose messages pass, more slowly than alone where both are at once"},
           {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; exit code 11"},
           {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
 }

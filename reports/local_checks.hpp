@@ -1,4 +1,5 @@
-// Checks of each GPU alone (Report::local_checks): their names, and the GPUs that differ from the others.
+// Checks of each GPU, alone and under load (Report::local_checks): their names, and the GPUs that differ from the
+// others.
 #pragma once
 
 #include <cstddef>
@@ -13,15 +14,17 @@
 
 namespace p5::reports {
 
-// A figure that is measured on one GPU.
+// A figure of one GPU.
 struct LocalCheck {
   std::string_view name;   // in the report, with the unit: "device_copy_gb_per_s"
   std::string_view label;  // "device copy"
   std::string_view unit;   // "GB/s", "us"
   bool more_is_better = true;
-  double tolerated = 0;     // relative deviation from the median of the others that is tolerated
-  double condemned = 0;     // deviation that makes it an error, which rejects the GPU's host; 0: none but no figure
-  std::string_view action;  // recommended if a GPU exceeds the tolerance
+  double tolerated = 0;      // relative deviation from the median of the others that is tolerated; infinite: any
+  double condemned = 0;      // deviation that makes it an error, which rejects the GPU's host; 0: none but no figure
+  std::string_view action;   // recommended if a GPU exceeds the tolerance
+  bool under_load = false;   // measured while the others compute and exchange messages, not on all GPUs
+  bool of_exchange = false;  // of messages with another GPU, which may be the slow one
 };
 std::span<const LocalCheck> local_checks();
 
@@ -29,6 +32,11 @@ std::span<const LocalCheck> local_checks();
 // the tolerance, or has no figure where they have one and nothing says why it was left out.
 inline constexpr std::string_view slow_alone_id = "gpu.slow_alone";
 std::vector<topo::Finding> slow_alone(const Report& report);
+
+// Finding id, a warning or an error: what a GPU keeps of a rate of its own while it computes and its messages pass is
+// less than the median of all others of its model by more than the tolerance.
+inline constexpr std::string_view slow_under_load_id = "gpu.slow_under_load";
+std::vector<topo::Finding> slow_under_load(const Report& report);
 
 // Finding id, an error: a GPU with wrong results or memory; the run then ends with ExitCode::wrong_data.
 inline constexpr std::string_view corrupt = "gpu.corrupt";
@@ -40,7 +48,8 @@ std::vector<topo::Finding> corruptions(const Report& report);
 std::vector<std::string> local_ranges(const Report& report);
 
 // Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second, the
-// spread, and clocks, temperature, memory errors (corrected ones too) and Xids meanwhile; "" without a burn.
+// spread, and clocks, temperature, memory errors (corrected ones too) and Xids meanwhile; then the rates alone and
+// under load; "" without a burn.
 std::string burn_table(const Report& report, std::size_t host);
 
 // GPUs whose matrix products were not computed, by reason: "GPUs 0, 1 of n0: no libcublasLt.so.13". Null: on all hosts.

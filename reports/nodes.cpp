@@ -213,16 +213,20 @@ std::string checks_of(const Report& report, std::size_t host) {
   }
   if (!pairs.empty()) parts.push_back(counted(pairs.size(), "pair") + " of ranks");
   if (!nics.empty()) parts.push_back(counted(nics.size(), "NIC"));
-  std::size_t alone = 0;
+  std::size_t alone = 0, loaded = 0;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
-    if (ranks.contains(static_cast<int>(rank)) && !report.local_checks[rank].empty()) ++alone;
+    if (ranks.contains(static_cast<int>(rank)) && !report.local_checks[rank].empty()) {
+      ++alone;
+      if (report.local_checks[rank].contains("load_products_share")) ++loaded;
+    }
   const topo::Host& there = report.topology.hosts[host];
   const int gpus = std::max(there.gpus, static_cast<int>(there.gpu_devices.size()));
   if (alone > 0)
-    parts.push_back(fmt::format("{}{} alone", alone,
+    parts.push_back(fmt::format("{}{} alone{}", alone,
                                 gpus > 0 && !std::cmp_equal(gpus, alone) ? fmt::format(" of {} GPUs", gpus)
                                 : alone == 1                             ? " GPU"
-                                                                         : " GPUs"));
+                                                                         : " GPUs",
+                                loaded == alone ? " and under load" : ""));
   std::string text = "checked " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
   if (between > 0 && judged_between == 0) text += ", in none between nodes";

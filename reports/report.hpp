@@ -249,6 +249,7 @@ struct Report {
   std::vector<LocalFigures> local_checks;     // figures of each rank's GPU alone; empty: not measured
   std::vector<ComputeCheck> compute_checks;   // of each rank's GPU; empty: not checked
   std::vector<LocalActivity> local_activity;  // of each rank's GPU; empty: nobody looked
+  std::vector<LocalActivity> load_activity;   // the same while it computed and its messages passed
   std::vector<GdrPath> gdr;                   // paths between NICs and GPU memory; empty: not measured
   std::vector<Traffic> traffic;               // of cases with a traffic matrix
   std::vector<topo::Finding> findings;

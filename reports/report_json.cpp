@@ -486,6 +486,7 @@ void fields(auto& archive, Is<Report> auto& report) {
   archive.some("local_checks", report.local_checks);
   archive.some("compute_checks", report.compute_checks);
   archive.some("local_activity", report.local_activity);
+  archive.some("load_activity", report.load_activity);
   archive.some("gdr", report.gdr);
   archive.some("traffic", report.traffic);
   archive.some("arms", report.arms);

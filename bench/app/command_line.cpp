@@ -189,8 +189,8 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
   all.add(*check,
           {.name = "--burn",
            .shown = "TIME",
-           .help = "afterwards run matrix products on all GPUs for this long, such as 10min, compare each result, and "
-                   "print a table of TFLOP/s",
+           .help = "afterwards run matrix products on all GPUs for this long, such as 10min, half of it while messages "
+                   "pass, compare results, and print a table of TFLOP/s",
            .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
     if (options.checks() && options.formats.size() != 1)

@@ -574,7 +574,9 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            "FACTOR: "
            "fraction of the speed that is left, 0 for no progress; MODE: always (the default), P% (of the samples), "
            "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data); for "
-           "gpu also compute | memory | miscompute (only in the checks of each GPU alone)",
+           "gpu also compute | memory | miscompute (only in the checks of each GPU alone); gpu, nic and node also "
+           "under-load (only "
+           "while a rank computes and exchanges messages)",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});

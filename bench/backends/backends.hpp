@@ -17,9 +17,10 @@ std::unique_ptr<Backend> make_mpi_backend();
 struct Fault {
   enum class Kind { gpu, nic, node, link, domain };
   // at_scale: where more than two take part. The others leave transfers as they are. communicators: what it takes to
-  // make, use first and destroy them. The last three are of a GPU alone: matrix products, reading one slice of its
-  // memory, and wrong products whatever the factor. clique: the node's GPUs are outside their NVLink domain's clique.
-  // plane: always, and NVML shows as many of the domain's NVLinks as are left.
+  // make, use first and destroy them. compute, memory, miscompute are of a GPU alone: matrix products, reading one
+  // slice of its memory, and wrong products whatever the factor. under_load: only while matrix products and messages of
+  // a rank are at once, as a brake on clocks or power. clique: the node's GPUs are outside their NVLink domain's
+  // clique. plane: always, and NVML shows as many of the domain's NVLinks as are left.
   enum class Mode {
     always,
     sometimes,
@@ -31,7 +32,8 @@ struct Fault {
     plane,
     compute,
     memory,
-    miscompute
+    miscompute,
+    under_load
   };
   Kind kind = Kind::node;
   int node = 0;       // domain: its number

@@ -58,7 +58,7 @@ class SampleState {
     for (const Fault& fault : machine.faults) {
       const bool alone = fault.mode == Fault::Mode::compute || fault.mode == Fault::Mode::memory ||
                          fault.mode == Fault::Mode::miscompute || fault.mode == Fault::Mode::communicators ||
-                         fault.mode == Fault::Mode::clique;
+                         fault.mode == Fault::Mode::clique || fault.mode == Fault::Mode::under_load;
       const bool acts = alone                                  ? false
                         : fault.mode == Fault::Mode::sometimes ? noise.uniform() < fault.share
                         : fault.mode == Fault::Mode::all_rails ? full_load
@@ -323,6 +323,7 @@ class SimSession final : public Session {
         number_(round),
         round_((*c.rounds)[static_cast<std::size_t>(round)]),
         noise_(pattern::hash(seed_of(machine, launch), noise, 0)),
+        own_noise_(pattern::hash(seed_of(machine, launch), noise, 1)),
         launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
 
   int slots() const override { return std::max(16 / case_.calls.aggregate, 1) * case_.calls.aggregate; }
@@ -369,9 +370,11 @@ class SimSession final : public Session {
       const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
       const double noise = launch_factor_ * blip * std::max(0.5, 1 + machine_.noise * noise_.normal());
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        times[rank][s] = ends_of(demands[rank], request.operations);
-        for (double& end : times[rank][s]) end *= noise * (1 - 0.001 * noise_.uniform());
+        times[rank][s] = ends_of(demands[rank], request.operations, brakes_on(static_cast<int>(rank)));
+        for (double& end : times[rank][s])
+          end *= noise * (1 - 0.001 * noise_.uniform()) * std::max(0.5, 1 + machine_.noise * own_noise_.normal());
       }
+      wait_for_others(times, s);
     }
     return times;
   }
@@ -482,6 +485,49 @@ class SimSession final : public Session {
   // Processors that a collective's kernel holds: 24 of the 132 of an H100.
   static constexpr double collective_processors = 24.0 / 132;
 
+  double compute_left_to(Port p) const {
+    double left = 1;
+    for (const Fault& fault : machine_.faults)
+      if (fault.mode == Fault::Mode::compute && fault.node == p.node && fault.part == p.gpu) left *= fault.factor;
+    return left;
+  }
+
+  // What faults under load leave of a rank's products, links and NICs.
+  struct Brakes {
+    double products = 1, links = 1, nics = 1;
+  };
+  Brakes brakes_on(int rank) const {
+    const Port p = port(rank);
+    Brakes brakes;
+    for (const Fault& fault : machine_.faults) {
+      if (fault.mode != Fault::Mode::under_load || fault.node != p.node) continue;
+      if (fault.kind == Fault::Kind::nic) {
+        if (is_nic_of(case_, fault.part, p)) brakes.nics *= fault.factor;
+      } else if (fault.kind == Fault::Kind::node || fault.part == p.gpu) {
+        brakes.products *= fault.factor;
+        brakes.links *= fault.factor;
+        if (fault.kind == Fault::Kind::node) brakes.nics *= fault.factor;
+      }
+    }
+    return brakes;
+  }
+
+  // Messages are done when they are on all ranks of a group.
+  void wait_for_others(ConcurrentTimes& times, std::size_t sample) const {
+    const auto wait = [&](std::size_t at, const Round& round) {
+      for (const Group& group : round) {
+        double last = 0;
+        for (const int rank : group)
+          if (const double end = times[static_cast<std::size_t>(rank)][sample][at]; end > last) last = end;
+        for (const int rank : group)
+          if (double& end = times[static_cast<std::size_t>(rank)][sample][at]; !std::isnan(end)) end = last;
+      }
+    };
+    wait(0, round_);
+    for (std::size_t i = 0; i < case_.beside.size(); ++i)
+      if (const auto& planned = case_.beside[i].planned) wait(i + 1, planned->rounds->front());
+  }
+
   // Figures of no model in particular: 700 TFLOP/s in bf16, twice that in fp8, 55 GB/s to the host.
   static Demand demand_of(const Work& work) {
     if (work.kind == Work::Kind::d2h) return {.seconds = static_cast<double>(d2h_bytes.count) / 55e9, .host_link = 1};
@@ -490,8 +536,10 @@ class SimSession final : public Session {
   }
 
   // When each of a rank's works is done, if all start together: what is left of each shrinks at a rate that the most
-  // wanted of what it needs allows.
-  static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations) {
+  // wanted of what it needs allows, and while there are products and transfers also at that of the rank's brakes.
+  static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations,
+                                     const Brakes& brakes) {
+    const auto computes = [](const Demand& demand) { return demand.processors == 1; };
     constexpr std::array parts{&Demand::link, &Demand::nic, &Demand::host_link, &Demand::processors};
     std::vector<double> left, ends(demands.size(), std::numeric_limits<double>::quiet_NaN());
     for (std::size_t i = 0; i < demands.size(); ++i) left.push_back(demands[i].seconds * operations[i]);
@@ -505,6 +553,12 @@ class SimSession final : public Session {
         for (std::size_t i = 0; i < demands.size(); ++i)
           if (demands[i].*part > 0) slowed[i] = std::max(slowed[i], wanted);
       }
+      bool products = false, transfers = false;
+      for (std::size_t i = 0; i < demands.size(); ++i)
+        if (left[i] > 0) (computes(demands[i]) ? products : transfers) = true;
+      for (std::size_t i = 0; i < demands.size(); ++i)
+        if (products && transfers && left[i] > 0)
+          slowed[i] /= computes(demands[i]) ? brakes.products : demands[i].nic > 0 ? brakes.nics : brakes.links;
       for (std::size_t i = 0; i < demands.size(); ++i)
         if (left[i] > 0) step = std::min(step, left[i] * slowed[i]);
       if (std::isinf(step)) return ends;
@@ -535,7 +589,10 @@ class SimSession final : public Session {
       if (work.planned) {
         add(i + 1, *work.planned, work.planned->rounds->front());
       } else {
-        for (std::vector<Demand>& of_rank : all) of_rank[i + 1] = demand_of(work);
+        for (std::size_t rank = 0; rank < all.size(); ++rank) {
+          all[rank][i + 1] = demand_of(work);
+          if (work.kind == Work::Kind::gemm) all[rank][i + 1].seconds /= compute_left_to(port(static_cast<int>(rank)));
+        }
       }
     }
     return all;
@@ -618,6 +675,7 @@ class SimSession final : public Session {
   int number_ = 0;
   const Round& round_;  // points into `case_`
   Noise noise_;
+  Noise own_noise_;  // of single ranks, where several operations run at the same time
   double launch_factor_;
 };
 

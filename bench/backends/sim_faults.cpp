@@ -55,6 +55,11 @@ void read_mode(const Reader& reader, const std::string& mode, const SimMachine& 
     fault.mode = Fault::Mode::lies;
   } else if (mode == "communicators") {
     fault.mode = Fault::Mode::communicators;
+  } else if (mode == "under-load") {
+    if (fault.kind != Fault::Kind::gpu && fault.kind != Fault::Kind::nic && fault.kind != Fault::Kind::node)
+      throw reader.refuse("'under-load' is a fault of a GPU, a NIC or a node");
+    if (fault.factor == 0) throw reader.refuse("a part that is silent under load is not simulated");
+    fault.mode = Fault::Mode::under_load;
   } else if (mode == "clique") {
     if (fault.kind != Fault::Kind::node || machine.nodes_per_domain < 2)
       throw reader.refuse("'clique' is a fault of a node that shares an NVLink domain with others");
@@ -75,7 +80,7 @@ void read_mode(const Reader& reader, const std::string& mode, const SimMachine& 
     throw reader.refuse(
         unknown_name("mode", mode,
                      std::vector<std::string>{"always", "P%", "all-rails", "at-scale", "lies", "communicators",
-                                              "clique", "plane", "compute", "memory", "miscompute"}));
+                                              "clique", "plane", "compute", "memory", "miscompute", "under-load"}));
   }
 }
 

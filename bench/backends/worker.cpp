@@ -438,9 +438,12 @@ Backend::LibraryStart WorkerBackend::library_start() const {
 std::vector<LocalChecks> WorkerBackend::check_locally(Seconds burn) {
   constexpr Seconds least{30};  // loading cuBLASLt from a cold disk takes seconds
   const Seconds limit{std::max(options_.timeout.count, least.count) + burn.count};
-  if (options_.deadline) options_.deadline = later(*options_.deadline, burn);
   const json reply = ask({{"order", "check_locally"}, {"burn_s", burn.count}}, limit);
   return {{.figures = told<LocalFigures>(reply, "figures"), .compute = told<ComputeCheck>(reply, "compute")}};
+}
+
+void WorkerBackend::postpone_limit(Seconds time) {
+  if (options_.deadline) options_.deadline = later(*options_.deadline, time);
 }
 
 FailureContext WorkerBackend::failure_context() const {

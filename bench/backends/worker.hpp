@@ -51,6 +51,7 @@ class WorkerBackend final : public Backend {
   const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
   std::vector<LocalChecks> check_locally(Seconds burn) override;
+  void postpone_limit(Seconds time) override;
   FailureContext failure_context() const override;
 
   // Number of ranks on the most shared device: each rank then takes only its share of the memory.

@@ -26,8 +26,18 @@ std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::
 
 bool ConcurrentSampling::Combination::is_beside() const { return timed != all && std::ranges::count(runs, true) > 1; }
 
-ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share)
-    : burst_(burst), rule_(rule), share_(share) {
+double ConcurrentSampling::Combination::median_of(std::size_t rank) const {
+  std::vector<double> covered, any;
+  for (const RankTime& time : of_rank.at(rank)) {
+    any.push_back(time.seconds);
+    if (time.covered) covered.push_back(time.seconds);
+  }
+  if (any.empty()) return std::numeric_limits<double>::quiet_NaN();
+  return median(2 * covered.size() >= any.size() ? covered : any);
+}
+
+ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share, Detail detail)
+    : detail_(detail), burst_(burst), rule_(rule), share_(share) {
   Case own = c;
   own.beside.clear();
   names_.push_back(operation_of(own));
@@ -36,7 +46,7 @@ ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRul
   const std::vector<bool> every(works, true);
   for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i})});
   for (std::size_t i = 0; i < works; ++i)
-    for (std::size_t other = 0; other < works && works > 2; ++other)
+    for (std::size_t other = 0; other < works && works > 2 && detail == Detail::operations; ++other)
       if (other != i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i, other})});
   headline_ = combinations_.size();
   for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = every});
@@ -95,6 +105,20 @@ void ConcurrentSampling::take(Combination& to, const std::vector<std::vector<dou
         break;
       }
   }
+}
+
+void ConcurrentSampling::take_ranks(Combination& to, const std::vector<ConcurrentTimes>& parts) {
+  std::size_t rank = 0;
+  for (const ConcurrentTimes& part : parts)
+    for (const std::vector<std::vector<double>>& samples : part) {
+      to.of_rank.resize(std::max(to.of_rank.size(), rank + 1));
+      for (const std::vector<double>& ends : samples) {
+        if (std::isnan(ends[to.timed])) continue;
+        const bool covered = std::ranges::none_of(ends, [&](double end) { return end < ends[to.timed]; });
+        to.of_rank[rank].push_back({ends[to.timed] / to.operations[to.timed], covered});
+      }
+      ++rank;
+    }
 }
 
 // Operations that take about the time of the burst, or of a few of the longest operation.
@@ -160,6 +184,7 @@ ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& p
   } else if (stage_ == Stage::cover) {
     if (!lengthen_others(combinations_[at_], ends.front())) ++at_;
   } else if (stage_ == Stage::sampling) {
+    if (detail_ == Detail::ranks && combinations_[at_].timed != all) take_ranks(combinations_[at_], parts);
     take(combinations_[at_++], ends);
   } else {
     take(combinations_.back(), ends);
@@ -189,6 +214,16 @@ const ConcurrentSampling::Combination& ConcurrentSampling::find(std::size_t time
                                [&](const Combination& each) { return each.timed == timed && each.runs == runs; });
 }
 
+std::vector<ConcurrentSampling::OfRank> ConcurrentSampling::of_ranks(std::size_t operation) const {
+  const std::size_t works = names_.size();
+  const Combination &alone = find(operation, operations_only(works, {operation})),
+                    &beside = find(operation, std::vector<bool>(works, true));
+  std::vector<OfRank> of_ranks;
+  for (std::size_t rank = 0; rank < std::min(alone.of_rank.size(), beside.of_rank.size()); ++rank)
+    of_ranks.push_back({alone.median_of(rank), beside.median_of(rank)});
+  return of_ranks;
+}
+
 Concurrency ConcurrentSampling::result() const {
   const std::size_t works = names_.size();
   Concurrency result{.operations = {}, .together = series_of(combinations_.back())};
@@ -200,7 +235,7 @@ Concurrency ConcurrentSampling::result() const {
     its.beside = series_of(beside);
     its.covered = 2 * beside.uncovered <= static_cast<int>(beside.samples.size());
     its.operations = fitted_[i];
-    for (std::size_t other = 0; other < works && works > 2; ++other)
+    for (std::size_t other = 0; other < works && works > 2 && detail_ == Detail::operations; ++other)
       if (other != i)
         its.beside_each.push_back({names_[other], series_of(find(i, operations_only(works, {i, other})))});
   }

@@ -17,8 +17,11 @@ namespace p5 {
 
 class ConcurrentSampling {
  public:
+  // ranks: each operation alone and beside all others, of which the times of each rank are kept; not beside each other.
+  enum class Detail { operations, ranks };
   // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
-  ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share);
+  ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share,
+                     Detail detail = Detail::operations);
 
   // The request to run first.
   ConcurrentRequest first() const;
@@ -32,6 +35,13 @@ class ConcurrentSampling {
   const std::string& stopped_because() const { return stopped_; }
   Concurrency result() const;
 
+  // Of each rank, with Detail::ranks: medians of the seconds of operation number `operation`; NaN where the rank takes
+  // no part. Samples in which another one ended before it on that rank are left out, unless most are like that.
+  struct OfRank {
+    double alone = 0, beside = 0;
+  };
+  std::vector<OfRank> of_ranks(std::size_t operation) const;
+
  private:
   static constexpr std::size_t all = static_cast<std::size_t>(-1);
   struct Combination {
@@ -40,7 +50,13 @@ class ConcurrentSampling {
     std::vector<int> operations = {};
     std::vector<double> samples = {};  // seconds per operation of `timed`, or in all
     int uncovered = 0;                 // samples in which another one ended before `timed`
+    struct RankTime {
+      double seconds = 0;  // per operation of `timed`
+      bool covered = true;
+    };
+    std::vector<std::vector<RankTime>> of_rank = {};  // with Detail::ranks
     bool is_beside() const;
+    double median_of(std::size_t rank) const;
   };
   enum class Stage { trial, cover, sampling, last, done };
 
@@ -48,6 +64,7 @@ class ConcurrentSampling {
   // Ends of each operation in a sample, over all ranks.
   static std::vector<std::vector<double>> ends_of(const std::vector<ConcurrentTimes>& parts, std::size_t works);
   void take(Combination& to, const std::vector<std::vector<double>>& ends) const;
+  static void take_ranks(Combination& to, const std::vector<ConcurrentTimes>& parts);
   bool lengthen_others(Combination& of, const std::vector<double>& ends) const;
   ConcurrentRequest request() const;
   ConcurrentRequest request_of(const std::vector<int>& operations, int samples, bool poison = false) const;
@@ -56,6 +73,7 @@ class ConcurrentSampling {
   const Combination& find(std::size_t timed, const std::vector<bool>& runs) const;
 
   std::vector<std::string> names_;
+  Detail detail_;
   Seconds burst_;
   StoppingRule rule_;
   Seconds share_;

@@ -139,6 +139,9 @@ struct ComputeCheck {
   std::string library = {};  // "cuBLASLt 13.1.0"; "" where there were no products
   // The first wrong result or wrong memory, in a sentence with place and bits; "" if all was right.
   std::string corruption = {};
+  // Another rank that may be at fault for it as well: the other end of wrong messages.
+  std::optional<int> partner = {};
+  bool under_load = false;  // it was found while products and messages were at once
   // Why there were no matrix products; "" if there were.
   std::string not_measured = {};
   friend bool operator==(const ComputeCheck&, const ComputeCheck&) = default;
@@ -214,6 +217,8 @@ class Backend {
   // Copies, launches, memory and matrix products of the devices of the hosted ranks, each alone; none where there is no
   // device. Matrix products go on for `burn`, if it is above 0. Ranks have joined.
   virtual std::vector<LocalChecks> check_locally(Seconds /*burn*/) { return {}; }
+  // Calls may take so much longer than a limit that the backend has for all of them.
+  virtual void postpone_limit(Seconds /*time*/) {}
   // The same backend in processes of its own, with variables over those of this backend (an empty value removes one).
   // Null where there are no such processes.
   virtual std::unique_ptr<Backend> arm(const Environment& /*changes*/) const { return nullptr; }

@@ -54,6 +54,8 @@ void fields(auto& archive, Is<ComputeCheck> auto& check) {
   archive.must("digests", check.digests);
   archive.must("library", check.library);
   archive.must("corruption", check.corruption);
+  archive.some("partner", check.partner);
+  archive.some("under_load", check.under_load);
   archive.must("not_measured", check.not_measured);
 }
 

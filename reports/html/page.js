@@ -309,14 +309,14 @@ function alone_table(report) {
   const {hosts, host_of_rank, gpu_of_rank} = report.topology;
   const number = (name) => (row) => digits(row[name]);
   const known = (title, name) => report.local_checks.some((figures) => name in figures) ? [[title, number(name), "number"]] : [];
-  const active = report.local_activity ? [
-    ["SM clock (least), MHz", (row) => row.activity ? `${row.activity.sm_clock_median_mhz ?? NOT_AVAILABLE} (${row.activity.sm_clock_min_mhz ?? NOT_AVAILABLE})` : NOT_AVAILABLE, "number"],
-    ["Power (W)", (row) => digits(row.activity?.power_max_w), "number"],
-    ["Hottest (C)", (row) => row.activity?.temperature_max_c ?? NOT_AVAILABLE, "number"],
-    ["Held back by", (row) => row.activity?.throttle_reasons.join(", ") ?? ""],
-    ["Memory errors", (row) => String(row.activity?.uncorrected ?? NOT_AVAILABLE), "number"],
-    ["Corrected ones", (row) => String(row.activity?.corrected ?? NOT_AVAILABLE), "number"],
-    ["Xids", (row) => row.activity?.xids.join(", ") ?? ""],
+  const active = (known_activity, name, when) => known_activity ? [
+    [`${when}SM clock (least), MHz`, (row) => row[name] ? `${row[name].sm_clock_median_mhz ?? NOT_AVAILABLE} (${row[name].sm_clock_min_mhz ?? NOT_AVAILABLE})` : NOT_AVAILABLE, "number"],
+    [`${when}Power (W)`, (row) => digits(row[name]?.power_max_w), "number"],
+    [`${when}Hottest (C)`, (row) => row[name]?.temperature_max_c ?? NOT_AVAILABLE, "number"],
+    [`${when}Held back by`, (row) => row[name]?.throttle_reasons.join(", ") ?? ""],
+    [`${when}Memory errors`, (row) => String(row[name]?.uncorrected ?? NOT_AVAILABLE), "number"],
+    [`${when}Corrected ones`, (row) => String(row[name]?.corrected ?? NOT_AVAILABLE), "number"],
+    [`${when}Xids`, (row) => row[name]?.xids.join(", ") ?? ""],
   ] : [];
   return simple_table("Each GPU alone", [
     ["Rank", (row) => String(row.rank), "number"], ["Host", (row) => hosts[host_of_rank[row.rank]]?.name ?? ""],
@@ -324,15 +324,20 @@ function alone_table(report) {
     ...known("bf16 (TFLOP/s)", "bf16_tflop_per_s"), ...known("fp8 (TFLOP/s)", "fp8_tflop_per_s"),
     ...known("Burn: first minute (TFLOP/s)", "burn_first_tflop_per_s"), ...known("last minute", "burn_last_tflop_per_s"),
     ...known("slowest second", "burn_least_tflop_per_s"),
+    ...known("Under load: bf16 alone (TFLOP/s)", "load_products_alone_tflop_per_s"), ...known("beside messages", "load_products_tflop_per_s"),
+    ...known("Links alone (GB/s)", "load_links_alone_gb_per_s"), ...known("beside products", "load_links_gb_per_s"),
+    ...known("NICs alone (GB/s)", "load_nics_alone_gb_per_s"), ...known("beside products", "load_nics_gb_per_s"),
+    ...known("To the host alone (GB/s)", "load_copies_alone_gb_per_s"), ...known("beside products", "load_copies_gb_per_s"),
     ["Device copy (GB/s)", number("device_copy_gb_per_s"), "number"],
     ["Host to device (GB/s)", number("host_to_device_gb_per_s"), "number"],
     ["Device to host (GB/s)", number("device_to_host_gb_per_s"), "number"],
     ...known("Both ways (GB/s)", "host_both_ways_gb_per_s"), ...known("Reading memory (GB/s)", "memory_read_gb_per_s"),
     ...known("Slowest slice (of the median)", "slowest_slice_share"),
-    ["Launch (us)", number("launch_us"), "number"], ...active,
+    ["Launch (us)", number("launch_us"), "number"], ...active(report.local_activity, "activity", ""),
+    ...active(report.load_activity, "load_activity", "Under load: "),
     ...report.compute_checks?.some((check) => check.not_measured) ?
       [["No matrix products, because", (row) => report.compute_checks[row.rank]?.not_measured ?? ""]] : [],
-  ], report.local_checks.map((figures, rank) => ({...figures, rank, activity: report.local_activity?.[rank]})));
+  ], report.local_checks.map((figures, rank) => ({...figures, rank, activity: report.local_activity?.[rank], load_activity: report.load_activity?.[rank]})));
 }
 
 // What communicators cost: steps of all ranks and, where it shows how they grow, of fewer.
@@ -372,7 +377,7 @@ function add_machine(report, section) {
   if (nics > 0) section.append(folded(plural(nics, "NIC"), (box) => box.append(nic_table(hosts))));
   if (report.local_checks) {
     section.append(element("h3", {}, "Each GPU alone"), element("p", {},
-      "Copies, matrix products and launches without communication, on all GPUs at the same time. A device copy counts the bytes read and written; a launch is of an empty kernel. Clocks, power and temperature are those that the driver showed once a second meanwhile."),
+      "Copies, matrix products and launches without communication, on all GPUs at the same time. A device copy counts the bytes read and written; a launch is of an empty kernel. Under load each GPU computes while its links and NICs carry messages, in turns with each of these alone. Clocks, power and temperature are those that the driver showed once a second meanwhile."),
       alone_table(report));
   }
   const steps = report.measurements.filter((m) => m.case.collective === "communicator" && m.latency);

@@ -22,7 +22,7 @@ class Check(Folder):
         lines = self.check().splitlines()
         self.assertEqual([line.split("; ")[0] for line in lines], [f"n{i}: fit" for i in range(4)])
         for line in lines:
-            self.assertIn("32 NICs, 8 GPUs alone; speed judged in 3 of 8 measurements, in none between nodes", line)
+            self.assertIn("32 NICs, 8 GPUs alone and under load; speed judged in 3 of 8 measurements, in none between nodes", line)
 
     def test_a_slow_gpu_is_named_on_its_node(self):
         lines = self.check("--fault", "gpu:n1g3:0.5", exits=10).splitlines()

@@ -1,14 +1,19 @@
-// Finding gpu.slow_alone: GPUs slower than the others, each alone.
+// Findings gpu.slow_alone and gpu.slow_under_load: GPUs slower than the others.
 #include "reports/local_checks.hpp"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
 
 #include "bench/backends/backends.hpp"
+#include "bench/control/control_planes.hpp"
+#include "bench/measure/load.hpp"
+#include "bench/measure/runner.hpp"
 #include "reports/judge.hpp"
 #include "reports/writer.hpp"
 
@@ -153,42 +158,110 @@ TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where
   EXPECT_THAT(corruptions(report), IsEmpty()) << "other versions of the library may take other sums";
 }
 
-// Simulated machines of three nodes: what the checks of each GPU alone name there.
-std::vector<std::string> named_in_simulation(std::uint64_t seed, const std::string& fault) {
+// Simulated machines: the ranks that the checks of each GPU name there, alone and under load.
+std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, const std::string& fault) {
   SimMachine machine;
-  machine.nodes = 3;
+  machine.nodes = nodes;
   machine.seed = seed;
+  machine.link = {370};
+  machine.nic = {48};
+  machine.link_latency = {5e-6};
+  machine.nic_latency = {2e-5};
   if (!fault.empty()) machine.faults.push_back(parse_fault(fault, machine));
-  Report report;
+  const std::unique_ptr<Backend> backend = make_sim_backend(machine);
+  const auto control = make_solo_control_plane(nodes * machine.gpus);
+  std::vector<LocalChecks> all = check_locally(*control, *backend, {});
+  JobFacts job;
+  for (int rank = 0; rank < nodes * machine.gpus; ++rank) job.node_of_rank.push_back(rank / machine.gpus);
+  std::vector<LocalChecks> loaded = check_under_load(*control, *backend, load_cases("sim", job), {});
   std::vector<LocalFigures> figures;
-  for (const LocalChecks& each : make_sim_backend(machine)->check_locally({})) {
-    figures.push_back(each.figures);
-    report.compute_checks.push_back(each.compute);
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    all[rank].figures.merge(loaded.at(rank).figures);
+    figures.push_back(all[rank].figures);
   }
-  const std::vector<ComputeCheck> computes = report.compute_checks;
-  report = report_of(figures);
-  report.compute_checks = computes;
+  Report report = report_of(figures);
+  for (const LocalChecks& each : all) report.compute_checks.push_back(each.compute);
   std::vector<topo::Finding> found = slow_alone(report);
-  for (topo::Finding& each : corruptions(report)) found.push_back(std::move(each));
+  for (auto* const more : {&slow_under_load, &corruptions})
+    for (topo::Finding& each : more(report)) found.push_back(std::move(each));
   std::set<std::string> names;
   for (const topo::Finding& each : found) names.insert(each.evidence.substr(0, each.evidence.find(',')));
   return {names.begin(), names.end()};
 }
 
+// At night all; by day as many as take a few seconds.
+int times(int all) { return std::getenv("P5BENCH_NIGHTLY") ? all : all / 10; }
+
 TEST(LocalChecks, accuse_nobody_in_1000_healthy_simulations) {
-  for (std::uint64_t seed = 1; seed <= 1000; ++seed) EXPECT_THAT(named_in_simulation(seed, ""), IsEmpty()) << seed;
+  int accused = 0;
+  for (int seed = 1; seed <= times(1000); ++seed)
+    accused += named_in_simulation(1 + seed % 4, static_cast<std::uint64_t>(seed), "").empty() ? 0 : 1;
+  EXPECT_EQ(accused, 0) << "of " << times(1000);
+  std::cout << fmt::format("healthy: {} of {} accused\n", accused, times(1000));
 }
 
 TEST(LocalChecks, name_what_is_planted_in_99_of_100_simulations) {
-  for (const std::string kind : {"0.95:compute", "0.5:memory", "0:miscompute"}) {
+  constexpr int nodes = 3, gpus = 8;
+  for (const std::string fault : {"gpu:{}:0.95:compute", "gpu:{}:0.5:memory", "gpu:{}:0:miscompute",
+                                  "gpu:{}:0.95:under-load", "gpu:{}:0.8:under-load", "nic:{}:0.8:under-load"}) {
     int right = 0;
-    for (std::uint64_t seed = 1; seed <= 100; ++seed) {
-      const std::uint64_t node = seed % 3, gpu = seed / 3 % 8;
-      right += named_in_simulation(seed, fmt::format("gpu:n{}g{}:{}", node, gpu, kind)) ==
-               std::vector{fmt::format("rank {}", 8 * node + gpu)};
+    for (int seed = 1; seed <= times(100); ++seed) {
+      const int node = seed % nodes, part = seed / nodes % gpus;
+      const std::string where = fmt::format("n{}{}{}", node, fault.starts_with("gpu") ? "g" : "r", part);
+      right += named_in_simulation(nodes, static_cast<std::uint64_t>(seed), fmt::format(fmt::runtime(fault), where)) ==
+               std::vector{fmt::format("rank {}", gpus * node + part)};
     }
-    EXPECT_GE(right, 99) << kind;
+    EXPECT_GE(right, times(100) * 99 / 100) << fault;
+    std::cout << fmt::format("{}: {} of {} named\n", fault, right, times(100));
   }
+}
+
+TEST(LocalChecks, under_load_of_two_nodes_name_both_ends_of_an_exchange) {
+  EXPECT_THAT(named_in_simulation(2, 1, "nic:n1r3:0.8:under-load"), ElementsAre("rank 11", "rank 3"));
+  Report report = report_of({{{"load_nics_share", 0.9}},
+                             {{"load_nics_share", 0.6}},
+                             {{"load_nics_share", 0.601}},
+                             {{"load_nics_share", 0.9}},
+                             {{"load_nics_share", 0.91}}});
+  const std::vector<topo::Finding> found = slow_under_load(report);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].id, "gpu.slow_under_load");
+  EXPECT_EQ(found[0].severity, topo::Severity::warning);
+  EXPECT_THAT(found[0].evidence,
+              HasSubstr("0.6; median of the 4 others of its model: 0.9 (33 % less); rank 2 shows the same"));
+}
+
+TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
+  const LocalFigures sound{
+      {"load_products_alone_tflop_per_s", 700}, {"load_products_tflop_per_s", 560}, {"load_products_share", 0.8}};
+  LocalFigures slow_alone_too = sound, slow = sound;
+  slow_alone_too["load_products_alone_tflop_per_s"] = 350;
+  slow_alone_too["load_products_tflop_per_s"] = 280;
+  slow["load_products_share"] = 0.7;
+  EXPECT_THAT(slow_under_load(report_of({sound, slow_alone_too, sound, {}})), IsEmpty());
+  const std::vector<topo::Finding> found = slow_under_load(report_of({sound, slow, sound}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.gpu, 1);
+  EXPECT_THAT(found[0].evidence,
+              testing::StartsWith("rank 1, what messages leave of the rate of matrix products: 0.7"));
+}
+
+TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
+  Report report = report_of({{}, {}, {}});
+  report.compute_checks.resize(3);
+  report.compute_checks[1].corruption = "messages over links while it computes: element 7";
+  report.compute_checks[1].partner = 2;
+  report.compute_checks[1].under_load = true;
+  ASSERT_THAT(corruptions(report), SizeIs(1));
+  EXPECT_EQ(corruptions(report)[0].subject.gpu, std::nullopt);
+  EXPECT_EQ(corruptions(report)[0].subject.host, "alpha");
+  EXPECT_THAT(corruptions(report)[0].evidence, HasSubstr("rank 1 or rank 2: messages over links"));
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  report.topology.host_of_rank[2] = 1;
+  EXPECT_EQ(corruptions(report)[0].subject.host, "");
+  const Report back = report_from_json(to_json(report));
+  EXPECT_EQ(back.compute_checks, report.compute_checks);
 }
 
 TEST(LocalChecks, compare_ranks_of_all_hosts_and_those_whose_gpu_is_not_known) {
@@ -233,6 +306,14 @@ TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
                             .xids = {63, 94}}};
   EXPECT_THAT(burn_table(report, 0),
               HasSubstr("1755 (1410) MHz      71 C     698 W             2         17  63, 94\n"));
+  report.local_checks[0].merge(LocalFigures{{"load_products_alone_tflop_per_s", 690},
+                                            {"load_products_tflop_per_s", 552},
+                                            {"load_products_share", 0.8},
+                                            {"load_links_alone_gb_per_s", 370},
+                                            {"load_links_gb_per_s", 333}});
+  report.load_activity = report.local_activity;
+  EXPECT_THAT(burn_table(report, 0), HasSubstr("GPU 0          690       552  80.0 %       370       333  90.0 %   "
+                                               "1755 (1410) MHz      71 C     698 W  power cap\n"));
   const Report back = report_from_json(to_json(report));
   ASSERT_THAT(back.local_activity, SizeIs(1));
   EXPECT_EQ(burn_table(back, 0), burn_table(report, 0));

@@ -53,7 +53,7 @@ bool less(T a, T b) {
 }
 
 template <class T>
-T combine(ReduceOp op, T a, T b) {
+T combined_value(ReduceOp op, T a, T b) {
   switch (op) {
     case ReduceOp::prod:
       return calculate(a, b, std::multiplies<>());
@@ -95,7 +95,7 @@ T divided(T sum, int ranks) {
 template <class T>
 T fold(ReduceOp op, const std::vector<T>& inputs) {
   T result = inputs.front();
-  for (std::size_t i = 1; i < inputs.size(); ++i) result = combine(op, result, inputs[i]);
+  for (std::size_t i = 1; i < inputs.size(); ++i) result = combined_value(op, result, inputs[i]);
   return op == ReduceOp::avg ? divided(result, static_cast<int>(inputs.size())) : result;
 }
 
@@ -104,7 +104,7 @@ T fold_as_tree(ReduceOp op, std::vector<T> inputs) {
   const auto ranks = static_cast<int>(inputs.size());
   while (inputs.size() > 1) {
     const std::size_t half = (inputs.size() + 1) / 2;
-    for (std::size_t i = 0; i + half < inputs.size(); ++i) inputs[i] = combine(op, inputs[i], inputs[i + half]);
+    for (std::size_t i = 0; i + half < inputs.size(); ++i) inputs[i] = combined_value(op, inputs[i], inputs[i + half]);
     inputs.resize(half);
   }
   return op == ReduceOp::avg ? divided(inputs.front(), ranks) : inputs.front();
@@ -295,7 +295,7 @@ TYPED_TEST(PatternTest, shows_when_a_rank_is_counted_twice) {
       int shown = 0;
       for (std::uint64_t index = 0; index < 1000; ++index) {
         const T right = reduced_element<T>(p, index);
-        shown += !same_bits(combine(op, right, input_element<T>(p, rank, index)), right);
+        shown += !same_bits(combined_value(op, right, input_element<T>(p, rank, index)), right);
       }
       EXPECT_GT(shown, 100) << name_of(op) << " " << rank;
     }

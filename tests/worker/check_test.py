@@ -181,7 +181,7 @@ class Unfit(Checks):
     def products(self, *arguments, faults="", **variables):
         """A check with matrix products, of which the fake cuBLASLt makes some wrong."""
         return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=str(FAKES / "cublaslt" / "libcublasLt.so.13"),
-                          P5BENCH_FAKE_MEMORY=str(64 << 20), P5BENCH_FAKE_PRODUCTS=faults, **variables)
+                          P5BENCH_FAKE_PRODUCTS=faults, **{"P5BENCH_FAKE_MEMORY": str(64 << 20), **variables})
 
     def test_matrix_products_are_measured_on_each_gpu(self):
         code, output = self.products("--format", "json")
@@ -212,6 +212,45 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
         self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3} ", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
+
+    def test_a_gpu_that_slows_only_while_messages_pass_is_named(self):
+        """Four GPUs, each of which has two others to exchange messages with; a brake on one slows its products by two thirds."""
+        quick = {"gpus": 4, "P5BENCH_FAKE_PRODUCT_US": "4000"}
+        code, output = self.products("--format", "json", faults="brake:gpu=2:percent=200", **quick)
+        self.assertEqual(code, 0, output)
+        report = json.loads(output[output.index("{"):])
+        for figures in report["local_checks"]:
+            for part, unit in (("products", "tflop_per_s"), ("links", "gb_per_s")):
+                self.assertGreater(figures[f"load_{part}_alone_{unit}"], 0)
+                self.assertGreater(figures[f"load_{part}_{unit}"], 0)
+                self.assertGreater(figures[f"load_{part}_share"], 0)
+        shares = [figures["load_products_share"] for figures in report["local_checks"]]
+        self.assertLess(shares[2], 0.6 * min(shares[:2] + shares[3:]), shares)
+        found = [f for f in report["findings"] if f["id"] == "gpu.slow_under_load" and f["subject"].get("gpu") == 2]
+        self.assertTrue(any("what messages leave of the rate of matrix products" in f["evidence"] for f in found), report["findings"])
+        self.assertEqual(len(report["load_activity"]), 4)
+
+    def test_wrong_products_and_messages_under_load_name_the_gpu(self):
+        """Products that go wrong after those of the check alone; messages of rank 1, wrong with both of its partners."""
+        quick = {"gpus": 4, "P5BENCH_FAKE_PRODUCT_US": "4000"}
+        code, output = self.products(faults="brake:gpu=1:wrong=1", **quick)
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 1$")
+        self.assertRegex(output, r"gpu.corrupt: rank 1: bf16 matrix products while messages pass: element \d+ is ")
+
+    def test_a_single_gpu_is_loaded_by_copies_to_the_host(self):
+        code, output = self.products("--format", "json", gpus=1, P5BENCH_FAKE_PRODUCT_US="4000", P5BENCH_FAKE_MEMORY=str(256 << 20))
+        self.assertEqual(code, 0, output)
+        figures, = json.loads(output[output.index("{"):])["local_checks"]
+        self.assertGreater(figures["load_copies_share"], 0)
+        self.assertGreater(figures["load_products_share"], 0)
+        self.assertNotIn("load_links_share", figures)
+
+    def test_a_burn_has_a_half_under_load(self):
+        code, output = self.products("--burn", "4s", P5BENCH_FAKE_PRODUCT_US="4000")
+        self.assertEqual(code, 0, output)
+        self.assertRegex(output, r"(?m)^ *GPU +products: alone, together +links: alone, together.* held back by +TFLOP/s, GB/s$")
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S* +\d\S* +\d\S* %){2} ", output)), 3, output)
 
     def test_a_burn_is_not_repeated(self):
         notes = tempfile.mkdtemp(dir=self.folder)

@@ -18,6 +18,7 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
+#include "bench/measure/load.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/agreement.hpp"
@@ -55,13 +56,51 @@ bool gpus_can_be_checked(const Run& run) {
          run.arms.all.front().backend->joined();
 }
 
+// Of a burn one half are products alone, the other one is under load.
+static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
+
+// True if the figures allow a comparison under load, nothing failed that would fail in it too, and time is left.
+static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases, const CostModel& cost) {
+  bool failed = false;
+  run.recorder.add([&](ReportBuilder& builder) {
+    failed = std::ranges::any_of(builder.report().results, [](const reports::Result& each) {
+      return each.measurement.outcome == Outcome::failed;
+    });
+  });
+  constexpr double opening_and_trials = 2;  // times the samples
+  const double needed =
+      static_cast<double>(cases) * (opening_and_trials * short_load.count + 2 * cost.communicator.count);
+  const auto has_products = [](const LocalChecks& each) {
+    return each.compute.not_measured.empty() && each.compute.corruption.empty();
+  };
+  const double left = run.options.deadline ? -since(*run.options.deadline).count
+                                           : run.options.budget.count * (1 - finishing_share) - since(run.start).count;
+  return shared_by_leader(run.control, !failed && std::ranges::all_of(of_ranks, has_products) && needed < left);
+}
+
+static void add_load(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
+  const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
+  if (!load_fits(run, of_ranks, cases.size(), backend.cost())) return;
+  const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
+  std::vector<LocalChecks> loaded = check_under_load(run.control, backend, cases, half_of_burn(run));
+  if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
+  for (std::size_t rank = 0; rank < std::min(loaded.size(), of_ranks.size()); ++rank) {
+    of_ranks[rank].figures.merge(loaded[rank].figures);
+    ComputeCheck& compute = of_ranks[rank].compute;
+    compute.corruption = std::move(loaded[rank].compute.corruption);
+    compute.partner = loaded[rank].compute.partner;
+    compute.under_load = loaded[rank].compute.under_load;
+  }
+}
+
 // Returns the failure, if any.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
     const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-    std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, run.options.burn);
+    std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, half_of_burn(run));
     if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
+    add_load(run, backend, of_ranks);
     run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
@@ -78,6 +117,7 @@ void check_gpus_alone(Run& run) {
   if (!agree_on_time_left(run)) return;
   if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
+  backend.postpone_limit(run.options.burn);
   std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
   if (problem && run.options.checks() && run.options.burn.count == 0) {
     if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);

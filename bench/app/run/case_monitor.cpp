@@ -121,9 +121,13 @@ Observer& CaseMonitor::around(Observer& inner) {
 
 void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder& recorder) {
   if (!wanted_) return;
-  // The last entry is that of the GPUs alone.
+  // The last two entries are those of the GPUs alone and under load.
   std::vector<topo::Windows> spans;
-  if (cases_) spans = cases_->windows, spans.push_back(alone_);
+  if (cases_) {
+    spans = cases_->windows;
+    spans.push_back(alone_);
+    spans.push_back(loaded_);
+  }
   const json agreed = json::parse(control.broadcast(cases_ ? to_json(spans).dump() : ""));
   json mine;
   if (watch_) {
@@ -141,11 +145,13 @@ void CaseMonitor::finish(ControlPlane& control, const Machine& machine, Recorder
     std::vector<topo::HostActivity> host = topo::during_from_json(reply);
     for (std::size_t i = 0; i < by_case.size() && i < host.size(); ++i) by_case[i].push_back(std::move(host[i]));
   }
+  const std::vector<topo::HostActivity> loaded = std::move(by_case.back());
+  by_case.pop_back();
   const std::vector<topo::HostActivity> alone = std::move(by_case.back());
   by_case.pop_back();
   recorder.add([&](ReportBuilder& report) {
     report.add_watch(by_case, cases_->numbers, cases_->bytes);
-    report.add_local_activity(alone);
+    report.add_local_activity(alone, loaded);
   });
 }
 

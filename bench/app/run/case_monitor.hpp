@@ -20,8 +20,9 @@ class CaseMonitor {
 
   // Now, on this host's clock, since all hosts began to watch.
   Seconds now() const;
-  // The time in which each GPU was checked alone; the leader's counts.
+  // The times in which each GPU was checked alone, and under load; the leader's count.
   void checked_alone(Seconds from, Seconds to) { alone_.push_back({from, to}); }
+  void checked_under_load(Seconds from, Seconds to) { loaded_.push_back({from, to}); }
 
   // Collective, after the last case. Adds the observations to the recorder.
   void finish(ControlPlane& control, const Machine& machine, Recorder& recorder);
@@ -32,7 +33,7 @@ class CaseMonitor {
   std::unique_ptr<topo::Watch> watch_;
   Seconds begin_{};  // time of the barrier on this host's clock
   std::shared_ptr<Cases> cases_;
-  topo::Windows alone_;
+  topo::Windows alone_, loaded_;
   bool wanted_ = false;
 };
 

@@ -70,7 +70,8 @@ class ReportBuilder {
   void add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case, const std::vector<std::size_t>& numbers,
                  std::uint64_t least_sent);
   // Activity of each host's GPUs while each was checked alone.
-  void add_local_activity(const std::vector<topo::HostActivity>& hosts);
+  // While GPUs were checked alone, and under load.
+  void add_local_activity(const std::vector<topo::HostActivity>& alone, const std::vector<topo::HostActivity>& loaded);
   void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
   // The reason not to tune after these results; "" if there is none.
   std::string reason_not_to_tune();

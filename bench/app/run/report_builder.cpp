@@ -106,12 +106,15 @@ void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
     report_.compute_checks.push_back(std::move(each.compute));
   }
   add_findings(reports::slow_alone(report_));
+  add_findings(reports::slow_under_load(report_));
   add_findings(reports::corruptions(report_));
 }
 
-void ReportBuilder::add_local_activity(const std::vector<topo::HostActivity>& hosts) {
-  const topo::Topology& topology = report_.topology;
-  std::vector<reports::LocalActivity> of_ranks(report_.local_checks.size());
+// Empty if nobody looked.
+static std::vector<reports::LocalActivity> activity_of_ranks(const reports::Report& report,
+                                                             const std::vector<topo::HostActivity>& hosts) {
+  const topo::Topology& topology = report.topology;
+  std::vector<reports::LocalActivity> of_ranks(report.local_checks.size());
   bool seen = false;
   for (std::size_t rank = 0; rank < std::min(of_ranks.size(), topology.gpu_of_rank.size()); ++rank) {
     const topo::Host& host = topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
@@ -132,7 +135,14 @@ void ReportBuilder::add_local_activity(const std::vector<topo::HostActivity>& ho
       seen = seen || its->seconds > 0;
     }
   }
-  if (seen) report_.local_activity = std::move(of_ranks);
+  if (!seen) of_ranks.clear();
+  return of_ranks;
+}
+
+void ReportBuilder::add_local_activity(const std::vector<topo::HostActivity>& alone,
+                                       const std::vector<topo::HostActivity>& loaded) {
+  report_.local_activity = activity_of_ranks(report_, alone);
+  report_.load_activity = activity_of_ranks(report_, loaded);
 }
 
 void ReportBuilder::add_gdr(std::vector<reports::GdrPath> paths) {

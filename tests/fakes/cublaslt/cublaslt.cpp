@@ -4,8 +4,11 @@
 //   wrong:gpu=G:product=N   the Nth product and all later ones have one bit flipped
 //   other:gpu=G             all products differ from those of other devices, in the same way each time
 //   slow:gpu=G:percent=P    products take P percent longer
+//   brake:gpu=G:percent=P   products take P percent longer that begin while NCCL has operations to do;
+//                           with wrong=1 they have one bit flipped
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
+#include <dlfcn.h>
 
 #include <atomic>
 #include <chrono>
@@ -52,16 +55,23 @@ struct Product {
   std::uint64_t operand_words, words;
   std::uint64_t salt;
   bool wrong;
-  std::chrono::microseconds time;
+  bool wrong_beside_messages;
+  std::chrono::microseconds time, time_beside_messages;
 };
+
+bool messages_pass() {
+  static const auto count = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "ncclFakeOperationsUnderWay"));
+  return count && count() > 0;
+}
 
 void multiply(void* data) {
   const std::unique_ptr<Product> product(static_cast<Product*>(data));
-  const auto end = std::chrono::steady_clock::now() + product->time;
+  const bool beside = messages_pass();
+  const auto end = std::chrono::steady_clock::now() + (beside ? product->time_beside_messages : product->time);
   for (std::uint64_t i = 0; i < product->words; ++i)
     product->d[i] = mix(product->a[i % product->operand_words] ^ mix(product->b[(i / 3) % product->operand_words]) ^ i ^
                         product->salt);
-  if (product->wrong) product->d[product->words / 2] ^= 1u << 5;
+  if (product->wrong || (beside && product->wrong_beside_messages)) product->d[product->words / 2] ^= 1u << 5;
   std::this_thread::sleep_until(end);
 }
 
@@ -135,16 +145,19 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
   if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
   const int number = ++products, wrong_from = fault("wrong", device, "product");
   const char* const time = std::getenv("P5BENCH_FAKE_PRODUCT_US");
-  const int slower = std::max(0, fault("slow", device, "percent"));
-  auto* const product =
-      new Product{.a = static_cast<const std::uint64_t*>(a),
-                  .b = static_cast<const std::uint64_t*>(b),
-                  .d = static_cast<std::uint64_t*>(d),
-                  .operand_words = reinterpret_cast<Layout*>(a_layout)->bytes() / 8,
-                  .words = reinterpret_cast<Layout*>(d_layout)->bytes() / 8,
-                  .salt = fault("other", device, "") >= 0 ? 1u : 0u,
-                  .wrong = wrong_from > 0 && number >= wrong_from,
-                  .time = std::chrono::microseconds((time ? std::atoi(time) : 20'000) * (100 + slower) / 100)};
+  const int slower = std::max(0, fault("slow", device, "percent")),
+            brake = std::max(0, fault("brake", device, "percent"));
+  const std::chrono::microseconds takes((time ? std::atoi(time) : 20'000) * (100 + slower) / 100);
+  auto* const product = new Product{.a = static_cast<const std::uint64_t*>(a),
+                                    .b = static_cast<const std::uint64_t*>(b),
+                                    .d = static_cast<std::uint64_t*>(d),
+                                    .operand_words = reinterpret_cast<Layout*>(a_layout)->bytes() / 8,
+                                    .words = reinterpret_cast<Layout*>(d_layout)->bytes() / 8,
+                                    .salt = fault("other", device, "") >= 0 ? 1u : 0u,
+                                    .wrong = wrong_from > 0 && number >= wrong_from,
+                                    .wrong_beside_messages = fault("brake", device, "wrong") > 0,
+                                    .time = takes,
+                                    .time_beside_messages = takes * (100 + brake) / 100};
   return cudaLaunchHostFunc(stream, &multiply, product) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                        : CUBLAS_STATUS_EXECUTION_FAILED;
 }

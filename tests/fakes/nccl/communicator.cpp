@@ -238,6 +238,11 @@ const char* Communicator::words() {
 }
 
 // Argument of a host function on a stream.
+std::atomic<int>& operations_under_way() {
+  static std::atomic<int> count{0};
+  return count;
+}
+
 struct Launch {
   std::shared_ptr<Communicator> communicator;
   std::vector<Operation> operations;
@@ -246,6 +251,7 @@ struct Launch {
     const std::unique_ptr<Launch> launch(static_cast<Launch*>(data));
     Communicator& communicator = *launch->communicator;
     if (!communicator.aborted()) communicator.run(launch->operations);
+    --operations_under_way();
     const std::scoped_lock lock(communicator.mutex_);
     --communicator.outstanding_;
     communicator.changed_.notify_all();
@@ -280,9 +286,11 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
     const std::scoped_lock lock(mutex_);
     ++outstanding_;
   }
+  ++operations_under_way();
   if (cudaLaunchHostFunc(stream, &Launch::run, launch.get()) != cudaSuccess) {
     const std::scoped_lock lock(mutex_);
     --outstanding_;
+    --operations_under_way();
     return refuse(ncclUnhandledCudaError, "nothing can be put on the stream");
   }
   launch.release();
@@ -367,3 +375,6 @@ bool Communicator::remove_factor(ncclRedOp_t operation) {
 }
 
 }  // namespace p5::fake_nccl
+
+// Not of NCCL: what the fake of cuBLASLt asks, to be slow only beside messages.
+extern "C" int ncclFakeOperationsUnderWay() { return p5::fake_nccl::operations_under_way(); }

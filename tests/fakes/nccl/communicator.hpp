@@ -50,6 +50,9 @@ const Form& form_of(Operation::Kind kind);
 
 struct Launch;
 
+// Operations of this process that wait or run, on all communicators, but for those of graphs.
+std::atomic<int>& operations_under_way();
+
 class Communicator {
  public:
   Communicator(int rank_, int ranks_, int device_, bool blocking_)
