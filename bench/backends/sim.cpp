@@ -685,8 +685,8 @@ class SimBackend final : public Backend {
  public:
   explicit SimBackend(const SimMachine& machine) : machine_(machine) {}
   std::unique_ptr<Session> open(const Case& c, int round) override {
-    const std::uint64_t operation = pattern::hash(std::hash<std::string>{}(describe(c)), c.bytes.count,
-                                                  static_cast<std::uint64_t>(round));
+    const std::uint64_t operation =
+        pattern::hash(std::hash<std::string>{}(describe(c)), c.bytes.count, static_cast<std::uint64_t>(round));
     // Each repetition has noise of its own; else repetitions and retests of a round would have the same samples.
     return std::make_unique<SimSession>(machine_, c, round, launch_,
                                         pattern::hash(operation, 0, ++repetitions_[operation]));
