@@ -61,7 +61,7 @@ const OPERATING_POINTS = new Map([[128, "decode"], [4096, "prefill"]]);
 
 // What others have published of the same operation on such machines.
 const published_like = (report, of) =>
-  report.published_tokens.filter((row) => row.collective === of.collective && row.tokens === of.tokens);
+  report.published_tokens.filter((row) => row.collective === of.collective && row.tokens === of.tokens && of.hidden === 7168);
 
 function draw_tokens(report, section) {
   const rows = report.measurements.filter((m) => m.case.tokens && m.throughput && m.case.arm === "default");
