@@ -36,7 +36,7 @@ function traffic_map(traffic) {
 // "expert:128,256,8 of dispatch": what names a matrix among those of a run.
 const traffic_name = (traffic) => `${traffic.name} of ${traffic.collectives.join(" and ")}`;
 
-function draw_matrix(traffic, section) {
+function draw_traffic_matrix(traffic, section) {
   const decides = traffic.parts[0];
   section.append(element("p", {}, decides
     ? `${traffic_name(traffic)}: ${decides.name}, ${direction_text(decides)}, decide what the machine can reach. The busiest rank sends ` +
@@ -86,5 +86,5 @@ function draw_traffic(report, section) {
   section.hidden = matrices.length === 0;
   if (section.hidden) return;
   draw_tokens(report, section);
-  for (const matrix of matrices) draw_matrix(matrix, section);
+  for (const matrix of matrices) draw_traffic_matrix(matrix, section);
 }
