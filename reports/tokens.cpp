@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <map>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -31,9 +32,10 @@ std::string figures_of(const Measurement& m) {
   return join(figures, ", ");
 }
 
+// Of tokens as long as those of the model whose figures are published.
 std::string published_text(const Report& report, const Case& c) {
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
-  if (!platform) return "";
+  if (!platform || c.shape.hidden != usual_hidden) return "";
   std::string text;
   for (const topo::Published& row : published_of(*platform)) {
     if (row.collective != c.collective->name || !row.tokens || std::cmp_not_equal(*row.tokens, c.shape.tokens))
@@ -47,17 +49,20 @@ std::string published_text(const Report& report, const Case& c) {
 }  // namespace
 
 std::string token_lines(const Report& report) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> lines;
+  std::map<std::string, std::map<std::uint64_t, std::string>> lines;  // by operation, then by tokens
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     const Case& c = m.measured_case;
     if (c.shape.tokens == 0 || !m.throughput || c.arm != "default") continue;
-    lines[{std::string(c.collective->name), std::string(name_of(c.type))}].push_back(
-        point_of(c.shape.tokens) + " " + figures_of(m) + published_text(report, c));
+    const std::string of = format_printable("{} of {} {}", c.collective->name, c.shape.hidden, name_of(c.type));
+    lines[of][c.shape.tokens] = point_of(c.shape.tokens) + " " + figures_of(m) + published_text(report, c);
   }
   std::string text;
-  for (const auto& [of, points] : lines)
-    text += format_printable("tokens of {}, {}: {}\n", of.first, of.second, join(points, "; "));
+  for (const auto& [of, points] : lines) {
+    std::vector<std::string> each;
+    for (const auto& [tokens, figures] : points) each.push_back(figures);
+    text += format_printable("tokens, {}: {}\n", of, join(each, "; "));
+  }
   return text;
 }
 

@@ -36,7 +36,7 @@ function traffic_map(traffic) {
 // "expert:128,256,8 of dispatch": what names a matrix among those of a run.
 const traffic_name = (traffic) => `${traffic.name} of ${traffic.collectives.join(" and ")}`;
 
-function draw_matrix(traffic, section) {
+function draw_traffic_matrix(traffic, section) {
   const decides = traffic.parts[0];
   section.append(element("p", {}, decides
     ? `${traffic_name(traffic)}: ${decides.name}, ${direction_text(decides)}, decide what the machine can reach. The busiest rank sends ` +
@@ -61,7 +61,7 @@ const OPERATING_POINTS = new Map([[128, "decode"], [4096, "prefill"]]);
 
 // What others have published of the same operation on such machines.
 const published_like = (report, of) =>
-  report.published_tokens.filter((row) => row.collective === of.collective && row.tokens === of.tokens);
+  report.published_tokens.filter((row) => row.collective === of.collective && row.tokens === of.tokens && of.hidden === 7168);
 
 function draw_tokens(report, section) {
   const rows = report.measurements.filter((m) => m.case.tokens && m.throughput && m.case.arm === "default");
@@ -86,5 +86,5 @@ function draw_traffic(report, section) {
   section.hidden = matrices.length === 0;
   if (section.hidden) return;
   draw_tokens(report, section);
-  for (const matrix of matrices) draw_matrix(matrix, section);
+  for (const matrix of matrices) draw_traffic_matrix(matrix, section);
 }

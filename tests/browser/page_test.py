@@ -155,8 +155,19 @@ class Page(unittest.TestCase):
         self.assert_drawn(dom)
         self.assertEqual(dom.count("rect", "traffic-cell"), 16)  # all ranks send to one
         self.assertEqual(dom.count("rect", "traffic-decides"), 1)
-        self.assertRegex(dom.text, r"k-hot:1: NICs [^,]*, .* of n\d, receiving, decide")
+        self.assertRegex(dom.text, r"k-hot:1 of all_to_allv: NICs [^,]*, .* of n\d, receiving, decide")
         self.assertRegex(dom.text, r"sends 1\.07 times and receives 16\.0 times the mean")
+
+    def test_tokens_have_a_heatmap_for_each_matrix_and_published_figures_of_the_same_machine(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p6-b200.48xlarge", "--nodes", "2", "--seed", "1", "--quiet",
+                            "--collectives", "dispatch,combine", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+            dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
+        self.assert_drawn(dom)
+        self.assertEqual(dom.count("svg", "traffic"), 4)
+        for words in ("expert:128,256,8 of dispatch", "expert:4096,256,8 of dispatch", "expert:128,256,8 of combine", "128, decode", "4096, prefill",
+                      "145.0 µs", "5187 µs", "pplx-garden"):
+            self.assertTrue(words in dom.text, words)
 
     def test_warns_of_what_was_not_really_measured(self):
         self.assertIn("SIMULATED These figures come from a model", self.doms["simulated.json"].text)

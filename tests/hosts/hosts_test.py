@@ -141,7 +141,7 @@ class ThreeHosts(OnHosts):
         (self.hosts.files("h1") / "t.csv").write_text("0,8KiB,0\n0,0,4KiB\n1KiB,0,0\n")
         report = self.whole_run(1, ["--backend", "mpi", "--collectives", "all_to_allv", "--traffic", "/tmp/t.csv"])
         self.assertEqual([entry["case"]["bytes"] for entry in report["measurements"]], [8192])
-        self.assertEqual(report["traffic"]["matrix"], [[0, 1, 0], [0, 0, 0.5], [0.125, 0, 0]])
+        self.assertEqual(report["traffic"][0]["matrix"], [[0, 1, 0], [0, 0, 0.5], [0.125, 0, 0]])
 
     def a_case_is_finished(self):
         journal = self.file("measurements.jsonl")

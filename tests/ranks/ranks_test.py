@@ -180,7 +180,7 @@ class Verified(Folder):
         (self.folder / "moe.csv").write_text("0,4KiB,0\n1024,0,12\n8,2048,0\n")
         report = self.measure(3, "--collectives", "all_to_allv", "--traffic", "moe.csv")
         self.assertEqual({m["case"]["bytes"] for m in report["measurements"]}, {6144})
-        self.assertEqual([[round(6144 * share) for share in row] for row in report["traffic"]["matrix"]],
+        self.assertEqual([[round(6144 * share) for share in row] for row in report["traffic"][0]["matrix"]],
                          [[0, 4096, 0], [1024, 0, 12], [8, 2048, 0]])
         self.assertTrue(all(m["case"]["traffic"].startswith("moe.csv ") for m in report["measurements"]))
 
@@ -189,7 +189,7 @@ class Verified(Folder):
             report = self.measure(4, "--collectives", "all_to_allv", "--traffic", traffic, "--sizes", "8,1000,64KiB",
                                   "--type", "int8,float64")
             self.assertEqual({m["case"]["traffic"] for m in report["measurements"]}, {traffic})
-            self.assertEqual(report["traffic"]["name"], traffic)
+            self.assertEqual(report["traffic"][0]["name"], traffic)
 
     def test_tokens_go_to_their_experts_and_come_back(self):
         for ranks, traffic, hidden in ((2, "expert:20,8,3", 24), (3, "expert:33,9,4@2", 7), (4, "expert:5,64,8", 1000)):

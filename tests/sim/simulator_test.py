@@ -86,6 +86,26 @@ class Healthy(Simulation):
                     if name in bound:
                         self.assertEqual(verdict["binding"], bound[name])
 
+    def test_every_matrix_is_described_and_tokens_have_the_latency_of_decode_and_the_bandwidth_of_prefill(self):
+        arguments = ("--collectives", "dispatch,combine", "--nodes", "2")
+        report = self.simulate(*arguments, "--platform", "p6-b200.48xlarge", name="both-points")
+        self.assertEqual([(each["name"], each["collectives"]) for each in report["traffic"]],
+                         [(f"expert:{tokens},256,8", [name]) for name in ("dispatch", "combine") for tokens in (128, 4096)])
+        sent, back = report["traffic"][0]["matrix"], report["traffic"][2]["matrix"]
+        self.assertEqual(back, [list(column) for column in zip(*sent)], "combine is dispatch the other way round")
+        self.assertNotEqual(sent, report["traffic"][1]["matrix"])
+
+        def told(name):
+            return " ".join(self.run_it("report", f"{name}/latest", "--format", "console").stdout.split())
+
+        text = told("both-points")
+        for name, decode, prefill in (("dispatch", "145 us", "2.9 ms"), ("combine", "221 us", "5.19 ms")):
+            self.assertRegex(text, rf"tokens, {name} of 7168 bfloat16: decode \(128 tokens\) latency \d+ us \(published: {decode}, pplx-garden [^)]*\)\); "
+                                   rf"prefill \(4096 tokens\) [0-9.]+ GB/s in [0-9.]+ ms \(published: {prefill}")
+        self.simulate(*arguments, name="elsewhere")
+        self.assertIn("decode (128 tokens) latency", told("elsewhere"))
+        self.assertNotIn("(published: ", told("elsewhere"), "of another machine")
+
     def test_tokens_reach_the_limit_of_their_matrix(self):
         report = self.simulate("--nodes", "2", "--collectives", "dispatch,combine", "--hidden", "1000000", "--traffic",
                                "expert:256,32,4", "--type", "bfloat16,float8_e5m2", name="tokens")
@@ -116,11 +136,11 @@ class Healthy(Simulation):
                 self.assertEqual(of["all_to_allv"]["case"]["traffic"], traffic)
                 self.assertNotIn("traffic", of["all_to_all"]["case"])
                 self.assertAlmostEqual(verdict["fraction_of_limit"], 1, delta=0.03)
-                first = report["traffic"]["parts"][0]
+                first = report["traffic"][0]["parts"][0]
                 self.assertIn(f"busiest: {first['name']}, {'receiving' if first['receives'] else 'sending'}", verdict["because"])
                 if imbalance:
-                    self.assertAlmostEqual(report["traffic"]["received_imbalance"], imbalance, delta=1e-6)
-                    self.assertAlmostEqual(report["traffic"]["incast_loss"], loss, delta=1e-6)
+                    self.assertAlmostEqual(report["traffic"][0]["received_imbalance"], imbalance, delta=1e-6)
+                    self.assertAlmostEqual(report["traffic"][0]["incast_loss"], loss, delta=1e-6)
                 limits[traffic] = verdict["limit_gb_per_s"], of["all_to_all"]["verdict"]["limit_gb_per_s"]
         self.assertAlmostEqual(*limits["uniform"], places=3)
 

@@ -102,7 +102,7 @@ void Queue::finish(Waiting waiting) {
 
 bool Queue::idle_within(Seconds limit) const {
   const auto start = Clock::now();
-  while (cudaStreamQuery(stream()) != cudaSuccess) {
+  while (cudaStreamQuery(stream()) == cudaErrorNotReady) {
     if (since(start).count > limit.count) return false;
     std::this_thread::sleep_for(between_checks);
   }

@@ -77,7 +77,7 @@ class Queue {
   // Waits for all queued work. Throws CaseError on an error of the device or NCCL, AbortRequested if the supervisor
   // requests it.
   void finish(Waiting waiting = Waiting::relaxed);
-  // True if all queued work completes within the limit, regardless of NCCL's state.
+  // True if the device has no work left within the limit, regardless of NCCL's state; work that failed is none.
   bool idle_within(Seconds limit) const;
 
  private:
