@@ -103,6 +103,18 @@ TEST(Tokens, go_once_to_each_rank_with_one_of_their_experts) {
   }
 }
 
+TEST(Tokens, consist_of_words_of_16_bytes_where_a_size_decides_how_long_they_are) {
+  const auto traffic = std::make_shared<const MatrixTraffic>(route_tokens("expert:7,9,3", 3));
+  const auto elements = [&](std::uint64_t size, std::size_t element) {
+    return dispatch_shape(traffic, {size}, element).hidden;
+  };
+  EXPECT_EQ(elements(traffic->busiest * 2 * 100 + 1, 2), 104U);
+  EXPECT_EQ(elements(traffic->busiest * 2 * 101, 2), 101U);  // as --hidden 101 asks for
+  EXPECT_EQ(elements(traffic->busiest * 100 + 1, 1), 112U);
+  EXPECT_EQ(elements(traffic->busiest * 2 * 5 + 1, 2), 6U);
+  EXPECT_EQ(elements(1, 2), 1U);
+}
+
 TEST(Tokens, come_back_and_are_added_up_in_their_own_rank) {
   for (const auto& [ranks, text] : layers) {
     const auto traffic = std::make_shared<const MatrixTraffic>(route_tokens(text, ranks));
