@@ -11,8 +11,10 @@ namespace p5 {
 namespace {
 
 constexpr std::size_t products_part = 0, links_part = 1, nics_part = 2, copies_part = 3;  // in load_parts
-// Messages are long enough for the full rate of a NIC, and few enough of each fit a burst.
-constexpr Bytes load_message = MiB(32);
+// A message takes longer than a product. The kernels of a shorter one wait until a product leaves multiprocessors free,
+// so that its rate would be one message a product, whatever the links could do (2 x H200, NVLink 18 links, NVLS off,
+// NCCL 2.28.9, 2026-11-26: 26 instead of 225 GB/s with 32 MiB).
+constexpr Bytes link_message = MiB(512), nic_message = MiB(128);
 constexpr std::uint64_t share_of_messages = 64, share_of_products = 16;  // of the memory that a rank may take
 constexpr int largest_side = 8192, side_step = 256, least_side = 256;
 
@@ -71,8 +73,7 @@ class LoadBuilder {
  public:
   LoadBuilder(const std::string& backend_name, const JobFacts& job)
       : backend_(backend_name),
-        bytes_(std::min(load_message.count,
-                        job.memory_of_rank ? job.memory_of_rank->count / share_of_messages : load_message.count)),
+        most_bytes_(job.memory_of_rank ? job.memory_of_rank->count / share_of_messages : link_message.count),
         side_(side_of_products(job.memory_of_rank)) {}
 
   // Pairs, which have no part where there are none. Their name differs where they do: communicators are kept by it.
@@ -93,11 +94,11 @@ class LoadBuilder {
       work.planned = std::make_shared<const Case>(std::move(c));
       made.all.beside.push_back(std::move(work));
     };
-    if (!own_links.pairs.empty()) add(exchange(own_links.pairs, own_links.name, 1), links_part);
-    if (!own_nics.pairs.empty()) add(exchange(own_nics.pairs, own_nics.name, 2), nics_part);
+    if (!own_links.pairs.empty()) add(exchange(own_links.pairs, own_links.name, 1, link_message), links_part);
+    if (!own_nics.pairs.empty()) add(exchange(own_nics.pairs, own_nics.name, 2, nic_message), nics_part);
     if (made.parts.empty()) {
       // Nothing but the GPU itself: it sends to itself, and copies to the host.
-      add(exchange({{0}}, "world", 1), std::nullopt);
+      add(exchange({{0}}, "world", 1, link_message), std::nullopt);
       made.all.beside.push_back({.kind = Work::Kind::d2h});
       made.parts.emplace_back(copies_part);
       made.amounts.push_back(static_cast<double>(d2h_bytes.count));
@@ -109,7 +110,7 @@ class LoadBuilder {
   }
 
  private:
-  Case exchange(Round pairs, std::string group, int nodes) const {
+  Case exchange(Round pairs, std::string group, int nodes, Bytes message) const {
     Case c;
     c.backend = backend_;
     c.for_parts = true;
@@ -117,14 +118,15 @@ class LoadBuilder {
     c.group = std::move(group);
     c.ranks = static_cast<int>(pairs.front().size());
     c.nodes = nodes;
-    c.shape = c.collective->shape({std::max<std::uint64_t>(bytes_, size_of(c.type))}, false, size_of(c.type), c.ranks);
+    const std::uint64_t bytes = std::max<std::uint64_t>(std::min(message.count, most_bytes_), size_of(c.type));
+    c.shape = c.collective->shape({bytes}, false, size_of(c.type), c.ranks);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
     return with_rounds(std::move(c), std::vector<Round>{std::move(pairs)});
   }
 
   std::string backend_;
-  std::uint64_t bytes_;
+  std::uint64_t most_bytes_;
   int side_;
 };
 
