@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "bench/base/route.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/traffic.hpp"
 
