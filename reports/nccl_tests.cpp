@@ -39,9 +39,27 @@ std::string place_of(const Table& table) {
   return table.line > 0 ? fmt::format("line {}", table.line) : "/config/devices";
 }
 
-// Null if p5bench does not know the collective.
+// Value of an option by its short or long name; "" if absent. Some options appear only in the arguments.
+std::string argument(const std::vector<std::string>& arguments, const std::string& brief, const std::string& full) {
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string& each = arguments[i];
+    if ((each == brief || each == full) && i + 1 < arguments.size()) return arguments[i + 1];
+    if (each.starts_with(full + "=")) return each.substr(full.size() + 1);
+    if (each.starts_with(brief) && each.size() > brief.size() && !each.starts_with("--"))
+      return each.substr(brief.size());
+  }
+  return "";
+}
+
+// Null if p5bench does not know the collective, or the kernels (-D) that performed it: 1 and 2 load from and store into
+// other GPUs' memory, above are multicast and GIN.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
-  if (!table.program.empty()) return try_find_collective(table.program);
+  if (!table.program.empty()) {
+    const Collective* const found = try_find_collective(table.program);
+    const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
+    if (!found || kernels.empty() || kernels == "0") return found;
+    return kernels == "1" || kernels == "2" ? try_find_collective("lsa_" + std::string(found->name)) : nullptr;
+  }
   if (otherwise.empty())
     throw UsageError(fmt::format("{}: nothing says which program printed this table; give --collective NAME",
                                  table.line > 0 ? place_of(table) : "/args"));
@@ -265,7 +283,9 @@ class Importer {
       other_program_ = fmt::format("{}: the file is of {}, not of {}: leave --collective out",
                                    table.line > 0 ? place_of(table) : "/args", printable(table.program), collective_);
     if (!collective) {
-      remark(fmt::format("{} was left out: p5bench does not know it", in_quotes(table.program)));
+      const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
+      remark(fmt::format("{} was left out: p5bench does not know it",
+                         in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
       return;
     }
     const Ranks ranks = ranks_of(table, *collective, job_);
@@ -603,18 +623,6 @@ void add_context(const json& j, Log& log) {
     }
   if (j.contains("start_time"))
     log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";
-}
-
-// Value of an option by its short or long name; "" if absent. Some options appear only in the arguments.
-std::string argument(const std::vector<std::string>& arguments, const std::string& brief, const std::string& full) {
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    const std::string& each = arguments[i];
-    if ((each == brief || each == full) && i + 1 < arguments.size()) return arguments[i + 1];
-    if (each.starts_with(full + "=")) return each.substr(full.size() + 1);
-    if (each.starts_with(brief) && each.size() > brief.size() && !each.starts_with("--"))
-      return each.substr(brief.size());
-  }
-  return "";
 }
 
 // nccl-tests lists the first GPU of each process only.

@@ -159,11 +159,15 @@ auto program_key(const Case& c) {
 
 std::string render_nccl_tests(const Report& report) {
   std::vector<Rows> programs;
-  std::set<std::string> skipped;
+  std::set<std::string> skipped, device_initiated;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
     if (m.outcome != Outcome::measured || !m.throughput) continue;
+    if (c.collective->device_initiated) {
+      device_initiated.insert(operation_of(c));
+      continue;
+    }
     if (c.shape.traffic && !nccl_tests::program_of(*c.collective).empty()) {
       skipped.insert(operation_of(c) + " without a matrix in a file (NCCL_TESTS_ALLTOALLV_MATRIX_FILE)");
       continue;
@@ -188,6 +192,9 @@ std::string render_nccl_tests(const Report& report) {
     text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), split) +
             devices_of(report, split) + table_of(rows);
   }
+  if (!device_initiated.empty())
+    text += format_printable("# nccl-tests has the like with -R 2 -D 1 or 2, whose tables do not say so: {}\n",
+                             join(std::vector<std::string>(device_initiated.begin(), device_initiated.end())));
   if (!skipped.empty())
     text += format_printable("# nccl-tests has nothing like: {}\n",
                              join(std::vector<std::string>(skipped.begin(), skipped.end())));

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/tokens.hpp"
 #include "topo/platform.hpp"

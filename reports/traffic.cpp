@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <utility>
 
+#include "bench/base/names.hpp"
 #include "bench/base/route.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/traffic.hpp"

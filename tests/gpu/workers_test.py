@@ -216,13 +216,13 @@ class Workers(Runs):
         self.assertIsNotNone(failed["failed_rank"])
         self.assertIn("GPU-", failed["because"])
 
-    def misbehave(self, steps, patience, budget="60s" if FAKES else "400s"):
+    def misbehave(self, steps, patience, budget="60s" if FAKES else "400s", collectives="all_reduce,all_gather"):
         """One run in which one worker after the other misbehaves (tests/gpu/misbehave.cu): each affects one case."""
         notes = tempfile.mkdtemp(dir=self.folder)
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
         job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", budget, "--seed", "5", "--timeout", TIMEOUT,
-                  "--collectives", "all_reduce,all_gather", preload=BUILD / "tests" / "gpu" / "misbehave.so",
+                  "--collectives", collectives, preload=BUILD / "tests" / "gpu" / "misbehave.so",
                   P5BENCH_MISBEHAVE=text, P5BENCH_MISBEHAVE_NOTES=notes)
         code, output = job.end(patience)
         self.assertEqual(sorted(os.listdir(notes)), sorted(str(i) for i in range(len(steps))), output)
@@ -250,6 +250,11 @@ class Workers(Runs):
         orders = [("warm_up", 2, "warm_up"), ("sample", 2, "sample"), ("verify", 1, "verify")]
         steps = [(kind, *order) for order in orders for kind in ("kill", "stop", "endless")]
         self.misbehave([(kind, i % RANKS, *order) for i, (kind, *order) in enumerate(steps)], 300)
+
+    def test_a_rank_that_hangs_in_a_device_initiated_collective_is_told_from_those_that_wait_for_it(self):
+        if self.device_initiated("--sizes", "8")[2]["measurements"][0]["outcome"] == "skipped":
+            self.skipTest("this NCCL has no device API")
+        self.misbehave([(kind, RANKS - 1, "sample", 2, "sample") for kind in ("endless", "stop", "kill")], 200, collectives="lsa_all_reduce,lsa_all_to_all")
 
     def test_a_gpu_that_fails_alone_is_named_what_was_measured_stays_and_nothing_is_tuned(self):
         ways = {"kill": "ended by signal 9", "endless": "did not become idle"}

@@ -112,6 +112,19 @@ TEST(NcclTestsJson, passes_the_checks_of_a_table) {
   EXPECT_THAT(remarks_of(j).front(), HasSubstr("Out of bounds values : 3 FAILED"));
 }
 
+TEST(NcclTestsJson, of_its_kernels_is_not_of_the_hosts_functions) {
+  for (const auto& [kernels, name] : {std::pair{"0", "all_reduce"}, {"1", "lsa_all_reduce"}, {"2", "lsa_all_reduce"}}) {
+    nlohmann::json j = json_of_sizes();
+    for (const char* each : {"-R", "2", "-D", kernels}) j["args"].push_back(each);
+    const Report report = import(j.dump(), "", "lab").report;
+    EXPECT_GT(report.results.size(), 6u);
+    for (const Result& each : report.results) EXPECT_EQ(each.measurement.measured_case.collective->name, name);
+  }
+  nlohmann::json j = json_of_sizes();
+  j["args"].push_back("--device_implementation=3");  // multicast
+  EXPECT_THAT(problem_of(j.dump()), HasSubstr("all_reduce_perf -D 3"));
+}
+
 TEST(NcclTestsJson, that_lacks_what_a_report_needs_is_refused_by_member) {
   const auto without = [](const char* member) {
     nlohmann::json j = json_of_sizes();

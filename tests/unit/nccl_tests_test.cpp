@@ -474,6 +474,15 @@ TEST(NcclTests, commands_of_a_report_have_the_cta_policy) {
   }
 }
 
+TEST(NcclTests, tell_device_initiated_operations_from_those_of_the_host) {
+  Report ours = of_ours();
+  ours.results.front().measurement.measured_case.collective = &lsa_all_reduce;
+  const std::string text = render_nccl_tests(ours);
+  EXPECT_THAT(text,
+              HasSubstr("# nccl-tests has the like with -R 2 -D 1 or 2, whose tables do not say so: lsa_all_reduce\n"));
+  EXPECT_THAT(text, Not(HasSubstr("nothing like: lsa")));
+}
+
 TEST(NcclTests, have_nothing_like_tokens) {
   Report ours = of_ours();
   Case& c = ours.results.front().measurement.measured_case;

@@ -27,6 +27,12 @@ def memory_of(worker):
 
 
 class DeviceCollectives(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        with Workers(1) as workers:
+            if tuple(map(int, workers.identities[0]["library"].removeprefix("NCCL ").split("."))) < (2, 28):
+                raise unittest.SkipTest("NCCL's device API is of 2.28")
+
     def right(self, workers, each, rounds=None, **options):
         verifications, _ = workers.measure(each, rounds, **options)
         with self.subTest(case=each, ranks=workers.ranks):

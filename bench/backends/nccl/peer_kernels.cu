@@ -12,6 +12,7 @@
 #include <array>
 #include <cuda/atomic>
 #include <numeric>
+#include <type_traits>
 
 #include "bench/backends/nccl/kernel_pieces.cuh"
 #include "bench/model/pattern.hpp"
@@ -125,6 +126,18 @@ __host__ __device__ SumOf<T> multiplied(SumOf<T> a, SumOf<T> b) {
     return static_cast<T>(static_cast<std::uint64_t>(a) * static_cast<std::uint64_t>(b));
 }
 
+// Integers are divided as the expected results are, rounded towards 0; a small type does not hold every number of
+// ranks.
+template <class T>
+__host__ __device__ SumOf<T> averaged(SumOf<T> sum, int ranks) {
+  if constexpr (pattern::is_floating<T>)
+    return sum / static_cast<SumOf<T>>(ranks);
+  else if constexpr (std::is_signed_v<T>)
+    return static_cast<T>(std::int64_t{sum} / ranks);
+  else
+    return static_cast<T>(std::uint64_t{sum} / static_cast<std::uint64_t>(ranks));
+}
+
 // The reduction of pieces of several ranks.
 template <class T, int width>
 struct Reduced {
@@ -152,8 +165,7 @@ struct Reduced {
 
   __host__ __device__ Piece<T, width> piece(ReduceOp op, int ranks) {
     Piece<T, width> result;
-    if (op == ReduceOp::avg)
-      for_all([&](int i) { values[i] = static_cast<SumOf<T>>(values[i] / static_cast<SumOf<T>>(ranks)); });
+    if (op == ReduceOp::avg) for_all([&](int i) { values[i] = averaged<T>(values[i], ranks); });
     for_all([&](int i) { result.values[i] = narrowed<T>(values[i]); });
     return result;
   }

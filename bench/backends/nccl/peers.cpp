@@ -78,7 +78,7 @@ std::string Peers::unavailable([[maybe_unused]] ncclComm_t communicator) {
   const ncclResult_t result = try_device_communicator(communicator);
   if (result == ncclInvalidUsage)
     return "NCCL has no symmetric memory here: it needs all GPUs of the group to reach each other over NVLink or PCIe, "
-           "and neither NCCL_CUMEM_ENABLE=0 nor NCCL_WIN_ENABLE=0";
+           "and none of NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 and NCCL_WIN_ENABLE=0";
   check(result, "ncclDevCommCreate");
   return "";
 #else
