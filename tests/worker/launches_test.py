@@ -54,7 +54,7 @@ class OfCommunicators(Launches):
         self.assertEqual(code, UNJUDGED, output)
         steps = {(m["case"]["pattern"], m["case"]["bytes"]): m for m in self.report()["measurements"]}
         self.assertEqual({m["outcome"] for (step, _), m in steps.items() if step != "revoke"}, {"measured"}, output)
-        least = {"init": 60e3, "first": 30e3, "split": 60e3, "split_first": 30e3, "shrink": 60e3, "destroy": 2e3}
+        least = {"init": 60e3, "first": 30e3, "init_again": 60e3, "grow": 60e3, "split": 60e3, "split_first": 30e3, "shrink": 60e3, "destroy": 2e3}
         for (step, _), m in steps.items():
             self.assertIsNone(m["throughput"])
             if m["outcome"] == "measured":
