@@ -414,6 +414,27 @@ std::vector<std::string> local_ranges(const Report& report) {
   return ranges;
 }
 
+std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh) {
+  const auto values_in = [](std::span<const Report> reports, const LocalCheck& check) {
+    std::vector<double> values;
+    for (const Report& report : reports)
+      for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
+        if (const auto value = figure(report, rank, check)) values.push_back(*value);
+    return values;
+  };
+  std::vector<std::string> sentences;
+  for (const LocalCheck& check : checks) {
+    const std::vector<double> before = values_in(base, check), now = values_in(fresh, check);
+    if (before.empty() || now.empty()) continue;
+    const double was = median(before), is = median(now), worse = (check.more_is_better ? was - is : is - was) / was;
+    if (worse > check.tolerated)
+      sentences.push_back(fmt::format("each GPU, {}: {:.4g} instead of {}, {:.1f} % {} (medians; not in the answer)",
+                                      check.label, is, text_of(was, check), 100 * worse,
+                                      check.more_is_better ? "less" : "more"));
+  }
+  return sentences;
+}
+
 namespace {
 
 std::string name_on_host(const Device& device) {

@@ -210,7 +210,7 @@ class Unfit(Checks):
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
         self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
-        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3} ", output)), 3, output)
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){4} % ", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
     def test_a_gpu_that_slows_only_while_messages_pass_is_named(self):
