@@ -287,11 +287,10 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     if (by > check.tolerated) worse_ones.push_back({device, here, others, by});
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
-  constexpr double same = 0.02;
   const auto other_end = [&](const Worse& one) {
     std::vector<std::string> ranks;
     for (const Worse& other : worse_ones)
-      if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < same * one.here)
+      if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < check.tolerated * one.here)
         ranks.push_back(fmt::format("rank {}", other.device->rank));
     return ranks.empty()
                ? ""
