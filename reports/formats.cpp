@@ -501,6 +501,17 @@ std::string render_prometheus(const Report& report) {
       labels.emplace_back("cost", name);
       metrics.add(labels, value);
     }
+  metrics.start("gpu_figure", "What the GPU of each rank did alone and under load, in the unit of the figure's name.");
+  const topo::Topology& there = report.topology;
+  for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
+    const bool placed = rank < there.host_of_rank.size();
+    for (const auto& [name, value] : report.local_checks[rank])
+      metrics.add({{"rank", std::to_string(rank)},
+                   {"host", placed ? there.hosts[static_cast<std::size_t>(there.host_of_rank[rank])].name : ""},
+                   {"device", rank < there.gpu_of_rank.size() ? there.gpu_of_rank[rank] : ""},
+                   {"figure", name}},
+                  value);
+  }
   return std::move(metrics).text();
 }
 

@@ -287,11 +287,10 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     if (by > check.tolerated) worse_ones.push_back({device, here, others, by});
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
-  constexpr double same = 0.02;
   const auto other_end = [&](const Worse& one) {
     std::vector<std::string> ranks;
     for (const Worse& other : worse_ones)
-      if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < same * one.here)
+      if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < check.tolerated * one.here)
         ranks.push_back(fmt::format("rank {}", other.device->rank));
     return ranks.empty()
                ? ""
@@ -412,6 +411,27 @@ std::vector<std::string> local_ranges(const Report& report) {
                                  published_text(report.topology, check.name)));
   }
   return ranges;
+}
+
+std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh) {
+  const auto values_in = [](std::span<const Report> reports, const LocalCheck& check) {
+    std::vector<double> values;
+    for (const Report& report : reports)
+      for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
+        if (const auto value = figure(report, rank, check)) values.push_back(*value);
+    return values;
+  };
+  std::vector<std::string> sentences;
+  for (const LocalCheck& check : checks) {
+    const std::vector<double> before = values_in(base, check), now = values_in(fresh, check);
+    if (before.empty() || now.empty()) continue;
+    const double was = median(before), is = median(now), worse = (check.more_is_better ? was - is : is - was) / was;
+    if (worse > check.tolerated)
+      sentences.push_back(fmt::format("each GPU, {}: {:.4g} instead of {}, {:.1f} % {} (medians; not in the answer)",
+                                      check.label, is, text_of(was, check), 100 * worse,
+                                      check.more_is_better ? "less" : "more"));
+  }
+  return sentences;
 }
 
 namespace {

@@ -47,6 +47,10 @@ std::vector<topo::Finding> corruptions(const Report& report);
 // Lowest and highest value of all GPUs for each measured figure: "device copy 3905 to 3921 GB/s".
 std::vector<std::string> local_ranges(const Report& report);
 
+// What a comparison says of GPUs, without judging it: figures whose median over all GPUs and runs of NEW is worse than
+// that of BASE by more than the tolerance. Only where both have them.
+std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh);
+
 // Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second, the
 // spread, and clocks, temperature, memory errors (corrected ones too) and Xids meanwhile; then the rates alone and
 // under load; "" without a burn.

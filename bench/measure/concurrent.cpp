@@ -154,7 +154,7 @@ bool ConcurrentSampling::begin_turn(Seconds spent) {
     sampling_began_ = spent.count;
     return true;
   }
-  if (std::ranges::all_of(combinations_,
+  if (std::ranges::all_of(combinations_.begin(), combinations_.begin() + static_cast<std::ptrdiff_t>(sampled()),
                           [&](const Combination& each) { return interval_converged(rule_, each.samples); })) {
     stopped_ = fmt::format("interval within {:g} %", rule_.relative * 100);
     return false;
@@ -194,7 +194,7 @@ ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& p
     while (at_ < combinations_.size() && !combinations_[at_].is_beside()) ++at_;
     if (at_ == combinations_.size()) stage_ = Stage::sampling;
   }
-  if (stage_ == Stage::sampling && at_ == combinations_.size()) {
+  if (stage_ == Stage::sampling && at_ >= sampled()) {
     at_ = 0;
     if (!begin_turn(spent)) stage_ = Stage::last;
   }

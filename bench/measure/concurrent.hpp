@@ -69,6 +69,8 @@ class ConcurrentSampling {
   ConcurrentRequest request() const;
   ConcurrentRequest request_of(const std::vector<int>& operations, int samples, bool poison = false) const;
   bool begin_turn(Seconds spent);
+  // Combinations that are sampled: of the last one, all until they are done, ranks have no times of their own.
+  std::size_t sampled() const { return combinations_.size() - (detail_ == Detail::ranks ? 1 : 0); }
   Series series_of(const Combination& of) const;
   const Combination& find(std::size_t timed, const std::vector<bool>& runs) const;
 

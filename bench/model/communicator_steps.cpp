@@ -12,6 +12,8 @@ constexpr std::array steps{
     CommunicatorStep{.name = "init", .shown = "joining", .while_joining = true, .fixed_s = 0.67, .per_rank_s = 2e-3},
     CommunicatorStep{
         .name = "first", .shown = "the first operation", .while_joining = true, .fixed_s = 0.15, .per_rank_s = 1e-3},
+    CommunicatorStep{
+        .name = "init_again", .shown = "joining again", .by_ranks = true, .fixed_s = 0.08, .per_rank_s = 2e-3},
     CommunicatorStep{.name = "split", .shown = "splitting", .by_ranks = true, .fixed_s = 0.024, .per_rank_s = 1e-3},
     CommunicatorStep{.name = "split_first",
                      .shown = "the first operation after a split",
@@ -22,6 +24,7 @@ constexpr std::array steps{
     CommunicatorStep{.name = "capture", .shown = "capturing a CUDA graph", .fixed_s = 1e-3, .per_rank_s = 1e-6},
     CommunicatorStep{.name = "register", .shown = "registering a buffer", .fixed_s = 1e-3, .per_rank_s = 1e-6},
     CommunicatorStep{.name = "shrink", .shown = "leaving out a rank", .fixed_s = 0.024, .per_rank_s = 1e-3},
+    CommunicatorStep{.name = "grow", .shown = "taking in a rank", .fixed_s = 0.08, .per_rank_s = 2e-3},
     CommunicatorStep{.name = "revoke", .shown = "revoking", .fixed_s = 1e-3, .per_rank_s = 1e-5},
     CommunicatorStep{.name = "destroy", .shown = "destroying", .fixed_s = 0.5, .per_rank_s = 1e-4},
     CommunicatorStep{.name = "abort", .shown = "aborting", .fixed_s = 0.5, .per_rank_s = 1e-4},

@@ -21,7 +21,8 @@ struct CommunicatorStep {
   bool by_ranks = false;  // measured with fewer ranks too, to show how it grows
   bool by_bytes = false;  // an operation: measured at several message sizes
   // Model: seconds, and seconds more for each rank. Of init and first as seen on 2 H100 with NCCL 2.28.9, of split,
-  // split_first and destroy on 2 H200 with 2.28.3 (bench/RESULTS.md). The others and all growth are assumptions.
+  // split_first and destroy on 2 H200 with 2.28.3 (bench/RESULTS.md), where all but some 80 ms of init loaded kernels,
+  // which a process does once. The others and all growth are assumptions.
   double fixed_s = 0, per_rank_s = 0;
 };
 

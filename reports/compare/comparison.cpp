@@ -10,6 +10,7 @@
 #include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/local_checks.hpp"
 
 namespace p5::reports {
 
@@ -315,6 +316,7 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
       if (side->reports[i].status != "complete")
         out.remarks.push_back(fmt::format("{} is of a run that did not finish", side->sources[i]));
   }
+  for (std::string& sentence : worse_figures(base.reports, fresh.reports)) out.remarks.push_back(std::move(sentence));
   std::size_t left_out = 0;
   for (const BandPairs& row : rows) left_out += row.pairs.size() - row.judged.size();
   if (left_out > 0)

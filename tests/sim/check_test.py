@@ -62,6 +62,28 @@ class Check(Folder):
         self.assertEqual(printed.count(": fit; "), 3, printed)
         self.assertIn("nic n2r9", self.check("--burn", "2h", "--fault", "nic:n2r9:0.5", exits=10), "NICs are measured after the burn")
 
+    def test_parts_that_slow_only_under_load_are_named_and_not_condemned(self):
+        for fault, evidence in (("gpu:n1g3:0.8:under-load", "rank 11, what messages leave of the rate of matrix products: "),
+                                ("nic:n2r9:0.8:under-load", "rank 18, what matrix products and links leave of the rate of messages over NICs: ")):
+            printed = self.check("--fault", fault)
+            self.assertEqual(printed.count(": fit; "), 4, printed)
+            named = [line for line in printed.splitlines() if "gpu.slow" in line]
+            self.assertTrue(any("warning gpu.slow_under_load: " + evidence in line for line in named), printed)
+            self.assertTrue(all(evidence[:8] in line for line in named), printed)
+        # Nothing is slow where nothing else runs.
+        done = self.run_it("run", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--sizes", "1GiB", "--tuning=off",
+                           "--fault", "gpu:n1g3:0.8:under-load", "--out", "out")
+        self.assertEqual(done.returncode, 0, done.stdout)
+        report = read_report(self.folder / "out" / "latest" / "report.json")
+        self.assertEqual((report["suspects"], {f["id"] for f in report["findings"] if f["severity"] != "info"}), ([], {"gpu.slow_under_load"}))
+        self.assertIn("; what messages leave of the rate of matrix products 0.", done.stdout.replace("\n  ", " "))
+
+    def test_a_fault_under_load_is_of_a_part_that_a_rank_uses(self):
+        for fault, words in (("link:n0-n1:0.5:under-load", "a fault of a GPU, a NIC or a node"), ("gpu:n0g0:0:under-load", "silent under load")):
+            done = self.run_it(*SIM, "--fault", fault)
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn(words, done.stderr)
+
     def test_the_least_limit_suffices(self):
         self.assertEqual(self.check("--limit", "15s").count(": fit; "), 4)
         done = self.run_it(*SIM, "--limit", "14s")

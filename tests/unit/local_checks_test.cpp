@@ -273,6 +273,22 @@ TEST(LocalChecks, compare_ranks_of_all_hosts_and_those_whose_gpu_is_not_known) {
   EXPECT_EQ(found[0].subject.host, "alpha");
 }
 
+TEST(LocalChecks, of_two_sides_tell_which_figures_of_all_gpus_are_worse) {
+  const auto side = [](double share, double launch) {
+    return std::vector<Report>{report_of({{{"load_products_share", share}, {"launch_us", launch}},
+                                          {{"load_products_share", share + 0.01}, {"launch_us", launch}}})};
+  };
+  const std::vector<Report> base = side(0.8, 3), same = side(0.79, 3.5), worse = side(0.7, 9);
+  EXPECT_THAT(worse_figures(base, same), IsEmpty());
+  EXPECT_THAT(worse_figures(worse, base), IsEmpty()) << "better is no news";
+  EXPECT_THAT(
+      worse_figures(base, worse),
+      ElementsAre(
+          HasSubstr("each GPU, launch of an empty kernel: 9 instead of 3 us, 200.0 % more"),
+          HasSubstr("what messages leave of the rate of matrix products: 0.705 instead of 0.805, 12.4 % less")));
+  EXPECT_THAT(worse_figures(base, std::vector<Report>{Report{}}), IsEmpty());
+}
+
 TEST(LocalChecks, are_summed_up_by_their_ranges) {
   EXPECT_THAT(local_ranges(report_of({figures(4000, 55.04, 3.5), figures(3980, 54.9, 3.6)})),
               ElementsAre("device copy 3980 to 4000 GB/s", "host to device 54.9 to 55.04 GB/s",

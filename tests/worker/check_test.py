@@ -210,7 +210,7 @@ class Unfit(Checks):
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
         self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
-        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){3} ", output)), 3, output)
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){4} % ", output)), 3, output)
         self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
 
     def test_a_gpu_that_slows_only_while_messages_pass_is_named(self):
@@ -245,6 +245,27 @@ class Unfit(Checks):
         self.assertGreater(figures["load_copies_share"], 0)
         self.assertGreater(figures["load_products_share"], 0)
         self.assertNotIn("load_links_share", figures)
+
+    def test_gpus_of_several_hosts_are_loaded_over_links_and_nics_at_once(self):
+        """Three pretended hosts of two GPUs: in each of three cases one of them is idle on its NICs."""
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           "[ $OMPI_COMM_WORLD_RANK = 3 ] || unset P5BENCH_FAKE_PRODUCTS\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        code, output = self.products("--format", "json", program=wrapper, ranks=6, gpus=6, faults="brake:gpu=1:percent=200",
+                                     P5BENCH_FAKE_PRODUCT_US="4000")
+        self.assertEqual(code, 0, output)
+        report = json.loads(output[output.index("{"):])
+        self.assertEqual(len(report["topology"]["hosts"]), 3)
+        for figures in report["local_checks"]:
+            for part in ("products", "links", "nics"):
+                self.assertGreater(figures[f"load_{part}_share"], 0)
+        shares = [figures["load_products_share"] for figures in report["local_checks"]]
+        self.assertLess(shares[3], 0.6 * min(shares[:3] + shares[4:]), shares)
+        found = [f["subject"] for f in report["findings"] if f["id"] == "gpu.slow_under_load" and "rate of matrix products" in f["evidence"]]
+        self.assertIn(("node1", 3), [(each["host"], each["gpu"]) for each in found])
 
     def test_a_burn_has_a_half_under_load(self):
         code, output = self.products("--burn", "4s", P5BENCH_FAKE_PRODUCT_US="4000")

@@ -12,6 +12,7 @@
 #include "bench/backends/footprint.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5::nccl {
@@ -24,6 +25,7 @@ const char* missing_call(std::string_view step) {
   const OptionalCalls& calls = optional_calls();
   if (step == "register" && (!calls.comm_register || !calls.comm_deregister)) return "ncclCommRegister";
   if (step == "shrink" && !calls.comm_shrink) return "ncclCommShrink";
+  if (step == "grow" && (!calls.comm_grow || !calls.comm_get_unique_id)) return "ncclCommGrow";
   if (step == "revoke" && !calls.comm_revoke) return "ncclCommRevoke";
   return nullptr;
 }
@@ -51,6 +53,7 @@ CommunicatorSession::CommunicatorSession(const Case& c, std::optional<RankInGrou
 std::string CommunicatorSession::unavailable() const {
   if (const char* const call = missing_call(step_.name)) return fmt::format("{} has no {}", library_version(), call);
   if (step_.name == "shrink" && place_ && place_->member.ranks < 2) return "one rank alone leaves nobody out";
+  if (step_.name == "grow" && place_ && place_->member.ranks < 2) return "one rank alone takes nobody in";
   return "";
 }
 
@@ -84,8 +87,78 @@ double CommunicatorSession::time_of(const std::function<void()>& step) {
   return elapsed;
 }
 
+ncclUniqueId CommunicatorSession::of_first_rank(ncclUniqueId id) {
+  std::byte* const memory = engine_.arena().reserve(sizeof id);
+  check(cudaMemcpyAsync(memory, &id, sizeof id, cudaMemcpyHostToDevice, engine_.stream()), "cudaMemcpyAsync");
+  check(ncclBroadcast(memory, memory, sizeof id, ncclInt8, 0, engine_.communicator(), engine_.stream()),
+        "ncclBroadcast");
+  check(cudaMemcpyAsync(&id, memory, sizeof id, cudaMemcpyDeviceToHost, engine_.stream()), "cudaMemcpyAsync");
+  engine_.queue().finish(Waiting::alert);
+  return id;
+}
+
+double CommunicatorSession::time_of_joining_again() {
+  ncclUniqueId id{};
+  if (place_->member.rank == 0) check(ncclGetUniqueId(&id), "ncclGetUniqueId");
+  id = of_first_rank(id);
+  std::vector<Communicator> joined;
+  const double elapsed = time_of([&] {
+    ncclComm_t made = nullptr;
+    check(ncclCommInitRank(&made, place_->member.ranks, id, place_->member.rank), "ncclCommInitRank");
+    joined.emplace_back(made);
+  });
+  leave(std::move(joined));
+  return elapsed;
+}
+
+// A communicator of all but the last rank takes that one in.
+double CommunicatorSession::time_of_growing() {
+  const auto [rank, ranks, root] = place_->member;
+  const OptionalCalls& calls = optional_calls();
+  const bool is_new = rank == ranks - 1;
+  std::vector<Communicator> made;
+  ncclComm_t smaller = nullptr, whole = nullptr;
+  check(ncclCommSplit(engine_.communicator(), is_new ? NCCL_SPLIT_NOCOLOR : 0, rank, &smaller, nullptr),
+        "ncclCommSplit");
+  if (smaller) made.emplace_back(smaller);
+  ncclUniqueId id{};
+  if (rank == 0) check(calls.comm_get_unique_id(smaller, &id), "ncclCommGetUniqueId");
+  id = of_first_rank(id);
+  const double elapsed = time_of([&] {
+    check(calls.comm_grow(smaller, ranks, rank == 0 || is_new ? &id : nullptr, is_new ? rank : -1, &whole, nullptr),
+          "ncclCommGrow");
+    made.emplace_back(whole);
+  });
+  leave(std::move(made));
+  return elapsed;
+}
+
+// A capture takes some 0.1 ms of one host thread, on which anything else on the host shows: the median of many, once
+// the first one has made what all use.
+double CommunicatorSession::time_of_capture(ncclComm_t communicator) {
+  constexpr int captures = 64;
+  std::byte* const input = engine_.arena().reserve(2 * bytes_);
+  const auto capture_once = [&] {
+    const auto start = Clock::now();
+    const GraphLaunch graph = capture(engine_.stream(), [&] {
+      check(ncclAllReduce(input, input + bytes_, bytes_ / sizeof(float), ncclFloat32, ncclSum, communicator,
+                          engine_.stream()),
+            "ncclAllReduce");
+    });
+    return since(start).count;
+  };
+  capture_once();
+  std::vector<double> times;
+  time_of([&] {
+    for (int i = 0; i < captures; ++i) times.push_back(capture_once());
+  });
+  return median(std::move(times));
+}
+
 double CommunicatorSession::timed() {
   const std::string_view name = step_.name;
+  if (name == "init_again") return time_of_joining_again();
+  if (name == "grow") return time_of_growing();
   Communicator own;
   const auto leave_own = [&] {
     std::vector<Communicator> last;
@@ -110,16 +183,7 @@ double CommunicatorSession::timed() {
   operate(own.get());
   double elapsed = 0;
   if (name == "capture") {
-    GraphLaunch graph;
-    elapsed = time_of([&] {
-      std::byte* const input = engine_.arena().reserve(2 * bytes_);
-      graph = capture(engine_.stream(), [&] {
-        check(ncclAllReduce(input, input + bytes_, bytes_ / sizeof(float), ncclFloat32, ncclSum, own.get(),
-                            engine_.stream()),
-              "ncclAllReduce");
-      });
-    });
-    graph.reset();
+    elapsed = time_of_capture(own.get());
   } else if (name == "register") {
     void* handle = nullptr;
     const OptionalCalls& calls = optional_calls();

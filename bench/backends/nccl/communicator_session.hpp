@@ -29,6 +29,11 @@ class CommunicatorSession final : public Session {
 
  private:
   double timed();
+  double time_of_joining_again();
+  double time_of_growing();
+  double time_of_capture(ncclComm_t communicator);
+  // The first rank's, on all members.
+  ncclUniqueId of_first_rank(ncclUniqueId id);
   Communicator split() const;
   void operate(ncclComm_t communicator);
   // Waits until all members are here.

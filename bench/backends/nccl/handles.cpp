@@ -32,6 +32,8 @@ const OptionalCalls& optional_calls() {
     look_up(found.window_deregister, "ncclCommWindowDeregister");
     look_up(found.comm_shrink, "ncclCommShrink");
     look_up(found.comm_revoke, "ncclCommRevoke");
+    look_up(found.comm_get_unique_id, "ncclCommGetUniqueId");
+    look_up(found.comm_grow, "ncclCommGrow");
     return found;
   }();
   return calls;

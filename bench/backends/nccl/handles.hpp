@@ -23,8 +23,11 @@ struct OptionalCalls {
   ncclResult_t (*window_register)(ncclComm_t, void* memory, size_t, void** window, int flags) = nullptr;  // 2.27
   ncclResult_t (*window_deregister)(ncclComm_t, void* window) = nullptr;                                  // 2.27
   ncclResult_t (*comm_shrink)(ncclComm_t, int* left_out, int count, ncclComm_t* made, ncclConfig_t*,
-                              int flags) = nullptr;              // 2.27
-  ncclResult_t (*comm_revoke)(ncclComm_t, int flags) = nullptr;  // 2.28.9
+                              int flags) = nullptr;                            // 2.27
+  ncclResult_t (*comm_revoke)(ncclComm_t, int flags) = nullptr;                // 2.28.9
+  ncclResult_t (*comm_get_unique_id)(ncclComm_t, ncclUniqueId* id) = nullptr;  // 2.29
+  ncclResult_t (*comm_grow)(ncclComm_t, int ranks, const ncclUniqueId* id, int rank, ncclComm_t* made,
+                            ncclConfig_t*) = nullptr;  // 2.29
 };
 const OptionalCalls& optional_calls();
 inline constexpr int symmetric_window = 1;  // NCCL_WIN_COLL_SYMMETRIC, which headers before 2.27 lack

@@ -271,6 +271,36 @@ ncclResult_t ncclCommShrink(ncclComm_t parent_handle, int* excluded, int count, 
                        parent->name() + "-shrunk");
 }
 
+// Of NCCL 2.29, whose headers need not be there: an id that a communicator has for those that it takes in.
+extern "C" ncclResult_t ncclCommGetUniqueId(ncclComm_t handle, ncclUniqueId* id) {
+  if (!find_handle(handle)) return refuse(ncclInvalidArgument, "no communicator");
+  return ncclGetUniqueId(id);
+}
+
+// The members of a communicator keep their ranks; the first one has the id, as those have that are taken in.
+extern "C" ncclResult_t ncclCommGrow(ncclComm_t parent_handle, int ranks, const ncclUniqueId* id, int rank,
+                                     ncclComm_t* handle, ncclConfig_t* config) {
+  if (handle == nullptr) return refuse(ncclInvalidArgument, "there is no place for the communicator");
+  *handle = nullptr;
+  if (!parent_handle) {
+    if (!id) return refuse(ncclInvalidArgument, "a rank that is taken in needs the id");
+    return init(handle, ranks, *id, rank, config);
+  }
+  const auto parent = find_handle(parent_handle);
+  if (!parent || rank != -1 || ranks <= parent->ranks || (parent->rank == 0) != (id != nullptr))
+    return refuse(ncclInvalidArgument, "no communicator, a rank of its own, no more ranks, or the id at another rank");
+  // The first member's id reaches the others as votes, four bytes at a time.
+  ncclUniqueId agreed{};
+  for (std::size_t at = 0; at < sizeof agreed.internal; at += sizeof(int)) {
+    int part = 0;
+    if (id) std::memcpy(&part, id->internal + at, sizeof part);
+    const auto votes = parent->vote({part, 0});
+    if (!votes) return refuse(ncclInternalError, "the parent was aborted");
+    std::memcpy(agreed.internal + at, &votes->front().color, sizeof part);
+  }
+  return init(handle, ranks, agreed, parent->rank, config);
+}
+
 // A collective call on all ranks, as in NCCL.
 ncclResult_t ncclCommWindowRegister(ncclComm_t handle, void* memory, std::size_t bytes, ncclWindow_t* window,
                                     int flags) {

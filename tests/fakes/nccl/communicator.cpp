@@ -276,6 +276,7 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
     if (!operation.pairwise()) tune(operation);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
   if (cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusActive) {
+    if (captured_.empty()) take_time_to("capture");
     captured_.push_back(std::make_shared<Launch>(Launch{nullptr, std::move(operations), this}));
     return cudaLaunchHostFunc(stream, &Launch::run_again, captured_.back().get()) == cudaSuccess
                ? ncclSuccess
