@@ -136,7 +136,8 @@ constexpr std::array checks{
                .tolerated = tolerated_compute,
                .condemned = condemned_rate,
                .action = about_clocks,
-               .under_load = true},
+               .under_load = true,
+               .rate = "load_products_tflop_per_s"},
     LocalCheck{.name = "load_links_alone_gb_per_s",
                .label = "messages over links alone",
                .unit = "GB/s",
@@ -156,7 +157,8 @@ constexpr std::array checks{
                .condemned = condemned_rate,
                .action = about_links,
                .under_load = true,
-               .of_exchange = true},
+               .of_exchange = true,
+               .rate = "load_links_gb_per_s"},
     LocalCheck{.name = "load_nics_alone_gb_per_s",
                .label = "messages over NICs alone",
                .unit = "GB/s",
@@ -176,7 +178,8 @@ constexpr std::array checks{
                .condemned = condemned_rate,
                .action = about_nics,
                .under_load = true,
-               .of_exchange = true},
+               .of_exchange = true,
+               .rate = "load_nics_gb_per_s"},
     LocalCheck{.name = "load_copies_alone_gb_per_s",
                .label = "copies to the host alone",
                .unit = "GB/s",
@@ -194,7 +197,8 @@ constexpr std::array checks{
                .unit = "",
                .tolerated = 0.25,
                .action = about_clocks,
-               .under_load = true},
+               .under_load = true,
+               .rate = "load_copies_gb_per_s"},
 };
 
 struct Device {
@@ -255,6 +259,30 @@ double median_of_others(const std::vector<double>& sorted, std::size_t left_out)
   return others % 2 == 1 ? other(middle) : (other(middle - 1) + other(middle)) / 2;
 }
 
+struct Deviation {
+  double here, others;  // the GPU's figure, and the median of all others'
+  double by;            // how much worse it is, relative to the others
+};
+
+// By rank, for all GPUs that have the figure.
+std::map<std::size_t, Deviation> deviations(const Report& report, const std::vector<Device>& alike,
+                                            const LocalCheck& check) {
+  std::map<std::size_t, double> all;
+  for (const Device& device : alike)
+    if (const auto value = figure(report, device.rank, check)) all.emplace(device.rank, *value);
+  if (all.size() < 2) return {};
+  std::vector<double> sorted;
+  for (const auto& [rank, value] : all) sorted.push_back(value);
+  std::ranges::sort(sorted);
+  std::map<std::size_t, Deviation> found;
+  for (const auto& [rank, here] : all) {
+    const double others =
+        median_of_others(sorted, static_cast<std::size_t>(std::ranges::lower_bound(sorted, here) - sorted.begin()));
+    found.emplace(rank, Deviation{here, others, (check.more_is_better ? others - here : here - others) / others});
+  }
+  return found;
+}
+
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                 std::vector<topo::Finding>& findings) {
   std::vector<std::pair<const Device*, double>> all;
@@ -280,11 +308,13 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     double here, others, by;
   };
   std::vector<Worse> worse_ones;
+  const std::map<std::size_t, Deviation> own = deviations(report, alike, check);
+  std::map<std::size_t, Deviation> rates;
+  if (!check.rate.empty()) rates = deviations(report, alike, *std::ranges::find(checks, check.rate, &LocalCheck::name));
   for (const auto& [device, here] : all) {
-    const double others =
-        median_of_others(sorted, static_cast<std::size_t>(std::ranges::lower_bound(sorted, here) - sorted.begin()));
-    const double by = (check.more_is_better ? others - here : here - others) / others;
-    if (by > check.tolerated) worse_ones.push_back({device, here, others, by});
+    Deviation worse = own.at(device->rank);
+    if (const auto rate = rates.find(device->rank); rate != rates.end()) worse.by = std::min(worse.by, rate->second.by);
+    if (worse.by > check.tolerated) worse_ones.push_back({device, worse.here, worse.others, worse.by});
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
   const auto other_end = [&](const Worse& one) {

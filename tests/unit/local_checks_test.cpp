@@ -237,6 +237,7 @@ TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   LocalFigures slow_alone_too = sound, slow = sound;
   slow_alone_too["load_products_alone_tflop_per_s"] = 350;
   slow_alone_too["load_products_tflop_per_s"] = 280;
+  slow["load_products_tflop_per_s"] = 490;
   slow["load_products_share"] = 0.7;
   EXPECT_THAT(slow_under_load(report_of({sound, slow_alone_too, sound, {}})), IsEmpty());
   const std::vector<topo::Finding> found = slow_under_load(report_of({sound, slow, sound}));
@@ -244,6 +245,25 @@ TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   EXPECT_EQ(found[0].subject.gpu, 1);
   EXPECT_THAT(found[0].evidence,
               testing::StartsWith("rank 1, what messages leave of the rate of matrix products: 0.7"));
+}
+
+TEST(LocalChecks, under_load_name_nobody_for_what_a_power_limit_does) {
+  // Eight checks of 2 healthy H200, NVLink 18 links, NVLS off, NCCL 2.28.9, 2026-11-26.
+  const auto figures = [](double alone, double beside) {
+    return LocalFigures{{"load_products_alone_tflop_per_s", alone},
+                        {"load_products_tflop_per_s", beside},
+                        {"load_products_share", beside / alone}};
+  };
+  for (const auto& [first, second] : {std::pair(figures(818.7, 798.0), figures(814.7, 799.6)),
+                                      std::pair(figures(820.3, 795.6), figures(782.1, 796.0)),
+                                      std::pair(figures(822.3, 800.7), figures(813.4, 789.1)),
+                                      std::pair(figures(816.9, 809.0), figures(814.5, 798.0)),
+                                      std::pair(figures(791.0, 804.0), figures(810.3, 797.2)),
+                                      std::pair(figures(819.0, 798.5), figures(815.6, 798.5)),
+                                      std::pair(figures(814.4, 802.8), figures(815.3, 799.3)),
+                                      std::pair(figures(816.7, 802.2), figures(781.5, 794.4))})
+    EXPECT_THAT(slow_under_load(report_of({first, second})), IsEmpty());
+  EXPECT_THAT(slow_under_load(report_of({figures(820, 800), figures(818, 760)})), SizeIs(1));
 }
 
 TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
