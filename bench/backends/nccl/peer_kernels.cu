@@ -73,7 +73,8 @@ void meet_peers_on_host(const PeerMemory& peers, unsigned block) {
 constexpr int batch = 8;
 
 template <class Body>
-__global__ void among_peers(const __grid_constant__ Body body, const __grid_constant__ PeerMemory peers) {
+__global__ void __launch_bounds__(peer_block_threads)
+    among_peers(const __grid_constant__ Body body, const __grid_constant__ PeerMemory peers) {
   meet_peers(peers);
   body(peers, std::uint64_t{blockIdx.x} * blockDim.x + threadIdx.x, std::uint64_t{gridDim.x} * blockDim.x);
   meet_peers(peers);
