@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -12,6 +14,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
@@ -335,10 +338,21 @@ bool most_lacked_time(const Report& report) {
   return left_out > 0 && left_out >= count_results(report, was_measured);
 }
 
+bool tuned_nothing(const Report& report) {
+  return report.results.empty() && report.tuning && report.tuning->outcome == "refused";
+}
+
+std::string without_full_stop(std::string text) {
+  if (text.ends_with('.')) text.pop_back();
+  return text;
+}
+
 std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0) {
-    if (report.tuning) return "nothing was measured except for tuning";
+    if (report.tuning)
+      return tuned_nothing(report) ? "nothing was tuned: " + without_full_stop(report.tuning->because)
+                                   : "nothing was measured except for tuning";
     const std::string budget = about_left_out(report);
     return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
   }
@@ -503,11 +517,18 @@ std::vector<std::string> arguments_to_repeat(const Report& report) {
   return words;
 }
 
-std::string output_folder(const std::vector<std::string>& command) {
+// The value that an option was given, "" without it; of several the last.
+std::string value_given(const std::vector<std::string>& command, const std::string& option) {
+  std::string value;
   for (std::size_t i = 0; i < command.size(); ++i) {
-    if (command[i].starts_with("--out=")) return command[i].substr(std::string("--out=").size());
-    if (command[i] == "--out" && i + 1 < command.size()) return command[i + 1];
+    if (command[i].starts_with(option + "=")) value = command[i].substr(option.size() + 1);
+    if (command[i] == option && i + 1 < command.size()) value = command[i + 1];
   }
+  return value;
+}
+
+std::string output_folder(const std::vector<std::string>& command) {
+  if (const std::string given = value_given(command, "--out"); !given.empty()) return given;
   // `check` writes no files by default.
   return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
 }
@@ -517,17 +538,58 @@ std::string for_shell(const std::string& word) {
   return !word.empty() && word.find_first_not_of(unquoted) == std::string::npos ? word : shell_word(word);
 }
 
+std::size_t healthy_ranks(const Report& report) {
+  const std::set<std::string> hosts = hosts_to_leave_out(report);
+  return static_cast<std::size_t>(std::ranges::count_if(report.topology.host_of_rank, [&](int host) {
+    return !hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name);
+  }));
+}
+
+// The option of the run that the ranks of the other hosts are too few for, and why; "" where they can repeat it.
+std::string what_needs_all_ranks(const Report& report) {
+  const std::vector<std::string>& command = report.run.command;
+  const auto given = [&](const char* option) { return value_given(command, option); };
+  if (!given("--job").empty()) return "--job: its step is of all ranks";
+  const std::size_t ranks = healthy_ranks(report);
+  // Ranks of a group; groups within nodes and domains stay as they are.
+  const std::string group = given("--group");
+  std::size_t of_group = ranks;
+  if (group == "node" || group == "domain") return "";
+  if (group == "rail") of_group = static_cast<std::size_t>(std::ranges::count(healthy_hosts(report), '\n'));
+  if (group.starts_with("stride:")) {
+    const std::size_t stride = std::strtoul(group.c_str() + std::string("stride:").size(), nullptr, 10);
+    if (stride == 0 || stride > ranks) return fmt::format("--group {}", group);
+    of_group = ranks / stride;
+  }
+  const std::vector<std::string> collectives = split(given("--collectives"), ',');
+  if (std::ranges::find(collectives, "hypercube") != collectives.end() && !std::has_single_bit(of_group))
+    return "hypercube, which takes 1, 2, 4, 8, ... ranks";
+  const std::string root = given("--root"), traffic = given("--traffic");
+  if (!root.empty() && root != "all" && std::strtoul(root.c_str(), nullptr, 10) >= of_group)
+    return fmt::format("--root {}", root);
+  if (!traffic.empty() && !is_generated(traffic)) return "--traffic: its matrix is of all ranks";
+  if (const std::vector<std::string> numbers = split(traffic, ',');
+      traffic.starts_with("expert:") && numbers.size() == 3 &&
+      std::strtoul(numbers[1].c_str(), nullptr, 10) % of_group != 0)
+    return "--traffic: its experts do not divide among them";
+  return "";
+}
+
 std::string command_for_healthy(const Report& report) {
   const std::string out = output_folder(report.run.command);
-  if (out.empty() || healthy_hosts(report).empty()) return "";
-  const std::set<std::string> hosts = hosts_to_leave_out(report);
-  std::size_t ranks = 0;
-  for (const int host : report.topology.host_of_rank)
-    if (!hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name)) ++ranks;
-  std::string command =
-      fmt::format("mpirun -np {} --hostfile {} p5bench", ranks, for_shell(out + "/latest/hosts.healthy"));
+  if (out.empty() || healthy_hosts(report).empty() || !what_needs_all_ranks(report).empty()) return "";
+  std::string command = fmt::format("mpirun -np {} --hostfile {} p5bench", healthy_ranks(report),
+                                    for_shell(out + "/latest/hosts.healthy"));
   for (const std::string& word : arguments_to_repeat(report)) command += " " + for_shell(word);
   return command;
+}
+
+// Only `run` and `ab` take --resume; a soak has no end to go on to.
+bool can_be_resumed(const Report& report) {
+  const std::vector<std::string>& command = report.run.command;
+  const bool is_other = std::ranges::any_of(
+      command, [](const std::string& word) { return word == "tune" || word == "check" || word.starts_with("--soak"); });
+  return report.provenance != "imported" && !is_other;
 }
 
 std::vector<std::string> steps(const Report& report, std::string_view word) {
@@ -538,10 +600,14 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
+  if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
+    if (const std::string what = what_needs_all_ranks(report); !what.empty())
+      add_step(list, fmt::format("the other hosts (hosts.healthy, {}): start them without {}",
+                                 counted(healthy_ranks(report), "rank"), what));
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
     add_step(list,
-             std::string("run again, or continue with --resume") +
+             std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
                  (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
   if (word == cannot_tell)
     for (const topo::Finding& finding : report.findings)
@@ -549,6 +615,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);
+  if (tuned_nothing(report)) return list;
   if (word == cannot_tell && most_lacked_time(report))
     add_step(list, "run again with a longer --budget, or fewer --collectives and --sizes");
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())

@@ -217,9 +217,12 @@ class Localizer {
     search(least_log_odds);
     // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
     estimate_healthy_hit_rates();
-    std::ranges::fill(open_, true);
-    std::vector<ScoredPart> found = search(least_log_odds);
-    improve(found, least_log_odds);
+    std::vector<ScoredPart> found;
+    do {
+      std::ranges::fill(open_, true);
+      found = search(least_log_odds);
+      improve(found, least_log_odds);
+    } while (forget_links_of_few_events(found));
     drop_links_of_nodes(found);
     std::vector<FaultyPart> faulty;
     for (const ScoredPart& each : found) faulty.push_back(describe(each, found));
@@ -491,6 +494,60 @@ class Localizer {
         found[at] = std::move(*best);
       }
     }
+  }
+
+  // Pairs of the same two nodes that a round joins at the same time share what disturbs a node: eight of them that are
+  // slow in one sample are one event, not eight. A link that is slow now and then has to stand on its events too, else
+  // a node that is slow in a few of a hundred samples is taken for those of its links which met them. True if a link
+  // was forgotten.
+  bool forget_links_of_few_events(const std::vector<ScoredPart>& found) {
+    std::vector<Part> forgotten;
+    for (const ScoredPart& each : found) {
+      if (fault_ != Fault::slow || each.part.kind != PartKind::link) continue;
+      const auto shows_in_pairs = [](Transfers kind) { return p5::reports::is_of_pairs(kind); };
+      if (!std::ranges::all_of(each.score.shows_in, shows_in_pairs)) continue;
+      const SampleCounts events = events_of(each, left_by_others(found, each.part));
+      // That several links of one node are faulty is as unlikely as another fault.
+      const bool is_one_of_several = std::ranges::any_of(found, [&](const ScoredPart& other) {
+        return other.part != each.part && other.part.kind == PartKind::link && have_a_common_end(other.part, each.part);
+      });
+      const double least = is_one_of_several ? -std::log(prior) : 0;
+      if (events.count == 0 || events.share() >= 0.5 || log_odds_of_events(events) >= least) continue;
+      forgotten.push_back(each.part);
+    }
+    for (const Part& part : forgotten) of_part_.erase(part);
+    return !forgotten.empty();
+  }
+
+  static bool have_a_common_end(const Part& one, const Part& other) {
+    return one.node == other.node || one.node == other.number || one.number == other.node || one.number == other.number;
+  }
+
+  // Events of a part's open pairs; a hit is one in which half of the pairs that take part or more are slow.
+  SampleCounts events_of(const ScoredPart& found, const Mask& open) const {
+    std::map<std::uint64_t, SampleCounts> pairs_of;
+    for (const Transfers kind : found.score.shows_in)
+      for (const std::size_t i : of_part_.at(found.part)[static_cast<std::size_t>(kind)]) {
+        const TransferRecord& its = observations_[i];
+        for (std::size_t at = 0; open[i] && at < its.events.size(); ++at) {
+          SampleCounts& pairs = pairs_of[its.events[at]];
+          ++pairs.count;
+          pairs.hits += its.slow_in[at] ? 1 : 0;
+        }
+      }
+    SampleCounts events;
+    for (const auto& [event, pairs] : pairs_of) {
+      ++events.count;
+      events.hits += pairs.share() >= 0.5 ? 1 : 0;
+    }
+    return events;
+  }
+
+  double log_odds_of_events(const SampleCounts& events) const {
+    const double healthy = log_binomial(events, healthy_share_[static_cast<std::size_t>(Transfers::between_nodes)]);
+    double best = 0;
+    for (const double share : shares) best = std::max(best, log_binomial(events, share) - healthy);
+    return std::log(prior) + best;
   }
 
   static void drop_links_of_nodes(std::vector<ScoredPart>& found) {

@@ -59,6 +59,7 @@ struct FastTimes {
 struct Timed {
   const GroupResult* result = nullptr;
   std::size_t observation = 0;
+  std::uint64_t first_event = 0;
 };
 
 double time_of(const GroupResult& result) { return result.median.count; }
@@ -90,10 +91,13 @@ class Collector {
       const std::optional<Transfers> kind = transfers_of(m->measured_case);
       if (!kind) continue;
       const std::string operation = comparison_key(m->measured_case);
+      const std::map<Group, std::uint64_t> rounds = rounds_of(m->measured_case);
       for (const GroupResult& result : m->groups) {
         if (result.median.count <= 0) continue;
+        const auto round = rounds.find(result.group);
         if (const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group))
-          alike[operation][class_of(*kind, operation, observations_[*at].ranks)].push_back({&result, *at});
+          alike[operation][class_of(*kind, operation, observations_[*at].ranks)].push_back(
+              {&result, *at, round == rounds.end() ? new_events() : round->second});
       }
     }
     for (const auto& [operation, classes] : alike) {
@@ -132,6 +136,19 @@ class Collector {
 
  private:
   using Key = std::tuple<Transfers, int, std::vector<RankLocation>>;
+
+  // The first event of each group's round; reports that were read have no rounds.
+  std::map<Group, std::uint64_t> rounds_of(const Case& c) {
+    std::map<Group, std::uint64_t> events;
+    if (!c.rounds) return events;
+    for (const Round& round : *c.rounds) {
+      const std::uint64_t first = new_events();
+      for (const Group& group : round) events.try_emplace(group, first);
+    }
+    return events;
+  }
+
+  std::uint64_t new_events() { return next_event_ += most_samples_of_round; }
 
   std::optional<std::size_t> find_or_add(Transfers kind, const Case& c, const Group& group) {
     std::vector<RankLocation> ranks;
@@ -211,8 +228,11 @@ class Collector {
     const double most = fast.time * (1 + std::max(tolerated_difference, 3 * fast.deviation));
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
+      std::uint64_t event = each.first_event;
       for (const float sample : samples_of(*each.result)) {
         observation.ratios.push_back(static_cast<float>(sample / fast.time));
+        observation.events.push_back(event++);
+        observation.slow_in.push_back(sample > most);
         for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
           if (!trials) continue;
           ++trials->count;
@@ -222,9 +242,11 @@ class Collector {
     }
   }
 
+  static constexpr std::uint64_t most_samples_of_round = std::uint64_t{1} << 32;
   const topo::Topology& topology_;
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
+  std::uint64_t next_event_ = 0;
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;
   std::map<TransferClass, FastTimes> fast_;

@@ -2,6 +2,7 @@
 // explains which transfers were slow, silent or wrong.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
@@ -75,6 +76,9 @@ struct TransferRecord {
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
   std::vector<float> ratios;              // time of each sample over the fast time of its class
+  // Of each sample its event, and if it was slow. Samples that groups of a round take at the same time are one event.
+  std::vector<std::uint64_t> events = {};
+  std::vector<bool> slow_in = {};
 
   bool is_pair() const { return is_of_pairs(kind); }
 };

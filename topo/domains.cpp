@@ -30,12 +30,13 @@ std::optional<int> forced(const Topology& topology, const char* variable) {
   return problem == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-// The clique that all GPUs of the host are in; null: none that spans hosts.
+// The clique that all GPUs of the host are in, of which the driver tells it; null: none that spans hosts, or unknown.
 std::optional<Clique> clique_of(const Topology& topology, const Host& host) {
   const std::optional<int> cluster = forced(topology, "NCCL_MNNVL_UUID"),
                            clique = forced(topology, "NCCL_MNNVL_CLIQUE_ID");
   std::optional<Clique> all;
   for (const Gpu& gpu : host.gpu_devices) {
+    if (!is_clique_known(gpu)) continue;
     if (gpu.fabric_cluster.empty()) return std::nullopt;
     const Clique its{cluster ? std::to_string(*cluster) : gpu.fabric_cluster,
                      clique.value_or(gpu.fabric_clique.value_or(0))};
@@ -46,6 +47,12 @@ std::optional<Clique> clique_of(const Topology& topology, const Host& host) {
 }
 
 }  // namespace
+
+bool is_clique_known(const Gpu& gpu) { return !gpu.fabric_cluster.empty() || !gpu.fabric_state.empty(); }
+
+bool is_clique_known(const Host& host) {
+  return std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) { return is_clique_known(gpu); });
+}
 
 std::vector<int> cliques_of_hosts(const Topology& topology) {
   std::map<Clique, int> known;

@@ -317,6 +317,27 @@ const Platform* platform_of(const Host& host) {
   return nullptr;
 }
 
+std::string contradiction(const Topology& topology, const Platform& platform) {
+  for (const Host& host : topology.hosts) {
+    const Platform* const own = platform_of_instance_type(host.instance_type);
+    const bool may_be = !own || own->name == platform.name || (platform.network == "any" && own->gpu == platform.gpu);
+    if (!may_be) return fmt::format("{} is a {}", host.name, own->name);
+    for (const Gpu& gpu : host.gpu_devices)
+      if (const std::string model = model_of(gpu.name, gpu.links_possible.value_or(0));
+          !model.empty() && model != platform.gpu)
+        return fmt::format("{} has {} ({}), and {} has {}", host.name, model, gpu.name, platform.name, platform.gpu);
+  }
+  return "";
+}
+
+const Platform& platform_named_for(const Topology& topology, std::string_view name) {
+  const Platform& platform = find_platform(name);
+  if (const std::string why = contradiction(topology, platform); !why.empty())
+    throw UsageError(
+        fmt::format("--platform {}: {}; leave --platform out, or name another (p5bench list platforms)", name, why));
+  return platform;
+}
+
 std::vector<Published> published_of(const Platform& platform) {
   std::vector<Published> all = platform.published;
   if (!platform.baseboard.empty())

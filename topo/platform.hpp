@@ -79,6 +79,11 @@ const Platform& find_platform(std::string_view name);
 const Platform* platform_of_instance_type(std::string_view instance_type);
 // Platform of the host by its instance type; else a whole HGX box by its eight GPUs and their links. Null: neither.
 const Platform* platform_of(const Host& host);
+// Why the hosts cannot be of the platform: an instance type or GPUs that it does not have. "": nothing says so.
+std::string contradiction(const Topology& topology, const Platform& platform);
+// The platform that the user names for these hosts. Throws UsageError also where they contradict it: by the limits of
+// other GPUs a slow part would be fast.
+const Platform& platform_named_for(const Topology& topology, std::string_view name);
 // The model of all GPUs, as platforms name it ("H200"), on boards with NVSwitches; else that of the platform. "" when
 // neither is known or they differ.
 std::string gpu_model(const Topology& topology);

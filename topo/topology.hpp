@@ -88,8 +88,11 @@ struct Topology {
   std::string taken = {};                    // time in UTC, "2026-11-20T12:00:00Z"; "": unknown
 };
 
-// The NVLink clique of each host, from 0 in order of their first host. Hosts share one if the GPUs of both are all of
-// the same cluster and clique; other hosts are cliques of their own.
+// False if the driver tells nothing of the fabric that the GPU is in, or of any GPU's: then no clique is no fault.
+bool is_clique_known(const Gpu& gpu);
+bool is_clique_known(const Host& host);
+// The NVLink clique of each host, from 0 in order of their first host. Hosts share one if the GPUs of both, of which
+// the driver tells it, are all of the same cluster and clique; other hosts are cliques of their own.
 std::vector<int> cliques_of_hosts(const Topology& topology);
 // The variable that keeps NCCL from using NVLink between hosts, "NCCL_MNNVL_ENABLE=0"; "": none.
 std::string variable_against_domains(const Topology& topology);

@@ -240,7 +240,9 @@ double parse_share(const std::string& text, std::string_view where) {
 }
 
 Weight parse_weight(const std::string& line, const std::string& where) {
-  std::istringstream words(line);
+  std::string with_blanks = line;
+  std::ranges::replace(with_blanks, ',', ' ');
+  std::istringstream words(with_blanks);
   std::string collective, bytes, share, more;
   if (!(words >> collective >> bytes >> share) || words >> more)
     throw UsageError(fmt::format("{}: {} is not 'collective bytes share'", where, in_quotes(line)));
@@ -282,6 +284,9 @@ std::vector<Weight> parse_weights(std::string_view file, std::string_view text) 
 std::vector<double> weights_for(std::span<const SizePoint> size_points, std::span<const Weight> weights,
                                 std::vector<Weight>* unused) {
   std::vector<double> result(size_points.size(), weights.empty() ? 1 : 0);
+  // Shares count relative to the largest, so that no sum of them is infinite.
+  double largest = 0;
+  for (const Weight& weight : weights) largest = std::max(largest, weight.share);
   for (const Weight& weight : weights) {
     std::optional<std::size_t> nearest;
     for (std::size_t i = 0; i < size_points.size(); ++i) {
@@ -291,7 +296,7 @@ std::vector<double> weights_for(std::span<const SizePoint> size_points, std::spa
         nearest = i;
     }
     if (nearest)
-      result[*nearest] += weight.share;
+      result[*nearest] += weight.share / largest;
     else if (unused)
       unused->push_back(weight);
   }

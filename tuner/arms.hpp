@@ -66,8 +66,8 @@ struct Weight {
 // Throws UsageError naming the file and the line.
 std::vector<Weight> parse_weights(std::string_view file, std::string_view text);
 
-// One weight for each size point: each share goes to the measured size nearest to it by ratio. All are 1 without
-// weights. Shares of collectives that are not measured are added to `unused`.
+// One weight for each size point: each share, over the largest, goes to the measured size nearest to it by ratio. All
+// are 1 without weights. Shares of collectives that are not measured are added to `unused`.
 std::vector<double> weights_for(std::span<const SizePoint> size_points, std::span<const Weight> weights,
                                 std::vector<Weight>* unused = nullptr);
 

@@ -118,6 +118,13 @@ bool is_tuning_variable(std::string_view name) {
   return name.starts_with("NCCL_") || name.starts_with("FI_") || name.starts_with("OFI_NCCL_");
 }
 
+Environment tuning_variables_of(const Environment& environment) {
+  Environment found;
+  for (const auto& [name, value] : environment)
+    if (is_tuning_variable(name) && name != "NCCL_HOSTID" && !name.starts_with("NCCL_TUNER_")) found[name] = value;
+  return found;
+}
+
 bool is_variable_name(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };

@@ -38,6 +38,8 @@ Constraints constraints_of(const Environment& environment);
 
 // NCCL_*, FI_* and OFI_NCCL_*, except NCCL_DEBUG*.
 bool is_tuning_variable(std::string_view name);
+// Those of them that may change what is fastest, by which settings are valid: without names of hosts and our plugin's.
+Environment tuning_variables_of(const Environment& environment);
 // Letters, digits, '_', no digit first.
 bool is_variable_name(std::string_view name);
 

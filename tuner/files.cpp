@@ -65,6 +65,7 @@ bool fits_nccl_conf(std::string_view value) {
 
 constexpr const char* table_name = "nccl-tuner.csv";
 constexpr const char* sets_nothing = "Nothing here beats the default: this file sets nothing.";
+constexpr const char* tried_nothing = "Nothing was tried: this file sets nothing.";
 
 bool uses_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
@@ -121,7 +122,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   std::vector<std::string> lines{
       fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
   if (!sets_anything(result)) {
-    lines.push_back(sets_nothing);
+    lines.push_back(result.tried ? sets_nothing : tried_nothing);
     if (!result.no_settings_reason.empty()) lines.push_back(result.no_settings_reason);
   }
   lines.push_back("");
@@ -129,6 +130,8 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   if (result.table.ranks > 0)
     lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
   for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
+  for (const auto& [variable, value] : result.outside)
+    lines.push_back(fmt::format("  jobs with {}={}, as it was set here", variable, value));
   for (const Table& each : kept_tables(result))
     lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
                                 each.nodes, version_text(each.nccl_version)));

@@ -33,6 +33,9 @@ struct TuningResult {
   std::string cluster, date, version;  // `version`: p5bench's
   // Conditions of validity in the order of printing: {"NCCL", "2.28.3"}, {"driver", "580.95"}, ...
   std::vector<std::pair<std::string, std::string>> valid_for;
+  // Variables that were set outside while it was measured. Jobs need them too: with others NCCL's default is another.
+  Environment outside;
+  bool tried = true;        // false: nothing was compared with the default
   Environment environment;  // of the best arm
   Table table;              // confirmed
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file

@@ -197,6 +197,18 @@ std::string traffic_help() {
   return text + " @N behind it draws another one";
 }
 
+// Options of a measurement that a search for settings has no use for; a replayed step takes the type.
+void check_tuned(const Options& o) {
+  if (o.command != "tune") return;
+  for (const char* const option : {"--per-rank", "--type", "--op", "--root", "--in-place", "--cuda-graph", "--register",
+                                   "--aggregate", "--unalign"})
+    if (o.given.contains(option) && (o.job.empty() || option != std::string_view("--type")))
+      throw UsageError(
+          fmt::format("{}: tune searches settings for plain operations on float32; leave it out, or compare settings "
+                      "with it: p5bench ab --b NCCL_PROTO=Simple {} ...",
+                      option, option));
+}
+
 void check_cta_policy(const Options& o) {
   if (o.calls.cta_policy != "default" && o.requests_tuning())
     throw UsageError(
@@ -307,7 +319,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                  o.sizes = list_of<Bytes>(t, [](const std::string& part) { return parse_bytes(part); });
                },
            .check = check_sizes});
-  declare.flag("--per-rank", o.per_rank, "sizes count one rank's bytes, not those of all ranks");
+  declare.flag("--per-rank", o.per_rank, "sizes count one rank's bytes, not those of all ranks", check_tuned, {},
+               {"tune"});
   declare({.name = "--type",
            .shown = "LIST",
            .help = "element types: a list, or all; default float32",
@@ -318,6 +331,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .help = "reductions: a list of sum,prod,min,max,avg,mulsum, or all; default sum",
            .take = [&](const std::string& t) { o.ops = enums_of<ReduceOp>(t, reduce_op_names(), parse_reduce_op); },
            .check = check_op,
+           .refused_by = {"tune"},
            .values = with("all", reduce_op_names())});
   declare({.name = "--root",
            .shown = "RANK|all",
@@ -327,7 +341,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                  o.every_root = t == "all";
                  o.root = o.every_root ? 0 : whole_number<int>(t, 0, 1 << 30);
                },
-           .check = check_root});
+           .check = check_root,
+           .refused_by = {"tune"}});
   declare({.name = "--traffic",
            .shown = "WHAT",
            .help = traffic_help(),
@@ -342,8 +357,9 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .help = fmt::format("elements of a token of dispatch and combine; default {}", usual_hidden),
            .take = [&](const std::string& t) { o.hidden = whole_number<int>(t, 1, most_hidden); },
            .check = check_hidden});
-  declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place);
-  declare.flag("--cuda-graph", o.calls.cuda_graph, "launch the operations as CUDA graphs (nccl only)");
+  declare.flag("--in-place", o.in_place, "input and output in the same buffer", check_in_place, {}, {"tune"});
+  declare.flag("--cuda-graph", o.calls.cuda_graph, "launch the operations as CUDA graphs (nccl only)", nullptr, {},
+               {"tune"});
   declare(
       {.name = "--register",
        .shown = "HOW",
@@ -351,6 +367,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "(ncclCommWindowRegister, NCCL 2.27 or later); default none",
        .take =
            [&](const std::string& t) { o.calls.registration = one_of("registration", t, texts(registration_kinds)); },
+       .refused_by = {"tune"},
        .values = texts(registration_kinds)});
   declare({.name = "--aggregate",
            .shown = "N",
@@ -358,7 +375,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
                "operations in one group (ncclGroupStart and ncclGroupEnd), up to 32; times are per operation (nccl, "
                "sim); default 1",
            .take = [&](const std::string& t) { o.calls.aggregate = whole_number<int>(t, 1, most_aggregate); },
-           .check = check_aggregate});
+           .check = check_aggregate,
+           .refused_by = {"tune"}});
   declare({.name = "--cta-policy",
            .shown = "POLICY",
            .help = "CTA policy of the communicators (nccl only): default, efficiency (NCCL 2.27) or zero (2.28: copy "
@@ -369,7 +387,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--unalign",
            .shown = "N",
            .help = "buffers begin N elements after an aligned address, up to 63 (nccl, mpi); default 0",
-           .take = [&](const std::string& t) { o.calls.unalign = whole_number<int>(t, 0, most_unalign); }});
+           .take = [&](const std::string& t) { o.calls.unalign = whole_number<int>(t, 0, most_unalign); },
+           .refused_by = {"tune"}});
   declare({.name = "--group",
            .shown = "GROUP",
            .help =

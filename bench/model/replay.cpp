@@ -1,6 +1,7 @@
 #include "bench/model/replay.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 #include <set>
 #include <string_view>
@@ -83,7 +84,8 @@ class ReplayPlanner {
   }
 
   Case case_of(const JobOperation& each, Round groups) {
-    if (!each.collective->moves_data || each.collective->replays) throw UsageError("a job has no such operation");
+    if (!each.collective->moves_data || each.collective->replays || each.collective->of_tokens)
+      throw UsageError("a job has no such operation");
     Case c;
     c.collective = each.collective;
     c.type = type_of(each);
@@ -91,6 +93,8 @@ class ReplayPlanner {
     const bool alike = std::ranges::all_of(groups, [&](const Group& group) { return group.size() == size; });
     if (!alike || std::cmp_not_equal(size, each.ranks))
       throw UsageError(fmt::format("the job's groups have {} ranks, and those of this run {}", each.ranks, size));
+    if (each.collective->powers_of_two && !std::has_single_bit(size))
+      throw UsageError(fmt::format("it takes groups of 1, 2, 4, 8, ... ranks, and these have {}", size));
     c.ranks = each.ranks;
     if (c.collective->pairwise) {
       if (size != 2) throw UsageError(fmt::format("a message is between 2 ranks, not {}", size));

@@ -103,6 +103,8 @@ class JobStep(Folder):
                 ([operation("all_reduce", MIB, 4, "world")], 8, "the job's groups have 4 ranks"),
                 ([operation("p2p", MIB, 3, [[0, 1, 2]])], 8, "between 2 ranks"),
                 ([operation("communicator", 0, 8, "world")], 8, "communicator"),
+                ([good, operation("dispatch", MIB, 8, "world")], 8, "operation 2 of its step, dispatch of world: a job has no such operation"),
+                ([good, operation("hypercube", MIB, 3, [[0, 1, 2]])], 8, "groups of 1, 2, 4, 8, ... ranks, and these have 3"),
                 ([operation("all_reduce", MIB, 8, "rack")], 8, "rack")):
             with self.subTest(words):
                 done = self.run_it("run", *SIM, "--job", self.job(operations, ranks=ranks))

@@ -287,6 +287,13 @@ class Command(Folder):
         self.assertIn("SYNTHETIC", text.splitlines()[0])
         self.assertIn("2 hosts, platform p5.48xlarge", text)
 
+    def test_a_platform_that_the_machine_contradicts_is_refused(self):
+        machines = SOURCE / "tests" / "fixtures" / "machines"
+        for machine, platform, why in (("p5.48xlarge", "p5e.48xlarge", "n0 is a p5.48xlarge"),
+                                       ("hgx-h100", "hgx-a100", "n0 has H100 (NVIDIA H100 80GB HBM3), and hgx-a100 has A100")):
+            self.assertIn(why, self.topo("--load", str(machines / f"{machine}.json"), "--platform", platform, code=2))
+        self.assertIn("platform hgx-h100", self.topo("--load", str(machines / "p5.48xlarge.json"), "--platform", "hgx-h100"))
+
     def test_bad_files_are_refused_by_name(self):
         (self.folder / "no.json").write_text("{}")
         (self.folder / "no.txt").write_text("hello")

@@ -66,9 +66,11 @@ TEST(CommandLine, completion_offers_to_each_command_what_it_takes_and_nothing_el
   EXPECT_GT(options.size(), 40U);
   const std::string flags = completion.substr(completion.find("_p5bench_flags='"));
   // Options of measuring commands that these refuse whatever their value, with what to do instead.
-  const std::set<std::string> refused{"ab --delivery", "ab --keep-table",   "ab --soak",     "ab --tuning",
-                                      "ab --weights",  "plan --keep-table", "plan --resume", "plan --weights",
-                                      "tune --resume", "tune --launches",   "tune --soak"};
+  const std::set<std::string> refused{"ab --delivery",   "ab --keep-table",   "ab --soak",       "ab --tuning",
+                                      "ab --weights",    "plan --keep-table", "plan --resume",   "plan --weights",
+                                      "tune --resume",   "tune --launches",   "tune --soak",     "tune --per-rank",
+                                      "tune --op",       "tune --root",       "tune --in-place", "tune --cuda-graph",
+                                      "tune --register", "tune --aggregate",  "tune --unalign"};
   for (const auto& [command, offered] : cases)
     for (const std::string& option : options) {
       std::vector<std::string> words = start_of(command);

@@ -15,6 +15,7 @@ namespace p5::reports {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using ::testing::Not;
 
 struct Situation {
@@ -336,6 +337,64 @@ TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   report.run.command = {"--backend=sim", "--platform", "p5.48xlarge", "--fault",
                         "nic:n1r5:0.5",  "--resume",   "--min",       "1MiB"};
   EXPECT_EQ(decide(report).command, "mpirun -np 4 --hostfile p5bench-out/latest/hosts.healthy p5bench --min 1MiB");
+}
+
+TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_few_for) {
+  Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
+  using Words = std::vector<std::string>;
+  for (const Words& words :
+       {Words{"--root", "3"}, Words{"--group", "stride:4"}, Words{"--collectives", "p2p,hypercube"},
+        Words{"--traffic", "uniform"}, Words{"--traffic=expert:8,12,2"}, Words{"--root", "all"},
+        Words{"--group", "node", "--root", "5"}}) {
+    report.run.command = words;
+    EXPECT_THAT(decide(report).command, HasSubstr("-np 4 ")) << testing::PrintToString(words);
+    EXPECT_EQ(decide(report).next.size(), 1U);
+  }
+  for (const auto& [words, what] : std::vector<std::pair<Words, std::string>>{
+           {{"--root", "4"}, "--root 4"},
+           {{"--root=1", "--group", "rail", "--root=2"}, "--root 2"},
+           {{"--group", "stride:5"}, "--group stride:5"},
+           {{"--collectives=hypercube", "--group", "stride:1", "--root", "0"}, ""},
+           {{"--traffic", "matrix.csv"}, "--traffic: its matrix is of all ranks"},
+           {{"--traffic", "expert:8,6,2"}, "--traffic: its experts do not divide among them"},
+           {{"--job", "job.json"}, "--job: its step is of all ranks"}}) {
+    report.run.command = words;
+    const Decision decision = decide(report);
+    EXPECT_EQ(decision.command.empty(), !what.empty()) << testing::PrintToString(words);
+    if (what.empty()) continue;
+    EXPECT_EQ(decision.next.back(), "the other hosts (hosts.healthy, 4 ranks): start them without " + what);
+  }
+  report.topology.host_of_rank = {0, 0, 1, 1, 2};
+  report.run.command = {"--collectives", "hypercube"};
+  EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks): start them without hypercube, which takes 1, 2, 4"));
+}
+
+TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
+  Report report = report_of({.status = "partial", .grades = {Grade::failed}});
+  const auto offers = [&](std::vector<std::string> command) {
+    report.run.command = std::move(command);
+    for (const std::string& step : decide(report).next)
+      if (step.starts_with("run again")) return step.find("--resume") != std::string::npos;
+    ADD_FAILURE() << "no step to run again";
+    return false;
+  };
+  EXPECT_TRUE(offers({"--min", "8"}));
+  EXPECT_TRUE(offers({"ab", "--b", "NCCL_PROTO=Simple"}));
+  EXPECT_FALSE(offers({"tune"}));
+  EXPECT_FALSE(offers({"check", "--out", "x"}));
+  EXPECT_FALSE(offers({"--soak", "1h"}));
+  EXPECT_FALSE(offers({"--soak=1h"}));
+  report.provenance = "imported";
+  EXPECT_FALSE(offers({"import", "nccl-tests", "log"}));
+}
+
+TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {
+  Report report = report_of({});
+  report.exit_code = ExitCode::inconclusive;
+  report.tuning.emplace().outcome = "refused";
+  report.tuning->because = "NCCL_TUNER_PLUGIN is set.";
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nothing was tuned: NCCL_TUNER_PLUGIN is set");
+  EXPECT_THAT(decide(report).next, IsEmpty()) << "no baseline helps";
 }
 
 TEST(Decision, cuts_long_texts_between_characters) {

@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <map>
+#include <utility>
+
 namespace p5::reports {
 namespace {
 
@@ -95,6 +99,49 @@ TEST_F(FourHosts, without_gpus_have_none_at_fault) {
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].part.kind == Part::Kind::node, !gpus);
   }
+}
+
+// Pairs of the i-th GPUs of six nodes of eight, all pairs of two nodes at the same time, with 20 samples each. `slow`:
+// of two nodes, the number of samples in which all their pairs are slow at once.
+std::vector<FaultyPart> faulty_by_events(const std::map<std::pair<int, int>, int>& slow) {
+  topo::Topology topology;
+  for (int node = 0; node < 6; ++node) {
+    topology.hosts.emplace_back().name = "h" + std::to_string(node);
+    for (int gpu = 0; gpu < 8; ++gpu) topology.host_of_rank.push_back(node);
+  }
+  constexpr int samples = 20;
+  std::vector<TransferRecord> records;
+  std::uint64_t round = 0;
+  for (int a = 0; a < 6; ++a)
+    for (int b = a + 1; b < 6; ++b, round += samples)
+      for (int gpu = 0; gpu < 8; ++gpu) {
+        const auto found = slow.find({a, b});
+        TransferRecord& record = records.emplace_back();
+        record.kind = Transfers::between_nodes;
+        record.ranks = {{a, gpu}, {b, gpu}};
+        record.slow = {samples, found == slow.end() ? 0 : found->second};
+        for (int sample = 0; sample < samples; ++sample) {
+          record.events.push_back(round + static_cast<std::uint64_t>(sample));
+          record.slow_in.push_back(sample < record.slow.hits);
+        }
+      }
+  const NicNumbers numbers(topology);
+  return localize(records, {.nics = &numbers}, Fault::slow, accepted_log_odds);
+}
+
+bool names_a_link(const std::vector<FaultyPart>& found) {
+  return std::ranges::any_of(found, [](const FaultyPart& each) { return each.part.kind == Part::Kind::link; });
+}
+
+TEST(Events, that_pairs_share_count_once_for_a_link) {
+  EXPECT_FALSE(names_a_link(faulty_by_events({{{1, 3}, 2}})));
+  EXPECT_FALSE(names_a_link(faulty_by_events({{{0, 3}, 3}, {{1, 3}, 2}, {{3, 5}, 3}}))) << "node 3, now and then";
+  for (const int often : {6, 12, 20}) {
+    const std::vector<FaultyPart> found = faulty_by_events({{{1, 3}, often}});
+    ASSERT_THAT(found, SizeIs(1)) << often;
+    EXPECT_EQ(found[0].part, (Part{Part::Kind::link, 1, 3})) << often;
+  }
+  EXPECT_TRUE(names_a_link(faulty_by_events({{{0, 3}, 20}, {{1, 3}, 20}}))) << "two links of one node";
 }
 
 }  // namespace

@@ -155,6 +155,22 @@ TEST(TopoChecks, two_hosts_that_differ_are_both_named_and_neither_blamed) {
   EXPECT_EQ(found[0].evidence, "hosts differ: n0 has 96 cores; n1 has 48 cores");
 }
 
+TEST(TopoChecks, a_host_with_gpus_of_another_model_is_named_and_one_whose_models_are_unknown_is_not) {
+  Topology topology = healthy();
+  for (Host& host : topology.hosts)
+    for (Gpu& gpu : host.gpu_devices) gpu.name = "NVIDIA H100 80GB HBM3";
+  EXPECT_THAT(only(topology, "host.mixed"), IsEmpty());
+  topology.hosts[2].gpu_devices[5].name = "NVIDIA H200";
+  const auto found = only(topology, "host.mixed");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "n2");
+  EXPECT_EQ(found[0].evidence, "n2 has NVIDIA H100 80GB HBM3, NVIDIA H200; 3 of 4 hosts have NVIDIA H100 80GB HBM3");
+  topology.hosts[2].gpu_devices[5].name = "";
+  EXPECT_THAT(only(topology, "host.mixed"), IsEmpty());
+  topology.hosts[2].gpu_devices.clear();
+  EXPECT_THAT(only(topology, "host.mixed"), IsEmpty());
+}
+
 TEST(TopoChecks, virtual_devices_do_not_make_a_cluster_mixed) {
   Topology topology = healthy();
   topology.hosts[2].nics.push_back({"docker0", "virtual", "", "down", {}, -1});

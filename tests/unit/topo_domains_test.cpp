@@ -2,6 +2,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+
+#include "topo/finding.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
 
@@ -32,6 +36,31 @@ TEST(Domains, of_a_host_whose_gpus_disagree_or_say_nothing_are_its_own) {
   topology.hosts[0].gpu_devices[2].fabric_clique = 7;
   for (Gpu& gpu : topology.hosts[2].gpu_devices) gpu.fabric_cluster.clear();
   EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1, 2));
+}
+
+TEST(Domains, leave_out_gpus_of_which_the_driver_tells_nothing_and_accuse_no_host_of_them) {
+  Topology topology = ultraservers(4);
+  for (Host& host : topology.hosts)
+    for (Gpu& gpu : host.gpu_devices) gpu.fabric_state = "completed";
+  const auto hide = [](Gpu& gpu) {
+    gpu.fabric_state.clear();
+    gpu.fabric_cluster.clear();
+    gpu.fabric_clique.reset();
+  };
+  const auto found = [&] {
+    std::set<std::string> ids;
+    for (const Finding& finding : look(topology)) ids.insert(finding.id);
+    return ids;
+  };
+  hide(topology.hosts[1].gpu_devices[2]);
+  EXPECT_THAT(domains_of_hosts(topology), Each(0));
+  EXPECT_FALSE(found().contains("domain.clique"));
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) hide(gpu);
+  EXPECT_THAT(domains_of_hosts(topology), ElementsAre(0, 1, 0, 0));
+  EXPECT_FALSE(found().contains("domain.clique"));
+  EXPECT_FALSE(found().contains("domain.order")) << "the host may be in the domain of the others";
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_state = "completed";
+  EXPECT_TRUE(found().contains("domain.clique")) << "the driver says that they are in none";
 }
 
 TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {

@@ -216,6 +216,31 @@ TEST(TopoPlatform, mistakes_in_published_figures_are_named) {
   EXPECT_THAT(refusal("healthy", false), HasSubstr("published[0].note"));
 }
 
+TEST(TopoPlatform, that_the_hosts_contradict_is_refused_by_host_and_fact) {
+  Topology topology = synthetic(find_platform("p5.48xlarge"), 2);
+  const auto refusal = [&](const char* name) {
+    try {
+      return platform_named_for(topology, name).name;
+    } catch (const UsageError& error) {
+      return std::string(error.what());
+    }
+  };
+  EXPECT_EQ(refusal("p5.48xlarge"), "p5.48xlarge");
+  EXPECT_EQ(refusal("hgx-h100"), "hgx-h100") << "its board";
+  EXPECT_THAT(refusal("p5e.48xlarge"), HasSubstr("--platform p5e.48xlarge: n0 is a p5.48xlarge; leave"));
+  EXPECT_THAT(refusal("hgx-a100"), HasSubstr("n0 is a p5.48xlarge"));
+  for (Host& host : topology.hosts) {
+    host.instance_type = "";
+    for (Gpu& gpu : host.gpu_devices) gpu.name = "NVIDIA H100 80GB HBM3";
+  }
+  EXPECT_EQ(refusal("p5.48xlarge"), "p5.48xlarge");
+  topology.hosts[1].gpu_devices[3].name = "NVIDIA H200";
+  EXPECT_THAT(refusal("p5.48xlarge"), HasSubstr("n1 has H200 (NVIDIA H200), and p5.48xlarge has H100"));
+  for (Host& host : topology.hosts)
+    for (Gpu& gpu : host.gpu_devices) gpu.links_possible.reset();
+  EXPECT_EQ(refusal("hgx-a100"), "hgx-a100") << "GPUs whose links are unknown may be on another board";
+}
+
 TEST(TopoPlatform, a_price_may_be_unknown) {
   nlohmann::json file = p5_file();
   file["dollars_per_hour"] = file["price_date"] = nullptr;

@@ -14,6 +14,7 @@
 namespace p5::tuner {
 namespace {
 
+using testing::DoubleEq;
 using testing::ElementsAre;
 using testing::HasSubstr;
 
@@ -109,6 +110,7 @@ TEST(Weights, are_read_line_by_line) {
   ASSERT_EQ(weights.size(), 2u);
   EXPECT_EQ(weights[0].bytes, 64u << 20);
   EXPECT_DOUBLE_EQ(weights[0].share, 3.5);
+  EXPECT_EQ(parse_weights("w", "all_reduce,64MiB,3.5\nall_gather, 8, 1\n").at(1).bytes, 8U);
 }
 
 TEST(Weights, are_refused_by_line) {
@@ -130,10 +132,13 @@ TEST(Weights, go_to_the_nearest_measured_size) {
   const std::vector<Weight> weights{
       {"all_reduce", 1, 1}, {"all_reduce", 3000, 2}, {"all_reduce", 1 << 30, 4}, {"reduce", 8, 9}};
   std::vector<Weight> unused;
-  EXPECT_THAT(weights_for(size_points, weights, &unused), ElementsAre(1, 6, 0));
+  EXPECT_THAT(weights_for(size_points, weights, &unused), ElementsAre(DoubleEq(1.0 / 9), DoubleEq(6.0 / 9), 0));
   ASSERT_EQ(unused.size(), 1u);
   EXPECT_EQ(unused[0].collective, "reduce");
   EXPECT_THAT(weights_for(size_points, {}), ElementsAre(1, 1, 1));
+  for (const double share : {1e308, 1e-308})
+    EXPECT_THAT(weights_for(size_points, std::vector<Weight>{{"all_reduce", 1, share}, {"all_reduce", 2, share}}),
+                ElementsAre(2, 0, 0));
 }
 
 ArmSizePoint arm_point(const char* collective, std::uint64_t bytes, double factor) {

@@ -24,6 +24,7 @@ namespace fs = std::filesystem;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
+using testing::SizeIs;
 using testing::StartsWith;
 
 TuningResult tuned() {
@@ -157,6 +158,29 @@ TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
     for (const char* text : {"2.28.3", "580.95", "8 ranks on 1 nodes", "20.0 %", "19.0 to 21.0 %", "44.60 -> 35.70 us",
                              "400 candidates", "Measure again", "cluster lab"})
       EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
+}
+
+TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_tried) {
+  TuningResult result = tuned();
+  result.outside = tuning_variables_of({{"NCCL_MAX_CTAS", "4"},
+                                        {"FI_PROVIDER", "efa"},
+                                        {"NCCL_DEBUG", "INFO"},
+                                        {"NCCL_HOSTID", "a"},
+                                        {"NCCL_TUNER_PLUGIN", "x"},
+                                        {"HOME", "/"}});
+  EXPECT_THAT(result.outside, SizeIs(2));
+  for (const NamedFile& each : tuning_files(result))
+    EXPECT_THAT(each.text, HasSubstr("#   jobs with FI_PROVIDER=efa, as it was set here\n"
+                                     "#   jobs with NCCL_MAX_CTAS=4, as it was set here\n"))
+        << each.name;
+  result.environment.clear();
+  result.table.rows.clear();
+  for (const bool tried : {true, false}) {
+    result.tried = tried;
+    for (const NamedFile& each : tuning_files(result))
+      EXPECT_THAT(each.text, HasSubstr(tried ? "# Nothing here beats the default" : "# Nothing was tried"))
+          << each.name;
+  }
 }
 
 TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {

@@ -104,6 +104,28 @@ class Tuning(Job):
             self.assertEqual(len(tuning["cells"]), 2)
             self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
 
+    def test_the_files_name_the_variables_that_jobs_need_and_a_tuning_that_tried_nothing_says_why(self):
+        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", P5BENCH_FAKE=SLOWED)
+        self.assertEqual(tuning["outcome"], "settings")
+        for name in ("nccl.env", "nccl-tuner.csv"):
+            self.assertIn("#   jobs with NCCL_MAX_CTAS=4, as it was set here\n", (self.folder / "out" / "latest" / name).read_text())
+        self.assertIn("found with NCCL_MAX_CTAS=4 set: jobs that load the settings need the same", tuning["refusals"])
+        for arguments, variables, why in ((["--collectives", "p2p"], {}, "None of the measured collectives"),
+                                          (["--collectives", "all_reduce"], {"NCCL_TUNER_PLUGIN": "/x.so"}, "NCCL_TUNER_PLUGIN is set")):
+            code, output = self.run_it("tune", "--tuning=quick", *arguments, **variables)
+            self.assertEqual(code, 14, output)
+            self.assertRegex(output, f"CANNOT TELL: .*nothing was tuned: {why}")
+            self.assertIn("# Nothing was tried", (self.folder / "out" / "latest" / "nccl.env").read_text())
+
+    def test_weights_of_nothing_that_is_measured_choose_no_variables(self):
+        weights = self.folder / "weights"
+        weights.write_text("reduce_scatter,1MiB,3\n")
+        code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", "--delivery", "env", "--weights", str(weights))
+        self.assertEqual(code, 14, output)
+        tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
+        self.assertEqual((tuning["outcome"], tuning["arms"]), ("refused", []), "they were said to have failed")
+        self.assertIn("no weight counts, so no variables are tried", tuning["refusals"])
+
     @unittest.skipUnless(NIGHTLY, "nightly: the rules have unit tests")
     def test_what_the_operator_set_is_never_contradicted(self):
         tuning = self.tuning(NCCL_ALGO="ring")

@@ -16,15 +16,22 @@ namespace p5::topo {
 
 namespace {
 
-using Features = std::array<std::string, 4>;
+using Features = std::array<std::string, 5>;
+
+// Names of the models of a host's GPUs; "": not all are known.
+std::string models_of(const Host& host) {
+  std::set<std::string> models;
+  for (const Gpu& gpu : host.gpu_devices) models.insert(gpu.name);
+  return models.contains("") ? "" : join(std::vector<std::string>(models.begin(), models.end()));
+}
 
 // Features that the platform specifies stay empty here: other checks compare each host with them and report it alone.
-Features features_of(const Host& host, const Platform* platform) {
+Features features_of(const Host& host, const Platform* platform, bool with_models) {
   const auto physical =
       std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind != "virtual"; });
   return {host.instance_type.empty() ? "no known instance type" : host.instance_type,
           fmt::format("{} cores", host.cores), platform ? "" : fmt::format("{} GPUs", host.gpus),
-          platform && platform->nics > 0 ? "" : fmt::format("{} NICs", physical)};
+          platform && platform->nics > 0 ? "" : fmt::format("{} NICs", physical), with_models ? models_of(host) : ""};
 }
 
 struct Kind {
@@ -35,9 +42,11 @@ struct Kind {
 // Kinds of hosts, most frequent first.
 std::vector<Kind> kinds_of(const Topology& topology) {
   const Platform* const platform = platform_of_instance_type(topology.platform);
+  const bool with_models =
+      std::ranges::all_of(topology.hosts, [](const Host& host) { return !models_of(host).empty(); });
   std::vector<Kind> kinds;
   for (const Host& host : topology.hosts) {
-    const Features features = features_of(host, platform);
+    const Features features = features_of(host, platform, with_models);
     auto at = std::find_if(kinds.begin(), kinds.end(), [&](const Kind& kind) { return kind.features == features; });
     if (at == kinds.end()) at = kinds.insert(at, {features, {}});
     at->hosts.push_back(&host);

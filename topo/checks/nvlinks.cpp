@@ -207,7 +207,8 @@ std::string text_of(const Gpu& gpu) {
 // "no clique", "clique 0 of cluster ...", or "different cliques".
 std::string clique_text(const Host& host) {
   std::set<std::string> all;
-  for (const Gpu& gpu : host.gpu_devices) all.insert(text_of(gpu));
+  for (const Gpu& gpu : host.gpu_devices)
+    if (is_clique_known(gpu)) all.insert(text_of(gpu));
   return all.size() == 1 ? *all.begin() : "different cliques";
 }
 
@@ -243,7 +244,7 @@ std::vector<Finding> outside_clique(const Topology& topology) {
   const Platform* const platform = platform_of(topology);
   for (size_t host = 0; host < cliques.size(); ++host) {
     const Host& its = topology.hosts[host];
-    if (its.gpu_devices.empty() || std::ranges::count(cliques, cliques[host]) > 1) continue;
+    if (!is_clique_known(its) || std::ranges::count(cliques, cliques[host]) > 1) continue;
     const std::string text = clique_text(its);
     const auto beside = std::ranges::find_if(wide, [&](const std::vector<size_t>& hosts) {
       return is_of_cluster(its, topology.hosts[hosts.front()].gpu_devices.front().fabric_cluster);
@@ -334,7 +335,10 @@ std::vector<Finding> domains_off(const Topology& topology) {
 // Frameworks give consecutive ranks to the groups that communicate most.
 std::vector<Finding> ranks_across_domains(const Topology& topology) {
   if (wide_cliques(topology).empty()) return {};
-  const std::vector<int> domains = domains_of_ranks(topology);
+  std::vector<int> domains = domains_of_ranks(topology);
+  for (size_t rank = domains.size(); rank-- > 0;)
+    if (!is_clique_known(topology.hosts.at(static_cast<size_t>(topology.host_of_rank[rank]))))
+      domains.erase(domains.begin() + static_cast<std::ptrdiff_t>(rank));
   std::set<int> left;
   int returns = 0;
   for (size_t rank = 1; rank < domains.size(); ++rank) {

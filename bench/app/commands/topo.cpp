@@ -102,13 +102,12 @@ topo::Topology find_topology(const Request& request) {
     });
   else
     topology = discover_cluster(request.control, probes_for(options));
-  if (topology.platform.empty() || !options.platform.empty()) {
-    const topo::Platform* const platform = !options.platform.empty() ? &topo::find_platform(options.platform)
-                                           : topology.hosts.empty()
-                                               ? nullptr
-                                               : topo::platform_of_instance_type(topology.hosts.front().instance_type);
-    topology.platform = platform ? platform->name : "";
-  }
+  if (!options.platform.empty())
+    from_leader(request.control,
+                [&] { topology.platform = topo::platform_named_for(topology, options.platform).name; });
+  else if (topology.platform.empty() && !topology.hosts.empty())
+    if (const topo::Platform* const own = topo::platform_of_instance_type(topology.hosts.front().instance_type))
+      topology.platform = own->name;
   return topology;
 }
 

@@ -209,10 +209,10 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
 
 namespace {
 
-// The platform of the first host.
+// The platform that is named, else that of the first host.
 const topo::Platform* agree_on_platform(ControlPlane& control, const Options& options, const topo::Topology& topology) {
-  if (!options.platform.empty()) return &topo::find_platform(options.platform);
   return topo::platform_of_instance_type(from_leader(control, [&] {
+    if (!options.platform.empty()) return topo::platform_named_for(topology, options.platform).name;
     const topo::Platform* const found = topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
     return found ? found->name : std::string();
   }));

@@ -116,6 +116,7 @@ class ReportBuilder {
   reports::ArmInfo* find_arm(const std::string& name);
 
   bool wants_verdict_;                   // the command judges if the machine is sound
+  bool only_tunes_;                      // the command measures nothing but settings
   std::optional<int> planned_launches_;  // null: as many as the time allows
   reports::Report report_;
   std::vector<Measurement> retested_;  // used only to find suspects

@@ -30,7 +30,7 @@ void drop_samples(Measurement& m) {
 }  // namespace
 
 ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
-    : wants_verdict_(options.command == "run"), report_(std::move(report)) {
+    : wants_verdict_(options.command == "run"), only_tunes_(options.command == "tune"), report_(std::move(report)) {
   if (options.soak.count == 0) planned_launches_ = options.launches;
   report_.run.started = utc_now();
 }
@@ -221,7 +221,8 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   }
   reports::withdraw_sampled_pairs(report_.results);
   report_.grade = reports::overall(report_);
-  report_.exit_code = reports::exit_code(report_, wants_verdict_);
+  const bool tuned_nothing = only_tunes_ && report_.tuning && report_.tuning->outcome == "refused";
+  report_.exit_code = reports::exit_code(report_, wants_verdict_ || tuned_nothing);
   add_exit_code(ended_by.empty() ? ExitCode::ok : code);
 }
 

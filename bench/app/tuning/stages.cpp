@@ -311,6 +311,8 @@ class ArmSearch {
     for (const tuner::Weight& weight : unused)
       result_.remarks.push_back(
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
+    counts_ = std::ranges::any_of(weights_, [](double weight) { return weight > 0; });
+    if (!counts_) result_.remarks.push_back("no weight counts, so no variables are tried");
   }
 
   ArmSearchResult run() {
@@ -328,6 +330,7 @@ class ArmSearch {
  private:
   // At the leader.
   std::optional<Environment> next_arm() {
+    if (!counts_) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
     if (!next) return std::nullopt;
@@ -402,6 +405,7 @@ class ArmSearch {
   const tuner::TimeLeft& time_left_;
   std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
+  bool counts_ = false;       // a size point has a weight
   double longest_arm_s_ = 0;  // longest time of an arm so far
   ArmSearchResult result_;
 };

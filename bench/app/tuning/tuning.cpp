@@ -86,6 +86,9 @@ class Tuning {
     result_.kept = job.kept;
     for (const auto& [name, value] : machine.software)
       if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
+    result_.outside = tuner::tuning_variables_of(current_environment());
+    if (const std::string calls = describe(options.calls, ", "); !calls.empty())
+      course_.remarks.push_back(fmt::format("settings are searched for plain calls, not for these ({})", calls));
   }
 
   reports::Tuning run() {
@@ -169,6 +172,8 @@ class Tuning {
   }
 
   std::vector<tuner::NamedFile> make_files(bool sets) {
+    result_.tried = has_tried_anything(course_);
+    if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
     if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
     if (copied_plugin_ && with_table)
@@ -186,6 +191,12 @@ class Tuning {
           fmt::format("{} stays as it is: there is nothing to add to it", printable(options_.keep_table)));
     if (copied_plugin_ && with_table) files.push_back(*copied_plugin_);
     return files;
+  }
+
+  std::string outside_text() const {
+    std::vector<std::string> set;
+    for (const auto& [name, value] : result_.outside) set.push_back(fmt::format("{}={}", name, value));
+    return fmt::format("found with {} set: jobs that load the settings need the same", printable(join(set)));
   }
 
   void end_stage(std::string name) {
@@ -312,7 +323,8 @@ class Tuning {
       result_.no_settings_reason.clear();
     else if (options_.delivery == "env")
       result_.no_settings_reason =
-          "No environment was faster in fresh processes without making a band of sizes slower.";
+          course_.arms.empty() ? "No variables were tried."
+                               : "No environment was faster in fresh processes without making a band of sizes slower.";
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
