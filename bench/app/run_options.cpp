@@ -200,9 +200,15 @@ std::string traffic_help() {
 // Options of a measurement that a search for settings has no use for; a replayed step takes the type.
 void check_tuned(const Options& o) {
   if (o.command != "tune") return;
-  for (const char* const option : {"--per-rank", "--type", "--op", "--root", "--in-place", "--cuda-graph", "--register",
-                                   "--aggregate", "--unalign"})
-    if (o.given.contains(option) && (o.job.empty() || option != std::string_view("--type")))
+  const Options usual;
+  for (const auto& [option, differs] :
+       {std::pair("--per-rank", o.per_rank), std::pair("--type", o.job.empty() && o.types != usual.types),
+        std::pair("--op", o.ops != usual.ops), std::pair("--root", o.every_root || o.root != usual.root),
+        std::pair("--in-place", o.in_place), std::pair("--cuda-graph", o.calls.cuda_graph),
+        std::pair("--register", o.calls.registration != usual.calls.registration),
+        std::pair("--aggregate", o.calls.aggregate != usual.calls.aggregate),
+        std::pair("--unalign", o.calls.unalign != usual.calls.unalign)})
+    if (differs)
       throw UsageError(
           fmt::format("{}: tune searches settings for plain operations on float32; leave it out, or compare settings "
                       "with it: p5bench ab --b NCCL_PROTO=Simple {} ...",
