@@ -65,7 +65,7 @@ bool fits_nccl_conf(std::string_view value) {
 
 constexpr const char* table_name = "nccl-tuner.csv";
 constexpr const char* sets_nothing = "Nothing here beats the default: this file sets nothing.";
-constexpr const char* tried_nothing = "Nothing was tried: this file sets nothing.";
+constexpr const char* undecided = "Undecided: this file sets nothing.";
 
 bool uses_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
@@ -122,7 +122,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   std::vector<std::string> lines{
       fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
   if (!sets_anything(result)) {
-    lines.push_back(result.tried ? sets_nothing : tried_nothing);
+    lines.push_back(result.decided ? sets_nothing : undecided);
     if (!result.no_settings_reason.empty()) lines.push_back(result.no_settings_reason);
   }
   lines.push_back("");

@@ -35,7 +35,7 @@ struct TuningResult {
   std::vector<std::pair<std::string, std::string>> valid_for;
   // Variables that were set outside while it was measured. Jobs need them too: with others NCCL's default is another.
   Environment outside;
-  bool tried = true;        // false: nothing was compared with the default
+  bool decided = true;      // false: nothing was compared with the default, or nothing could be confirmed
   Environment environment;  // of the best arm
   Table table;              // confirmed
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file

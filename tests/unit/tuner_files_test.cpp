@@ -160,7 +160,7 @@ TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
       EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
 }
 
-TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_tried) {
+TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_decided) {
   TuningResult result = tuned();
   result.outside = tuning_variables_of({{"NCCL_MAX_CTAS", "4"},
                                         {"FI_PROVIDER", "efa"},
@@ -175,11 +175,10 @@ TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_tried) {
         << each.name;
   result.environment.clear();
   result.table.rows.clear();
-  for (const bool tried : {true, false}) {
-    result.tried = tried;
+  for (const bool decided : {true, false}) {
+    result.decided = decided;
     for (const NamedFile& each : tuning_files(result))
-      EXPECT_THAT(each.text, HasSubstr(tried ? "# Nothing here beats the default" : "# Nothing was tried"))
-          << each.name;
+      EXPECT_THAT(each.text, HasSubstr(decided ? "# Nothing here beats the default" : "# Undecided")) << each.name;
   }
 }
 

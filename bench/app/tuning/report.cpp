@@ -80,15 +80,15 @@ reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Tabl
 
 }  // namespace
 
-bool has_tried_anything(const TuningCourse& course) {
-  return !course.search.records.empty() || !course.arms.empty() || !course.call_modes.empty();
+bool is_decided(const TuningCourse& course) {
+  return !course.skipped && (!course.search.records.empty() || !course.arms.empty() || !course.call_modes.empty());
 }
 
 namespace {
 
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
-  tuning.outcome = sets ? "settings" : course.skipped || !has_tried_anything(course) ? "refused" : "nothing";
+  tuning.outcome = sets ? "settings" : is_decided(course) ? "nothing" : "refused";
   if (sets)
     tuning.because =
         fmt::format("{} of sizes with a setting of its own.",

@@ -172,7 +172,7 @@ class Tuning {
   }
 
   std::vector<tuner::NamedFile> make_files(bool sets) {
-    result_.tried = has_tried_anything(course_);
+    result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
     if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;

@@ -95,8 +95,8 @@ struct TuningCourse {
   std::vector<std::string> remarks;  // constraints and other omissions
 };
 
-// False if no setting, variable or call mode was compared with the default.
-bool has_tried_anything(const TuningCourse& course);
+// False if no setting, variable or call mode was compared with the default, or if nothing could be confirmed.
+bool is_decided(const TuningCourse& course);
 reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
                               const std::vector<tuner::NamedFile>& files);
 
