@@ -17,6 +17,7 @@
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
