@@ -25,8 +25,8 @@ struct LocalCheck {
   std::string_view action;   // recommended if a GPU exceeds the tolerance
   bool under_load = false;   // measured while the others compute and exchange messages, not on all GPUs
   bool of_exchange = false;  // of messages with another GPU, which may be the slow one
-  // Of a share: the rate under load, which has to be lower than the others' too. A share alone also falls where the rate
-  // alone was high, and that of a GPU whose rate alone was low makes the others' look small.
+  // Of a share: the rate under load, which has to be lower than the others' too. A share alone also falls where the
+  // rate alone was high, and that of a GPU whose rate alone was low makes the others' look small.
   std::string_view rate = "";
 };
 std::span<const LocalCheck> local_checks();
