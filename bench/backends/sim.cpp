@@ -492,7 +492,7 @@ class SimSession final : public Session {
     return left;
   }
 
-  // What faults under load leave of a rank's products, links and NICs.
+  // Shares of the rates of a rank's products, links and NICs that faults under load leave.
   struct Brakes {
     double products = 1, links = 1, nics = 1;
   };

@@ -23,12 +23,12 @@ namespace {
 // Samples of a pass; a burn has as many passes as fit.
 constexpr int most_samples = 24;
 
-// Of one part on one rank in one case: a value for each pass.
+// Times of one part on one rank in one case, a value for each pass.
 struct Passes {
   std::vector<double> alone, beside, share;  // seconds, seconds, ratio of rates
 };
 
-// What the leader keeps.
+// Results of all cases, at the leader.
 struct Kept {
   // [rank]: of each case the figures of the parts that the rank has in it, by number of the part.
   using OfCase = std::map<std::size_t, LocalFigures>;
@@ -169,7 +169,7 @@ class LoadRun {
   std::map<std::size_t, std::vector<Passes>> passes_;  // by operation, then by rank
 };
 
-// Of the cases in which a rank has as much to do as in any: what is left depends on it.
+// Figures of those cases in which a rank has most to do, since what is left of a rate depends on that.
 std::map<std::size_t, std::vector<LocalFigures>> under_full_load(const std::vector<Kept::OfCase>& of_cases) {
   std::size_t most = 0;
   for (const Kept::OfCase& each : of_cases) most = std::max(most, each.size());

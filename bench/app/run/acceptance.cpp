@@ -56,7 +56,7 @@ bool gpus_can_be_checked(const Run& run) {
          run.arms.all.front().backend->joined();
 }
 
-// Of a burn one half are products alone, the other one is under load.
+// Half of a burn is products alone, the other half is under load.
 static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
 
 // True if the figures allow a comparison under load, nothing failed that would fail in it too, and time is left.
