@@ -35,8 +35,8 @@ class ConcurrentSampling {
   const std::string& stopped_because() const { return stopped_; }
   Concurrency result() const;
 
-  // Medians of the seconds of operation number `operation` on each rank, with Detail::ranks; NaN where the rank takes no
-  // part. Samples in which another one ended before it on that rank are left out, unless most are like that.
+  // Medians of the seconds of operation number `operation` on each rank, with Detail::ranks; NaN where the rank takes
+  // no part. Samples in which another one ended before it on that rank are left out, unless most are like that.
   struct OfRank {
     double alone = 0, beside = 0;
   };
