@@ -285,36 +285,34 @@ std::map<std::size_t, Deviation> deviations(const Report& report, const std::vec
 
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                 std::vector<topo::Finding>& findings) {
-  std::vector<std::pair<const Device*, double>> all;
+  std::vector<double> all;
   std::vector<const Device*> without;
-  std::vector<double> sorted;
   for (const Device& device : alike) {
     if (const auto value = figure(report, device.rank, check)) {
-      all.emplace_back(&device, *value);
-      sorted.push_back(*value);
+      all.push_back(*value);
     } else if (!check.under_load && !was_left_out(report, device.rank, check)) {
       without.push_back(&device);
     }
   }
   if (all.empty() || all.size() + without.size() < least_gpus) return;
-  std::ranges::sort(sorted);
   for (const Device* const device : without)
-    findings.push_back(finding_of(*device, check, topo::Severity::error,
-                                  fmt::format("no figure; median of the {} others of its model: {}", all.size(),
-                                              text_of(median(sorted), check))));
+    findings.push_back(finding_of(
+        *device, check, topo::Severity::error,
+        fmt::format("no figure; median of the {} others of its model: {}", all.size(), text_of(median(all), check))));
   if (all.size() < least_gpus) return;
-  struct Worse {
+  struct Worse : Deviation {
     const Device* device;
-    double here, others, by;
   };
   std::vector<Worse> worse_ones;
   const std::map<std::size_t, Deviation> own = deviations(report, alike, check);
   std::map<std::size_t, Deviation> rates;
   if (!check.rate.empty()) rates = deviations(report, alike, *std::ranges::find(checks, check.rate, &LocalCheck::name));
-  for (const auto& [device, here] : all) {
-    Deviation worse = own.at(device->rank);
-    if (const auto rate = rates.find(device->rank); rate != rates.end()) worse.by = std::min(worse.by, rate->second.by);
-    if (worse.by > check.tolerated) worse_ones.push_back({device, worse.here, worse.others, worse.by});
+  for (const Device& device : alike) {
+    const auto its = own.find(device.rank);
+    if (its == own.end()) continue;
+    Worse worse{its->second, &device};
+    if (const auto rate = rates.find(device.rank); rate != rates.end()) worse.by = std::min(worse.by, rate->second.by);
+    if (worse.by > check.tolerated) worse_ones.push_back(worse);
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
   const auto other_end = [&](const Worse& one) {

@@ -25,8 +25,8 @@ struct LocalCheck {
   std::string_view action;   // recommended if a GPU exceeds the tolerance
   bool under_load = false;   // measured while the others compute and exchange messages, not on all GPUs
   bool of_exchange = false;  // of messages with another GPU, which may be the slow one
-  // Of a share: the rate under load, which has to be lower than the others' too. A share alone also falls where the
-  // rate alone was high, and that of a GPU whose rate alone was low makes the others' look small.
+  // Name of the rate under load that belongs to a share, and has to be lower than the others' too. A share also falls
+  // where the rate alone was high, and that of a GPU whose rate alone was low makes the others' look small.
   std::string_view rate = "";
 };
 std::span<const LocalCheck> local_checks();
@@ -50,8 +50,8 @@ std::vector<topo::Finding> corruptions(const Report& report);
 // Lowest and highest value of all GPUs for each measured figure: "device copy 3905 to 3921 GB/s".
 std::vector<std::string> local_ranges(const Report& report);
 
-// What a comparison says of GPUs, without judging it: figures whose median over all GPUs and runs of NEW is worse than
-// that of BASE by more than the tolerance. Only where both have them.
+// Sentences of a comparison that name figures of GPUs without judging them: those whose median over all GPUs and runs
+// of NEW is worse than that of BASE by more than the tolerance. Only where both have them.
 std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh);
 
 // Results of --burn, one row per GPU of a host: TFLOP/s in the first and the last minute and in the slowest second, the

@@ -76,7 +76,7 @@ struct TransferRecord {
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
   std::vector<float> ratios;              // time of each sample over the fast time of its class
-  // Of each sample its event, and if it was slow. Samples that groups of a round take at the same time are one event.
+  // The event of each sample, and whether it was slow. Samples of a round's groups at the same time are one event.
   std::vector<std::uint64_t> events = {};
   std::vector<bool> slow_in = {};
 

@@ -33,7 +33,7 @@ std::string figures_of(const Measurement& m) {
   return join(figures, ", ");
 }
 
-// Of tokens as long as those of the model whose figures are published.
+// Published figures are of one model: they stand beside tokens that are as long as its own.
 std::string published_text(const Report& report, const Case& c) {
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
   if (!platform || c.shape.hidden != usual_hidden) return "";

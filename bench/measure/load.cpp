@@ -180,7 +180,7 @@ std::map<std::size_t, std::vector<LocalFigures>> under_full_load(const std::vect
   return by_part;
 }
 
-// Of several cases the one of the best share where a partner may be the slow one, else the means.
+// Figures of several cases in one: those of the best share where a partner may be the slow one, else the means.
 LocalFigures combined(const LoadPart& part, const std::vector<LocalFigures>& of_cases) {
   const std::string share = fmt::format("load_{}_share", part.name);
   if (part.exchanges)

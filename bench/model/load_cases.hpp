@@ -35,10 +35,10 @@ inline constexpr std::array load_parts{
 // A case of all parts that a job has, which run at the same time.
 struct LoadCase {
   Case all;
-  // Of the case's own operation and of each work beside it: the number of the part in load_parts; null: a filler of
-  // which no figure is kept.
+  // The number in load_parts of the case's own operation, then of each work beside it; null: a filler of which no
+  // figure is kept.
   std::vector<std::optional<std::size_t>> parts;
-  // Bytes, or operations of a product, of one operation of each.
+  // Bytes that one operation of each moves, or the floating-point operations of a product.
   std::vector<double> amounts;
 };
 
