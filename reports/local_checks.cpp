@@ -411,6 +411,16 @@ static std::vector<topo::Finding> slower_ones(const Report& report, bool under_l
 std::vector<topo::Finding> slow_alone(const Report& report) { return slower_ones(report, false); }
 std::vector<topo::Finding> slow_under_load(const Report& report) { return slower_ones(report, true); }
 
+void keep_better(LocalChecks& first, const LocalChecks& second) {
+  for (const auto& [name, value] : second.figures) {
+    const auto check = std::ranges::find(checks, name, &LocalCheck::name);
+    const bool more_is_better = check == checks.end() || check->more_is_better;
+    const auto [known, is_new] = first.figures.emplace(name, value);
+    if (!is_new) known->second = more_is_better ? std::max(known->second, value) : std::min(known->second, value);
+  }
+  if (first.compute.corruption.empty() && !second.compute.corruption.empty()) first.compute = second.compute;
+}
+
 namespace {
 
 // What is published of the figure on GPUs of this model; "" if nothing is.

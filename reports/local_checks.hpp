@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/model/backend.hpp"
 #include "reports/report.hpp"
 #include "topo/finding.hpp"
 
@@ -40,6 +41,9 @@ std::vector<topo::Finding> slow_alone(const Report& report);
 // less than the median of all others of its model by more than the tolerance.
 inline constexpr std::string_view slow_under_load_id = "gpu.slow_under_load";
 std::vector<topo::Finding> slow_under_load(const Report& report);
+
+// Figures of two measurements of a GPU: the better one of each, and what either says of wrong results.
+void keep_better(LocalChecks& first, const LocalChecks& second);
 
 // Finding id, an error: a GPU with wrong results or memory; the run then ends with ExitCode::wrong_data.
 inline constexpr std::string_view corrupt = "gpu.corrupt";

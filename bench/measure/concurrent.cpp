@@ -55,8 +55,11 @@ ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRul
 
 ConcurrentRequest ConcurrentSampling::first() const { return request(); }
 
-ConcurrentRequest ConcurrentSampling::request_of(const std::vector<int>& operations, int samples, bool poison) const {
-  return {.operations = operations, .samples = samples, .poison_last = poison};
+ConcurrentRequest ConcurrentSampling::request_of(const Combination& which, int samples) const {
+  ConcurrentRequest request{.operations = which.operations, .samples = samples};
+  // Of a device under load the rates count, not who waits for whom.
+  if (which.is_beside() && detail_ == Detail::operations) request.starts_last = static_cast<int>(which.timed);
+  return request;
 }
 
 ConcurrentRequest ConcurrentSampling::request() const {
@@ -64,14 +67,14 @@ ConcurrentRequest ConcurrentSampling::request() const {
     case Stage::trial: {
       std::vector<int> one(names_.size(), 0);
       one[at_] = 1;
-      return request_of(one, samples_of_trial);
+      return {.operations = one, .samples = samples_of_trial};
     }
     case Stage::cover:
-      return request_of(combinations_[at_].operations, 1);
+      return request_of(combinations_[at_], 1);
     case Stage::sampling:
-      return request_of(combinations_[at_].operations, batch_);
+      return request_of(combinations_[at_], batch_);
     case Stage::last:
-      return request_of(combinations_.back().operations, 1, true);
+      return {.operations = combinations_.back().operations, .samples = 1, .poison_last = true};
     case Stage::done:
       break;
   }

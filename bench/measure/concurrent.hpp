@@ -67,7 +67,7 @@ class ConcurrentSampling {
   static void take_ranks(Combination& to, const std::vector<ConcurrentTimes>& parts);
   bool lengthen_others(Combination& of, const std::vector<double>& ends) const;
   ConcurrentRequest request() const;
-  ConcurrentRequest request_of(const std::vector<int>& operations, int samples, bool poison = false) const;
+  ConcurrentRequest request_of(const Combination& which, int samples) const;
   bool begin_turn(Seconds spent);
   // Combinations that are sampled: of the last one, all until they are done, ranks have no times of their own.
   std::size_t sampled() const { return combinations_.size() - (detail_ == Detail::ranks ? 1 : 0); }

@@ -22,6 +22,7 @@ namespace {
 
 // Samples of a pass; a burn has as many passes as fit.
 constexpr int most_samples = 24;
+constexpr Seconds load_burst{5e-3};  // short, so that the few seconds of a check have several samples
 
 // Times of one part on one rank in one case, a value for each pass.
 struct Passes {
@@ -78,7 +79,7 @@ class LoadRun {
   void run_pass() {
     constexpr Seconds enough{1e6};
     const StoppingRule rule{.most = most_samples};
-    ConcurrentSampling sampling(load_.all, backend_.cost().burst, rule, simulated() ? enough : short_load,
+    ConcurrentSampling sampling(load_.all, load_burst, rule, simulated() ? enough : short_load,
                                 ConcurrentSampling::Detail::ranks);
     const Round& groups = load_.all.rounds->front();
     const auto start = Clock::now();

@@ -45,10 +45,14 @@ struct ConcurrentRequest {
   std::vector<int> operations;
   int samples = 1;
   bool poison_last = false;  // as in SampleRequest, of all works
+  // The work that starts when each other one has done its first operation, as a job communicates while it computes. On
+  // a device the work that starts first keeps its multiprocessors, which decides for many operations who waits.
+  std::optional<int> starts_last = {};
 };
 
-// [hosted rank][sample][work], as in the request: seconds from the start until all operations of this work are done on
-// this rank; NaN for a work that does not run, or in which the rank takes no part.
+// [hosted rank][sample][work], as in the request: seconds from the start, of the work that starts last if there is one,
+// until all operations of this work are done on this rank; NaN for a work that does not run, or in which the rank takes
+// no part.
 using ConcurrentTimes = std::vector<std::vector<std::vector<double>>>;
 
 // The first wrong element of a rank. Values are text because their type is the case's.

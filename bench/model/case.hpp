@@ -158,7 +158,7 @@ struct CostModel {
 
 // Constants measured on two H200s (bench/RESULTS.md).
 inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
-  return {.latency = latency, .bandwidth = bandwidth, .burst = {5e-3}, .repetition = {18e-3}, .communicator = {0.3}};
+  return {.latency = latency, .bandwidth = bandwidth, .burst = {20e-3}, .repetition = {18e-3}, .communicator = {0.3}};
 }
 
 // Predicted wall time of one round with samples and verification, without the creation of communicators.

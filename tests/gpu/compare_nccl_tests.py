@@ -3,7 +3,9 @@
     python3 compare_nccl_tests.py FOLDER-OF-ITS-PROGRAMS [OPTION...]
 
 Prints a table of the medians over the rounds, then the geometric mean of the ratios of each collective's small sizes
-and the farthest ratio from 64 MiB on. Both programs take the same operations in a burst, so that their times compare."""
+and the farthest ratio from 64 MiB on. Up to there both programs take the same operations in a burst, so that their times
+compare; above, nccl-tests takes its own 20, because its time of a burst includes the host's wait for the device. With
+--cuda-graph a burst of nccl-tests' is ten launches of the graph, for the same reason."""
 
 import argparse
 import json
@@ -20,10 +22,13 @@ RANKS = int(os.environ.get("P5BENCH_RANKS", "4"))
 PROGRAMS = {"all_to_all": "alltoall", "all_to_allv": "alltoallv", "send_recv": "sendrecv"}  # called otherwise there
 TYPES = {"float32": "float", "float16": "half", "bfloat16": "bfloat16", "float64": "double", "float8_e4m3": "f8e4m3",
          "float8_e5m2": "f8e5m2", "int8": "int8", "uint8": "uint8", "int32": "int32", "uint32": "uint32", "int64": "int64", "uint64": "uint64"}
-# The column of nccl-tests' table, after size, count, type, operation, root: out of place, in place.
-TIME = {False: 5, True: 9}
+OUT_OF_PLACE_ONLY = ("all_to_all", "all_to_allv", "send_recv")
+# The column of nccl-tests' table behind the root's: out of place, in place.
+TIME = {False: 1, True: 5}
 MPIRUN = ["mpirun", "--allow-run-as-root", "-np", str(RANKS), "--bind-to", "none"]
 SMALL, LARGE = 1 << 16, 1 << 26
+OPERATIONS_OF_LARGE = 20  # nccl-tests' default
+GRAPH_LAUNCHES = 10  # of a burst: with one, nccl-tests' wait for the device is a tenth of what it prints
 
 
 def arguments():
@@ -49,11 +54,12 @@ def run(command, **variables):
     return done.stdout
 
 
-def nccl_tests(asked, collective, kind, first, last, operations, cycles):
+def nccl_tests(asked, collective, kind, sizes, operations, cycles):
     """Microseconds by (in place, bytes), the slowest rank's (-a 3), with this many operations a burst; the median of
     this many bursts. One burst of an operation that takes as long as its launch may be off by a tenth."""
-    options = ["-b", str(first), "-e", str(last), "-f", "2", "-g", "1", "-a", "3", "-c", "0", "-d", TYPES[kind], "-n", str(operations), "-N", str(cycles)]
-    options += ["-G", "1"] if asked.cuda_graph else []
+    factor = sizes[1] // sizes[0] if len(sizes) > 1 else 2
+    options = ["-b", str(sizes[0]), "-e", str(sizes[-1]), "-f", str(factor), "-g", "1", "-a", "3", "-c", "0", "-d", TYPES[kind], "-n", str(operations), "-N", str(cycles)]
+    options += ["-G", str(GRAPH_LAUNCHES)] if asked.cuda_graph else []
     options += ["-o", asked.op] if asked.op else []
     options += ["-m", str(asked.aggregate)] if asked.aggregate else []
     variables = {}
@@ -67,15 +73,19 @@ def nccl_tests(asked, collective, kind, first, last, operations, cycles):
     for row in (line.split() for line in out.splitlines()):
         if len(row) > 8 and row[0].isdigit() and int(row[0]) > 0:
             # nccl-tests rounds the parts of a message down to 16 bytes.
-            wanted = first if first == last else 1 << (int(row[0]) - 1).bit_length()
-            for in_place, column in TIME.items():
-                if len(row) > column and row[column] != "N/A":
-                    times.setdefault((in_place, wanted), []).append(float(row[column]))
+            wanted = next((size for size in sizes if size >= int(row[0])), sizes[-1])
+            root = 3 if row[3].lstrip("-").isdigit() else 4  # hypercube's table has no column of operations
+            for in_place, behind in TIME.items():
+                if len(row) > root + behind and row[root + behind] != "N/A":
+                    times.setdefault((in_place, wanted), []).append(float(row[root + behind]))
     return {key: statistics.median(each) for key, each in times.items()}
 
 
 def p5bench(asked, in_place):
-    options = ["--collectives", asked.collectives, "--type", asked.types]
+    collectives = [each for each in asked.collectives.split(",") if not in_place or each not in OUT_OF_PLACE_ONLY]
+    if not collectives:
+        return {}
+    options = ["--collectives", ",".join(collectives), "--type", asked.types]
     options += ["--in-place"] if in_place else []
     options += ["--cuda-graph"] if asked.cuda_graph else []
     for name in ("sizes", "op", "aggregate", "traffic"):
@@ -89,17 +99,19 @@ def p5bench(asked, in_place):
 
 
 def bursts(sizes):
-    """(first, last, operations, bursts) of the runs of nccl-tests that have p5bench's bursts: {bytes: operations}."""
+    """(sizes, operations, bursts) of the runs of nccl-tests that have p5bench's bursts: {bytes: operations}. The sizes of
+    a run are a geometric series."""
     def kind(size):
-        return sizes[size], 15 if size <= SMALL else 5
+        return OPERATIONS_OF_LARGE if size >= LARGE else sizes[size], 15 if size <= SMALL else 5
     group = []
     for size in sorted(sizes):
-        if group and (kind(size) != kind(group[0]) or size != 2 * group[-1]):
-            yield group[0], group[-1], *kind(group[0])
+        series = len(group) < 2 or size * group[0] == group[-1] * group[1]
+        if group and (kind(size) != kind(group[0]) or size % group[-1] or not series):
+            yield group, *kind(group[0])
             group = []
         group.append(size)
     if group:
-        yield group[0], group[-1], *kind(group[0])
+        yield group, *kind(group[0])
 
 
 def main():

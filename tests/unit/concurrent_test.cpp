@@ -73,7 +73,7 @@ std::vector<double> waiting(const std::vector<double>& alone, const std::vector<
 struct Sampled {
   Concurrency figures;
   ConcurrentRequest last;
-  int requests = 0;
+  int requests = 0, start_late = 0, start_together = 0;
 };
 
 Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}) {
@@ -86,6 +86,14 @@ Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e
   for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
     all.last = request;
     ++all.requests;
+    const auto running = std::ranges::count_if(request.operations, [](int count) { return count > 0; });
+    if (request.starts_last) {
+      EXPECT_GT(running, 1);
+      EXPECT_GT(request.operations.at(static_cast<std::size_t>(*request.starts_last)), 0);
+      ++all.start_late;
+    } else if (running > 1) {
+      ++all.start_together;
+    }
     std::vector<double> times = ends(alone, request.operations);
     spent += request.samples * *std::ranges::max_element(times);
     for (std::size_t i = 0; i < times.size(); ++i)
@@ -115,6 +123,9 @@ TEST(Concurrent, operations_that_share_nothing_overlap_wholly) {
   EXPECT_EQ(all.figures.operations[0].operations, 3 * all.figures.operations[1].operations);
   EXPECT_TRUE(all.last.poison_last) << "what was timed together is verified";
   EXPECT_EQ(all.last.samples, 1);
+  EXPECT_FALSE(all.last.starts_last) << "all start together where the time of all is wanted";
+  EXPECT_GT(all.start_together, 0);
+  EXPECT_GE(all.start_late, 2 * all.start_together) << "each of two is timed beside the other";
 }
 
 TEST(Concurrent, operations_that_share_one_part_slow_each_other_by_their_number) {

@@ -362,5 +362,18 @@ TEST(LocalChecks, that_failed_leave_a_run_unfinished) {
   EXPECT_EQ(exit_code(report), ExitCode::unfinished);
 }
 
+TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {
+  LocalChecks first{.figures = {{"bf16_tflop_per_s", 600}, {"launch_us", 3}, {"host_to_device_gb_per_s", 55}}};
+  const LocalChecks second{
+      .figures = {{"bf16_tflop_per_s", 700}, {"launch_us", 4}, {"host_to_device_gb_per_s", 50}, {"new", 1}},
+      .compute = {.corruption = "a bit"}};
+  keep_better(first, second);
+  EXPECT_EQ(first.figures,
+            (LocalFigures{{"bf16_tflop_per_s", 700}, {"launch_us", 3}, {"host_to_device_gb_per_s", 55}, {"new", 1}}));
+  EXPECT_EQ(first.compute.corruption, "a bit");
+  keep_better(first, {});
+  EXPECT_EQ(first.compute.corruption, "a bit");
+}
+
 }  // namespace
 }  // namespace p5::reports

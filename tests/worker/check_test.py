@@ -205,6 +205,11 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 2$")
         self.assertIn("rank 2: the bits of the bf16 matrix product differ from those of 2 other GPUs of its model", output)
 
+    def test_a_gpu_that_was_slow_for_a_moment_is_measured_again(self):
+        code, output = self.products("--format", "json", faults="slow:gpu=0:percent=60:until=35")
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("alone, bf16 matrix products", output)
+
     def test_a_burn_ends_with_a_table(self):
         code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
         self.assertEqual(code, 10, output)

@@ -10,7 +10,7 @@ namespace p5::nccl {
 namespace {
 
 constexpr std::uint64_t guard = 512;  // keeps the alignment of NCCL's fastest paths
-constexpr std::uint64_t pool = 8ull << 30;
+constexpr std::uint64_t pool = 16ull << 30;  // what NVLink moves in the time of a burst
 constexpr std::uint64_t most_slots = 20;
 
 std::uint64_t stride_of(std::uint64_t bytes) { return (bytes + guard - 1) / guard * guard + 2 * guard; }

@@ -24,12 +24,12 @@ struct PeerMemory {
 
 // How many barriers each block of each rank has reached. A rank's flags are zero before its first kernel.
 struct PeerFlags {
-  static constexpr unsigned most_blocks = 64;
+  static constexpr unsigned most_blocks = 128;
   std::uint32_t reached[most_blocks][PeerMemory::most];  // by this rank's blocks, told by the peers
   std::uint32_t own[most_blocks];
 };
 // With what keeps the buffers behind it aligned.
-inline constexpr std::uint64_t peer_flags_bytes = 64 << 10;
+inline constexpr std::uint64_t peer_flags_bytes = 128 << 10;
 static_assert(sizeof(PeerFlags) <= peer_flags_bytes);
 
 // Where the buffers of an operation begin, in bytes from the beginning of each rank's memory.

@@ -4,6 +4,7 @@
 #include <nccl.h>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -94,6 +95,9 @@ class NcclSession final : public Session {
   // Queues the operations of all parts in proportion, in the same order on all ranks, and marks each part's end. Opens
   // the gate on the way, when many are queued. `slot`: of the case's first operation.
   void operate_together(const ConcurrentRequest& request, int slot);
+  // Queues the first operation of each other part, and the start of the late one behind them.
+  void start_last(std::size_t late, const ConcurrentRequest& request,
+                  const std::function<void(std::size_t)>& queue_one_of);
   std::vector<double> run_together(const ConcurrentRequest& request, bool poison);
 
   Case case_;
@@ -107,6 +111,7 @@ class NcclSession final : public Session {
   Buffers buffers_;
   std::vector<std::unique_ptr<WorkBeside>> works_;
   Event start_, stop_;
+  Event late_start_;                // of the part that starts last
   std::vector<Event> ends_;         // of each part
   std::vector<int> uses_;           // of each work in a step that is replayed
   std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run

@@ -3,7 +3,7 @@
 // P5BENCH_FAKE_PRODUCTS lists faults by device number, separated by commas:
 //   wrong:gpu=G:product=N   the Nth product and all later ones have one bit flipped
 //   other:gpu=G             all products differ from those of other devices, in the same way each time
-//   slow:gpu=G:percent=P    products take P percent longer
+//   slow:gpu=G:percent=P    products take P percent longer; with until=N only the first N
 //   brake:gpu=G:percent=P   products take P percent longer that begin while NCCL has operations to do;
 //                           with wrong=1 they have one bit flipped
 #include <cublasLt.h>
@@ -145,7 +145,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
   if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
   const int number = ++products, wrong_from = fault("wrong", device, "product");
   const char* const time = std::getenv("P5BENCH_FAKE_PRODUCT_US");
-  const int slower = std::max(0, fault("slow", device, "percent")),
+  const int until = fault("slow", device, "until");
+  const int slower = until > 0 && number > until ? 0 : std::max(0, fault("slow", device, "percent")),
             brake = std::max(0, fault("brake", device, "percent"));
   const std::chrono::microseconds takes((time ? std::atoi(time) : 20'000) * (100 + slower) / 100);
   auto* const product = new Product{.a = static_cast<const std::uint64_t*>(a),
