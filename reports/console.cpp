@@ -21,7 +21,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
-#include "reports/tokens.hpp"
+#include "reports/traffic.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {

@@ -12,7 +12,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
-#include "bench/model/load_cases.hpp"
+#include "bench/measure/load.hpp"
 #include "topo/platform.hpp"
 #include "topo/tables.hpp"
 

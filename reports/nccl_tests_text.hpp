@@ -135,6 +135,9 @@ std::string place_of(const ResultRow& row);
 // "the table of line 9"; "/results" in JSON.
 std::string in_words(const Table& table);
 
+// Value of an option by its short or long name; "" if absent. Some options appear only in the arguments.
+std::string argument(const std::vector<std::string>& arguments, const std::string& brief, const std::string& full);
+
 // Half a unit of the last digit of a printed figure: 0.05 of "100.0", 5e4 of "1.6e+06".
 double rounding_in(std::string_view text);
 

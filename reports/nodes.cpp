@@ -1,7 +1,10 @@
 #include "reports/nodes.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
+#include <cstdlib>
 #include <optional>
 #include <set>
 #include <utility>
@@ -10,6 +13,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
@@ -350,6 +354,97 @@ std::string render_nodes(const Report& report, bool brief) {
     if (!brief) text += details(report, report.topology.hosts[host].name) + burn_table(report, host);
   }
   return brief ? text : text + details_of_all(report);
+}
+
+// ---- The same run on the other hosts
+
+namespace {
+
+// Arguments of the run for a repetition on real hosts.
+std::vector<std::string> arguments_to_repeat(const Report& report) {
+  constexpr std::array<std::string_view, 6> of_simulation{"--backend", "--platform", "--nodes",
+                                                          "--fault",   "--seed",     "--resume"};
+  constexpr std::string_view without_value = "--resume";
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < report.run.command.size(); ++i) {
+    const std::string& word = report.run.command[i];
+    const std::string name = word.substr(0, word.find('='));
+    const bool dropped = name == without_value || (report.provenance == "simulated" &&
+                                                   std::ranges::find(of_simulation, name) != of_simulation.end());
+    if (!dropped)
+      words.push_back(word);
+    else if (name == word && name != without_value)
+      ++i;  // skips the option's value
+  }
+  return words;
+}
+
+// The value that an option was given, "" without it; of several the last.
+std::string value_given(const std::vector<std::string>& command, const std::string& option) {
+  std::string value;
+  for (std::size_t i = 0; i < command.size(); ++i) {
+    if (command[i].starts_with(option + "=")) value = command[i].substr(option.size() + 1);
+    if (command[i] == option && i + 1 < command.size()) value = command[i + 1];
+  }
+  return value;
+}
+
+std::string for_shell(const std::string& word) {
+  constexpr std::string_view unquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@";
+  return !word.empty() && word.find_first_not_of(unquoted) == std::string::npos ? word : shell_word(word);
+}
+
+}  // namespace
+
+std::string output_folder(const std::vector<std::string>& command) {
+  if (const std::string given = value_given(command, "--out"); !given.empty()) return given;
+  // `check` writes no files by default.
+  return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
+}
+
+std::size_t healthy_ranks(const Report& report) {
+  const std::set<std::string> hosts = hosts_to_leave_out(report);
+  return static_cast<std::size_t>(std::ranges::count_if(report.topology.host_of_rank, [&](int host) {
+    return !hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name);
+  }));
+}
+
+std::string what_needs_all_ranks(const Report& report) {
+  const std::vector<std::string>& command = report.run.command;
+  const auto given = [&](const char* option) { return value_given(command, option); };
+  if (!given("--job").empty()) return "--job: its step is of all ranks";
+  const std::size_t ranks = healthy_ranks(report);
+  // Ranks of a group; groups within nodes and domains stay as they are.
+  const std::string group = given("--group");
+  std::size_t of_group = ranks;
+  if (group == "node" || group == "domain") return "";
+  if (group == "rail") of_group = static_cast<std::size_t>(std::ranges::count(healthy_hosts(report), '\n'));
+  if (group.starts_with("stride:")) {
+    const std::size_t stride = std::strtoul(group.c_str() + std::string("stride:").size(), nullptr, 10);
+    if (stride == 0 || stride > ranks) return fmt::format("--group {}", group);
+    of_group = ranks / stride;
+  }
+  const std::vector<std::string> collectives = split(given("--collectives"), ',');
+  if (std::ranges::find(collectives, "hypercube") != collectives.end() && !std::has_single_bit(of_group))
+    return "hypercube, which takes 1, 2, 4, 8, ... ranks";
+  const std::string root = given("--root"), traffic = given("--traffic");
+  if (!root.empty() && root != "all" && std::strtoul(root.c_str(), nullptr, 10) >= of_group)
+    return fmt::format("--root {}", root);
+  if (!traffic.empty() && !is_generated(traffic)) return "--traffic: its matrix is of all ranks";
+  if (const std::vector<std::string> numbers = split(traffic, ',');
+      traffic.starts_with("expert:") && numbers.size() == 3 &&
+      std::strtoul(numbers[1].c_str(), nullptr, 10) % of_group != 0)
+    return "--traffic: its experts do not divide among them";
+  return "";
+}
+
+std::string command_for_healthy(const Report& report) {
+  const std::string out = output_folder(report.run.command);
+  if (out.empty() || healthy_hosts(report).empty() || !what_needs_all_ranks(report).empty()) return "";
+  std::string command = fmt::format("mpirun -np {} --hostfile {} p5bench", healthy_ranks(report),
+                                    for_shell(out + "/latest/hosts.healthy"));
+  for (const std::string& word : arguments_to_repeat(report)) command += " " + for_shell(word);
+  return command;
 }
 
 }  // namespace p5::reports

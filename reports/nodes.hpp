@@ -1,6 +1,7 @@
-// Verdict per node, for node health checks: is it fit for a job?
+// Verdict per node, for node health checks: is it fit for a job? And the run again on the nodes that are.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <vector>
 
@@ -27,5 +28,15 @@ bool ran_out_of_time(const Report& report);
 // One line per node, "n1 (i-0abc): fit; checked ...", "n1 (i-0abc): NOT FIT: gpu n1g3" or "n1 (i-0abc): IN DOUBT: node
 // n1 or node n2"; unless `brief`, followed by the evidence and then the run's remarks.
 std::string render_nodes(const Report& report, bool brief);
+
+// ---- The same run on the other hosts
+
+// The folder that the command writes to; "" if it writes no files.
+std::string output_folder(const std::vector<std::string>& command);
+std::size_t healthy_ranks(const Report& report);
+// The option of the run that the ranks of the other hosts are too few for, and why; "" where they can repeat it.
+std::string what_needs_all_ranks(const Report& report);
+// "" where there are no such hosts, or they cannot repeat it.
+std::string command_for_healthy(const Report& report);
 
 }  // namespace p5::reports

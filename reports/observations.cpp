@@ -1,7 +1,10 @@
 #include "reports/observations.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <map>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -372,6 +375,114 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
   for (const Result& result : report.results) collector.add_silence(result.measurement, false);
   for (const Measurement& m : again) collector.add_silence(m, true);
   return std::move(collector).all();
+}
+
+// ---- The parts of a transfer
+
+std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kind) {
+  using PartKind = Part::Kind;
+  constexpr std::optional<double> no;
+  constexpr double surely = 0.97, mostly = 0.9, likely = 0.8, perhaps = 0.5, never = 0.001;
+  // Columns follow enum Transfers: within_node, within_domain, between_nodes, all_rails, single_nic, node_group,
+  // node_half, rail_group, node_subset, domain_group.
+  using Row = std::array<std::optional<double>, kinds_of_transfers>;
+  static const std::map<std::pair<PartKind, Mode>, Row> table{
+      {{PartKind::node, Mode::usual},
+       {perhaps, likely, likely, likely, likely, perhaps, perhaps, perhaps, perhaps, perhaps}},
+      {{PartKind::gpu, Mode::usual}, {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::nics, Mode::usual}, {no, no, surely, perhaps, no, no, no, perhaps, perhaps, no}},
+      {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
+      {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
+      {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::usual},
+       {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::node, Mode::at_scale},
+       {never, never, never, never, never, perhaps, perhaps, perhaps, surely, perhaps}},
+      {{PartKind::gpu, Mode::at_scale}, {never, never, never, never, no, surely, surely, perhaps, perhaps, surely}},
+      {{PartKind::nics, Mode::at_scale}, {no, no, never, never, no, no, no, surely, surely, no}},
+      {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
+      {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
+      {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::at_scale},
+       {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
+  };
+  return table.at({part, mode})[static_cast<std::size_t>(kind)];
+}
+
+// GPUs that share NICs belong to one rail.
+static Part rail_of(RankLocation rank, const Paths& paths) {
+  Part rail{Part::Kind::rail, 0, rank.number, rank.number};
+  const std::vector<int> near = paths.nics->near(rank);
+  if (near.empty()) return rail;
+  const auto shares = [&](int number) { return paths.nics->near({rank.node, number}) == near; };
+  while (rail.number > 0 && shares(rail.number - 1)) --rail.number;
+  while (shares(rail.last + 1)) ++rail.last;
+  return rail;
+}
+
+std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
+  std::set<Part> parts;
+  std::set<int> nodes, domains;
+  const auto domain_of = [&](int node) {
+    return paths.domain_of_node.empty() ? node : paths.domain_of_node.at(static_cast<std::size_t>(node));
+  };
+  for (const RankLocation& rank : transfer.ranks) {
+    nodes.insert(rank.node);
+    domains.insert(domain_of(rank.node));
+  }
+  const bool over_nics = transfer.nic || domains.size() > 1;
+  for (const RankLocation& rank : transfer.ranks) {
+    if (!paths.own_nics) continue;
+    if (!transfer.nic && paths.gpus) parts.insert({Part::Kind::gpu, rank.node, rank.number});
+    if (!over_nics) continue;
+    const std::vector<int>& numbers = paths.nics->of(rank);
+    const std::vector<int> near = paths.nics->near(rank);
+    const Part::Kind kind = near.size() == 1 ? Part::Kind::only_nic : Part::Kind::nic;
+    if (transfer.nic) {
+      if (std::cmp_less(*transfer.nic, numbers.size()))
+        parts.insert({kind, rank.node, numbers[static_cast<std::size_t>(*transfer.nic)]});
+      continue;
+    }
+    for (const int number : near.size() == 1 ? near : numbers) parts.insert({kind, rank.node, number});
+    // NICs missing in the host's topology get the number -1 - (index of the GPU).
+    if (near.empty())
+      parts.insert({Part::Kind::nics, rank.node, -1 - rank.number, -1 - rank.number});
+    else if (near.size() > 1)
+      parts.insert({Part::Kind::nics, rank.node, near.front(), near.back()});
+  }
+  for (const int node : nodes) parts.insert({Part::Kind::node, node});
+  if (!paths.domain_of_node.empty() && paths.gpus && !transfer.nic)
+    for (const int domain : domains) parts.insert({Part::Kind::domain, domain});
+  // The links of a collective over many nodes are ambiguous.
+  constexpr std::size_t most_nodes = 32;
+  const bool through_links =
+      transfer.is_pair() ? nodes.size() == 2
+                         : (transfer.kind == Transfers::node_subset || transfer.kind == Transfers::rail_group) &&
+                               nodes.size() <= most_nodes;
+  if (through_links && over_nics)
+    for (auto one = nodes.begin(); one != nodes.end(); ++one)
+      for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({Part::Kind::link, *one, *other});
+  if (transfer.kind == Transfers::rail_group) parts.insert(rail_of(transfer.ranks.front(), paths));
+  std::erase_if(parts, [&](const Part& part) { return !show_probability(part.kind, Mode::usual, transfer.kind); });
+  return {parts.begin(), parts.end()};
+}
+
+std::vector<int> nodes_of(const TransferRecord& group) {
+  std::vector<int> nodes;
+  for (const RankLocation& rank : group.ranks)
+    if (nodes.empty() || nodes.back() != rank.node) nodes.push_back(rank.node);
+  return nodes;
+}
+
+double bypass_probability(const Part& part, const std::vector<int>& nodes) {
+  constexpr double if_neighbours = 0.1, if_apart = 0.9;
+  constexpr std::size_t all_neighbours = 3;  // of more nodes some are no neighbours
+  if (part.kind != Part::Kind::link || nodes.size() <= all_neighbours) return 0;
+  const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
+  const auto apart = static_cast<std::size_t>(high - low);
+  return apart == 1 || apart + 1 == nodes.size() ? if_neighbours : if_apart;
 }
 
 }  // namespace p5::reports

@@ -116,6 +116,17 @@ inline bool is_in_node(const Part& part) {
   return part.kind != Part::Kind::link && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
 }
 
+// Of two links.
+inline bool have_a_common_end(const Part& one, const Part& other) {
+  return one.node == other.node || one.node == other.number || one.number == other.node || one.number == other.number;
+}
+inline bool is_nic(const Part& part) { return part.kind == Part::Kind::nic || part.kind == Part::Kind::nics; }
+// True if the second is one of these NICs of a node, or some of them.
+inline bool holds(const Part& nics, const Part& nic) {
+  return is_nic(nic) && nics.node == nic.node && nics.number <= nic.number &&
+         (nic.kind == Part::Kind::nics ? nic.last : nic.number) <= nics.last;
+}
+
 enum class Fault { slow, silent, wrong };
 
 struct FaultyPart {
@@ -140,6 +151,23 @@ struct Paths {
   bool own_nics = true;  // messages use the NICs beside their rank; those of MPI processes use any NIC of the host
   std::vector<int> domain_of_node = {};  // NVLink domains; empty: each node is one
 };
+
+// `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
+enum class Mode { usual, at_scale };
+
+// Probability that a faulty part shows in transfers of a kind; nullopt: such transfers do not use such parts.
+std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kind);
+
+// Parts that a transfer may use, ascending.
+std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
+
+// Nodes of a group, ascending.
+std::vector<int> nodes_of(const TransferRecord& group);
+
+// Probability that a collective of these nodes does not use the part. Rings, such as those of an all-gather, join nodes
+// in the order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a
+// tree, is possible.
+double bypass_probability(const Part& part, const std::vector<int>& nodes);
 
 // Natural logarithm of the posterior odds from which a part is returned.
 inline constexpr double accepted_log_odds = 6, doubtful_log_odds = -4;

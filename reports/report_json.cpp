@@ -13,7 +13,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 #include "bench/model/result_fields.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"

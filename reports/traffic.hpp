@@ -1,4 +1,5 @@
-// What each traffic matrix of a run asks of the machine: the parts that bind it, its imbalance and its loss by incast.
+// What each traffic matrix of a run asks of the machine: the parts that bind it, its imbalance and its loss by incast;
+// and tokens of dispatch and combine.
 #pragma once
 
 #include <optional>
@@ -11,6 +12,8 @@
 #include "topo/topology.hpp"
 
 namespace p5::reports {
+
+struct Report;
 
 // The limit on the bus bandwidth of a case with a matrix, from its busiest part: achievable, where that is known, else
 // wire. Null where a rate is unknown, or the case comes from a report, which has no matrix for each case.
@@ -35,5 +38,12 @@ std::vector<Traffic> describe_traffic(std::span<const Case> cases, const topo::L
 
 // "traffic zipf:1.1 of all_to_allv: links of rank 3 on n0 (receiving) decide; ...": a line for each.
 std::string traffic_lines(const std::vector<Traffic>& traffic);
+
+// ---- Tokens of dispatch and combine: the latency of decode and the bandwidth of prefill, with figures that others
+// have published of the same machine beside them.
+
+// A line for each collective and type: "tokens, dispatch of 7168 bfloat16: decode (128 tokens) latency 61 us; prefill
+// (4096 tokens) 330 GB/s in 0.9 ms"; "" without.
+std::string token_lines(const Report& report);
 
 }  // namespace p5::reports

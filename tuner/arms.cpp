@@ -210,12 +210,15 @@ bool is_better(const Objective& objective, const Best& best, const ArmRules& rul
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
+// Knobs of later steps are never tried.
+constexpr int deepest_step = 3;
+
 CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
                           std::span<const JudgedArm> judged, const ArmRules& rules) {
   Best best;
   int arms = 0;
   for (const Knob& knob : knobs) {
-    if (knob.step > rules.deepest_step || !applies(knob, scope) || !constraints.allows_variable(knob.name)) continue;
+    if (knob.step > deepest_step || !applies(knob, scope) || !constraints.allows_variable(knob.name)) continue;
     Best improved = best;
     for (const std::string& value : values_to_try(knob)) {
       if (++arms > rules.most) return {improved.environment, std::nullopt};

@@ -105,7 +105,6 @@ struct JudgedArm {
 
 struct ArmRules {
   int most = 12;             // arms, without the default
-  int deepest_step = 3;      // step 4 needs a request of the user
   double least_gain = 0.02;  // over the best so far, for a variable to be adopted
 };
 

@@ -8,12 +8,11 @@
 #include <vector>
 
 #include "bench/backends/backends.hpp"
-#include "bench/backends/footprint.hpp"
 #include "bench/backends/host_buffers.hpp"
 #include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/units.hpp"
-#include "bench/control/mpi_check.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"

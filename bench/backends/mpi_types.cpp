@@ -7,7 +7,7 @@
 #include <memory>
 #include <type_traits>
 
-#include "bench/control/mpi_check.hpp"
+#include "bench/control/control_planes.hpp"
 #include "bench/model/pattern.hpp"
 
 namespace p5::mpi {

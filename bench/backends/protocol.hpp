@@ -14,7 +14,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 
 namespace p5::protocol {
 

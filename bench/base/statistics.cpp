@@ -120,11 +120,6 @@ std::optional<Interval> median_interval(std::vector<double> samples) {
   return median_interval_of_sorted(samples);
 }
 
-std::optional<double> quantile(std::vector<double> samples, double q) {
-  std::ranges::sort(samples);
-  return quantile_of_sorted(samples, q);
-}
-
 std::size_t number_in_trimmed_mean(std::size_t count) {
   constexpr std::size_t fewest = 6, part = 20;
   return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);

@@ -40,11 +40,9 @@ double robust_deviation(const std::vector<double>& samples);
 // range covers less than 95 %.
 std::optional<Interval> median_interval(std::vector<double> samples);
 
-// Quantile q by linear interpolation between order statistics (type 7 of Hyndman and Fan, The American Statistician 50,
-// 1996). Null with fewer than 2/(1-q) samples, at which two are expected beyond it.
-std::optional<double> quantile(std::vector<double> samples, double q);
-
-// The same for `count` values of which at(k) is the k-th smallest, from 0.
+// Quantile q of `count` values, of which at(k) is the k-th smallest, from 0: by linear interpolation between order
+// statistics (type 7 of Hyndman and Fan, The American Statistician 50, 1996). Null with fewer than 2/(1-q) values, at
+// which two are expected beyond it.
 template <class At>
 std::optional<double> quantile_by_order(std::size_t count, double q, const At& at) {
   // 1 - q is seldom exact, and 20 samples are enough for the 90 % quantile.

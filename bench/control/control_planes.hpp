@@ -4,6 +4,9 @@
 
 #include <functional>
 #include <memory>
+#include <source_location>
+#include <string>
+#include <vector>
 
 #include "bench/base/units.hpp"
 #include "bench/model/control_plane.hpp"
@@ -54,5 +57,27 @@ bool started_by_launcher();
 bool has_launched_peers();
 // True unless a launcher gave this process a rank above 0.
 bool is_first_launched();
+
+// ---- MPI, for its ControlPlane and the mpi backend
+
+// An unreachable rank; `host` is "" where unknown.
+struct UnreachableRank {
+  int rank = 0;
+  std::string host;
+};
+std::string describe(const std::vector<UnreachableRank>& unreachable);
+
+// Called after MPI_Init and before any other exchange, on all ranks: each sends its host name to rank 0, one rank of
+// each host sends enough to use all connections that MPI has between two processes, and all pass a barrier. Throws
+// UnreachableError when that takes longer than `limit`: at rank 0 with the missing hosts and `remedy`; at the others, a
+// while later, without a message.
+void check_connectivity(Seconds limit, const std::string& remedy);
+
+namespace mpi {
+
+// Throws CaseError with the text of MPI's error code and the caller's location.
+void check(int result, std::source_location where = std::source_location::current());
+
+}  // namespace mpi
 
 }  // namespace p5

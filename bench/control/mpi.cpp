@@ -26,7 +26,6 @@
 #include "bench/control/host_tree.hpp"
 #include "bench/control/interfaces.hpp"
 #include "bench/control/launcher.hpp"
-#include "bench/control/mpi_check.hpp"
 
 namespace p5 {
 

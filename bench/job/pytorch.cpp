@@ -278,12 +278,11 @@ class PytorchReader {
 
   // The number at the end of the file's name, without its suffixes: nccl_trace_rank_3.json.gz.
   int rank_in_name() const {
-    std::string stem = file_.name().substr(file_.name().find_last_of('/') + 1);
+    std::string_view stem = std::string_view(file_.name()).substr(file_.name().find_last_of('/') + 1);
     for (const std::string_view suffix : {".gz", ".json"})
-      if (stem.ends_with(suffix)) stem.resize(stem.size() - suffix.size());
+      if (stem.ends_with(suffix)) stem.remove_suffix(suffix.size());
     const std::size_t last = stem.find_last_not_of("0123456789");
-    const std::vector<std::int64_t> numbers =
-        numbers_in(std::string_view(stem).substr(last == std::string::npos ? 0 : last + 1));
+    const std::vector<std::int64_t> numbers = numbers_in(stem.substr(last == std::string_view::npos ? 0 : last + 1));
     return numbers.size() == 1 && numbers[0] < most_ranks ? static_cast<int>(numbers[0]) : -1;
   }
 

@@ -1,13 +1,52 @@
 // Each GPU under the load of a job: matrix products alone, messages alone, and both at once.
 #pragma once
 
+#include <array>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/model/backend.hpp"
+#include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
-#include "bench/model/load_cases.hpp"
+#include "bench/model/plan.hpp"
 
 namespace p5 {
+
+// A part of such a load, of which a rank has one: in names of figures, "links" in "load_links_gb_per_s".
+//   products: bf16 matrix products
+//   links: exchanges with a GPU of the same NVLink domain, both ways
+//   nics: exchanges with the same GPU of another domain
+//   copies: to the host, where a job has a single GPU
+struct LoadPart {
+  std::string_view name;
+  std::string_view label;  // "bf16 matrix products"
+  std::string_view unit;   // in names of figures: "tflop_per_s"
+  double unit_amount = 1;  // operations of a product, or bytes, of one unit
+  bool exchanges = false;  // with another rank, which may be the slow one: of several partners the best counts
+};
+inline constexpr std::array load_parts{
+    LoadPart{"products", "bf16 matrix products", "tflop_per_s", 1e12, false},
+    LoadPart{"links", "messages over links", "gb_per_s", 1e9, true},
+    LoadPart{"nics", "messages over NICs", "gb_per_s", 1e9, true},
+    LoadPart{"copies", "copies to the host", "gb_per_s", 1e9, false},
+};
+
+// A case of all parts that a job has, which run at the same time.
+struct LoadCase {
+  Case all;
+  // The number in load_parts of the case's own operation, then of each work beside it; null: a filler of which no
+  // figure is kept.
+  std::vector<std::optional<std::size_t>> parts;
+  // Bytes that one operation of each moves, or the floating-point operations of a product.
+  std::vector<double> amounts;
+};
+
+// Exchanges are between pairs of the GPUs of a domain, and of domains. Where there are more than two, another case has
+// other pairs, and with an odd number a third one, so that a GPU whose partner is slow has an exchange without it.
+std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job);
 
 // Wall time of the samples of one case, without opening it, in the short form.
 inline constexpr Seconds short_load{0.35};

@@ -8,8 +8,8 @@
 
 #include "bench/base/statistics.hpp"
 #include "bench/model/communicator_steps.hpp"
+#include "bench/model/job.hpp"
 #include "bench/model/measurement.hpp"
-#include "bench/model/replay.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {

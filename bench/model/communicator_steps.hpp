@@ -1,5 +1,5 @@
 // Steps in the life of a communicator, which the collective `communicator` measures as patterns: their names, what is
-// timed, and a model of their duration for predictions and the simulator.
+// timed, a model of their duration for predictions and the simulator, and what they take of the operating system.
 #pragma once
 
 #include <span>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/base/units.hpp"
+#include "bench/model/backend.hpp"
 #include "bench/model/case.hpp"
 
 namespace p5 {
@@ -45,5 +46,14 @@ struct TimeOfRanks {
 };
 // Requires two different numbers of ranks.
 GrowthByRanks fit_growth(const std::vector<TimeOfRanks>& times);
+
+// ---- What the operating system has given this process, for the costs of communicators
+
+// host_memory_bytes (resident), file_descriptors, connections (descriptors of sockets); from /proc/self, without what
+// cannot be read there.
+CommunicatorCosts footprint();
+
+// What is in `after` beyond `before`, of names in both; 0 where it is less.
+CommunicatorCosts grown(const CommunicatorCosts& before, const CommunicatorCosts& after);
 
 }  // namespace p5

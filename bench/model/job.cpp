@@ -2,14 +2,21 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string_view>
+#include <tuple>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
+#include "bench/model/case.hpp"
+#include "bench/model/pattern.hpp"
+#include "bench/model/traffic.hpp"
 
 namespace p5 {
 
@@ -132,6 +139,209 @@ std::vector<JobUse> uses_of(const Job& job) {
     return key(a) > key(b);
   });
   return uses;
+}
+
+// ---- The step of a job as a case
+
+namespace {
+
+class ReplayPlanner {
+ public:
+  ReplayPlanner(const Job& job, const Placement& placement, DataType unrecorded)
+      : job_(job),
+        placement_(placement),
+        ranks_(static_cast<int>(placement.node_of_rank.size())),
+        unrecorded_(unrecorded) {
+    if (job.ranks != ranks_)
+      throw UsageError(fmt::format("the job has {} ranks and this run {}; start as many", job.ranks, ranks_));
+    if (job.operations.empty()) throw UsageError("the job has no operations");
+    if (job.operations.size() > most_operations_of_replay)
+      throw UsageError(
+          fmt::format("a step has {} operations, more than {}", job.operations.size(), most_operations_of_replay));
+    const int nodes = count_nodes(placement.node_of_rank);
+    if (!job.node_of_rank.empty() && count_nodes(job.node_of_rank) != nodes)
+      remark(
+          fmt::format("the job ran on {} hosts, and its step is replayed on {}", count_nodes(job.node_of_rank), nodes));
+  }
+
+  ReplayPlan plan(std::string name) {
+    plan_.replay.name = std::move(name);
+    std::uint64_t digest = 0;
+    for (std::size_t i = 0; i < job_.operations.size(); ++i) try {
+        const JobOperation& each = job_.operations[i];
+        const int work = work_of(each);
+        const Seconds gap = each.gap.value_or(Seconds{0});
+        plan_.replay.operations.push_back({work, gap});
+        digest = pattern::hash(digest, static_cast<std::uint64_t>(gap.count * 1e9), digest_of(work));
+      } catch (const UsageError& problem) {
+        throw UsageError(fmt::format("operation {} of its step, {} of {}: {}", i + 1,
+                                     job_.operations[i].collective->name, name_of_groups(job_.operations[i]),
+                                     problem.what()));
+      }
+    plan_.replay.digest = fmt::format("{:016x}", digest);
+    return std::move(plan_);
+  }
+
+ private:
+  void remark(const std::string& text) {
+    if (remarked_.insert(text).second) plan_.remarks.push_back(text);
+  }
+
+  Round groups_of(const JobOperation& each) const {
+    if (!each.group.empty()) return make_groups(each.group, placement_);
+    if (each.groups.empty()) throw UsageError("no record says which ranks these are; import the files of all ranks");
+    return each.groups;
+  }
+
+  DataType type_of(const JobOperation& each) {
+    if (each.type) return *each.type;
+    remark(fmt::format("the type of {} is not recorded; {} is used", each.collective->name, name_of(unrecorded_)));
+    return unrecorded_;
+  }
+
+  // The operation of the job, or a sum where the type cannot hold what the average multiplies by.
+  std::optional<ReduceOp> reduction_of(const JobOperation& each, DataType type, int ranks) {
+    if (!each.collective->reduces) return std::nullopt;
+    const ReduceOp op = each.op.value_or(ReduceOp::sum);
+    if (op != ReduceOp::avg || ranks <= most_ranks_of_average(type)) return op;
+    remark(fmt::format("{} of {} takes sums, since its averages could not be verified", each.collective->name,
+                       name_of(type)));
+    return ReduceOp::sum;
+  }
+
+  Case case_of(const JobOperation& each, Round groups) {
+    if (!each.collective->moves_data || each.collective->replays || each.collective->of_tokens)
+      throw UsageError("a job has no such operation");
+    Case c;
+    c.collective = each.collective;
+    c.type = type_of(each);
+    const std::size_t size = groups.front().size();
+    const bool alike = std::ranges::all_of(groups, [&](const Group& group) { return group.size() == size; });
+    if (!alike || std::cmp_not_equal(size, each.ranks))
+      throw UsageError(fmt::format("the job's groups have {} ranks, and those of this run {}", each.ranks, size));
+    if (each.collective->powers_of_two && !std::has_single_bit(size))
+      throw UsageError(fmt::format("it takes groups of 1, 2, 4, 8, ... ranks, and these have {}", size));
+    c.ranks = each.ranks;
+    if (c.collective->pairwise) {
+      if (size != 2) throw UsageError(fmt::format("a message is between 2 ranks, not {}", size));
+      c.pattern = "one_way";
+    }
+    c.op = reduction_of(each, c.type, c.ranks);
+    if (c.collective->rooted) c.root = each.root.value_or(0);
+    c.shape = shape_in(each, c);
+    c.bytes = c.shape.bytes;
+    c.bytes_per_rank = c.shape.bytes_per_rank;
+    c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(groups));
+    return c;
+  }
+
+  Shape shape_in(const JobOperation& each, const Case& c) {
+    if (!c.collective->by_traffic || c.collective->of_tokens)
+      return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+    if (!each.sends.empty() && c.ranks <= most_ranks_of_traffic) {
+      TrafficMatrix matrix{c.ranks, {}};
+      for (const auto& row : each.sends) matrix.parts.insert(matrix.parts.end(), row.begin(), row.end());
+      if (const std::uint64_t busiest = busiest_sum(matrix); sends_to_others(matrix))
+        return shape_of(std::make_shared<const MatrixTraffic>(make_traffic("recorded", std::move(matrix))), {busiest},
+                        size_of(c.type));
+    }
+    remark(fmt::format("who gets what of {} is not in the job's file; blocks follow nccl-tests", c.collective->name));
+    return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
+  }
+
+  static bool sends_to_others(const TrafficMatrix& matrix) {
+    for (int from = 0; from < matrix.ranks; ++from)
+      for (int to = 0; to < matrix.ranks; ++to)
+        if (from != to && matrix.at(from, to) > 0) return true;
+    return false;
+  }
+
+  // The name of groups, which differs between different groups.
+  std::string group_of(const JobOperation& each, const Round& groups) {
+    const auto [place, is_new] = name_of_round_.try_emplace(groups);
+    if (!is_new) return place->second;
+    std::string name = name_of_groups(each);
+    const int number = ++uses_of_name_[name];
+    if (number > 1) name += fmt::format(" ({})", number);
+    return place->second = name;
+  }
+
+  int work_of(const JobOperation& each) {
+    Round groups = groups_of(each);
+    const std::string group = group_of(each, groups);
+    Case c = case_of(each, std::move(groups));
+    const auto key = std::tuple(c.collective->name, group, c.bytes.count, c.type, c.op, c.root, each.sends);
+    const auto [place, is_new] = index_of_work_.try_emplace(key, static_cast<int>(plan_.replay.works.size()));
+    if (is_new) {
+      c.group = group;
+      plan_.replay.works.push_back({.kind = Work::Kind::collective,
+                                    .collective = each.collective,
+                                    .group = group,
+                                    .bytes = each.bytes,
+                                    .planned = std::make_shared<const Case>(std::move(c))});
+    }
+    return place->second;
+  }
+
+  std::uint64_t digest_of(int work) const {
+    const Case& c = *plan_.replay.works[static_cast<std::size_t>(work)].planned;
+    std::uint64_t digest = pattern::hash(c.bytes.count, static_cast<std::uint64_t>(c.type), 0);
+    for (const char letter : c.collective->name) digest = pattern::hash(digest, 1, static_cast<unsigned char>(letter));
+    for (const Group& group : c.rounds->front())
+      for (const int rank : group) digest = pattern::hash(digest, 2, static_cast<std::uint64_t>(rank));
+    if (c.shape.traffic)
+      for (const std::uint64_t part : c.shape.traffic->matrix.parts) digest = pattern::hash(digest, 3, part);
+    return digest;
+  }
+
+  const Job& job_;
+  const Placement& placement_;
+  int ranks_;
+  DataType unrecorded_;
+  ReplayPlan plan_;
+  std::set<std::string> remarked_;
+  std::map<Round, std::string> name_of_round_;
+  std::map<std::string, int> uses_of_name_;
+  std::map<std::tuple<std::string_view, std::string, std::uint64_t, DataType, std::optional<ReduceOp>,
+                      std::optional<int>, std::vector<std::vector<std::uint64_t>>>,
+           int>
+      index_of_work_;
+};
+
+// Calls `add` with each rank that takes part in each operation.
+template <class Add>
+void for_each_rank(const Replay& replay, const Add& add) {
+  for (const ReplayedOperation& each : replay.operations) {
+    const Case& c = *replay.works[static_cast<std::size_t>(each.work)].planned;
+    for (const Group& group : c.rounds->front())
+      for (const int rank : group) add(static_cast<std::size_t>(rank), each, c);
+  }
+}
+
+}  // namespace
+
+ReplayPlan plan_replay(const Job& job, std::string name, const Placement& placement, DataType unrecorded) {
+  return ReplayPlanner(job, placement, unrecorded).plan(std::move(name));
+}
+
+std::vector<int> uses_of_works(const Replay& replay) {
+  std::vector<int> uses(replay.works.size(), 0);
+  for (const ReplayedOperation& each : replay.operations) ++uses[static_cast<std::size_t>(each.work)];
+  return uses;
+}
+
+Seconds longest_gaps(const Replay& replay, int ranks) {
+  std::vector<double> gaps(static_cast<std::size_t>(ranks), 0);
+  for_each_rank(replay,
+                [&](std::size_t rank, const ReplayedOperation& each, const Case&) { gaps[rank] += each.gap.count; });
+  return {*std::ranges::max_element(gaps)};
+}
+
+Bytes most_bytes(const Replay& replay, int ranks) {
+  std::vector<std::uint64_t> bytes(static_cast<std::size_t>(ranks), 0);
+  for_each_rank(replay,
+                [&](std::size_t rank, const ReplayedOperation&, const Case& c) { bytes[rank] += c.bytes.count; });
+  return {*std::ranges::max_element(bytes)};
 }
 
 }  // namespace p5

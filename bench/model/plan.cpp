@@ -21,7 +21,6 @@
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/job.hpp"
 #include "bench/model/pattern.hpp"
-#include "bench/model/replay.hpp"
 #include "bench/model/tokens.hpp"
 #include "bench/model/traffic.hpp"
 

@@ -11,7 +11,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
 

@@ -8,7 +8,7 @@
 
 #include <fmt/format.h>
 
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
 
 namespace p5::reports {

@@ -13,7 +13,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/journal.hpp"

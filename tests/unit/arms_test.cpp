@@ -1,5 +1,5 @@
 // Properties that all ranks of an arm must share, and the warnings about doubtful arms.
-#include "bench/app/run/arms.hpp"
+#include "bench/app/run/phases.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

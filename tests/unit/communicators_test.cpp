@@ -11,7 +11,6 @@
 #include <vector>
 
 #include "bench/backends/backends.hpp"
-#include "bench/backends/footprint.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/effect.hpp"
 #include "bench/measure/runner.hpp"

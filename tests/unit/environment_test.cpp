@@ -5,7 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "bench/app/run/arms.hpp"
+#include "bench/app/run/phases.hpp"
 #include "reports/report.hpp"
 #include "topo/settings.hpp"
 

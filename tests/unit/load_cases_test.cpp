@@ -1,5 +1,5 @@
 // Cases of GPUs under load: who exchanges messages with whom, and beside what.
-#include "bench/model/load_cases.hpp"
+#include "bench/measure/load.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

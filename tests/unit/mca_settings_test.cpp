@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/control/mpi_check.hpp"
+#include "bench/control/control_planes.hpp"
 
 namespace p5 {
 namespace {

@@ -8,7 +8,9 @@
 #include <functional>
 #include <numbers>
 #include <numeric>
+#include <optional>
 #include <random>
+#include <vector>
 
 namespace p5 {
 namespace {
@@ -140,6 +142,11 @@ TEST(MedianInterval, covers_the_median_in_95_of_100_series) {
       EXPECT_LE(covered, 0.97 * series) << noise.name << " " << count;
     }
   }
+}
+
+std::optional<double> quantile(std::vector<double> samples, double q) {
+  std::ranges::sort(samples);
+  return quantile_by_order(samples.size(), q, [&](std::size_t k) { return samples[k]; });
 }
 
 // Expected values come from tests/fixtures/order_statistics.py.

@@ -168,7 +168,7 @@ struct Descended {
 };
 Descended descend(const std::vector<Knob>& some,
                   const std::function<std::optional<Objective>(const Environment&)>& judge,
-                  const Environment& operators = {}, const ArmRules& rules = {}) {
+                  const Environment& operators = {}) {
   KnobScope place;
   place.platform = "p5.48xlarge";
   place.nodes = 4;
@@ -177,13 +177,13 @@ Descended descend(const std::vector<Knob>& some,
   const Constraints constraints = constraints_of(operators);
   std::vector<JudgedArm> judged;
   Descended result;
-  while (const std::optional<Arm> arm = next_arm(some, place, constraints, judged, rules)) {
+  while (const std::optional<Arm> arm = next_arm(some, place, constraints, judged, {})) {
     result.tried.push_back(arm->name);
     judged.push_back({*arm, judge(arm->environment)});
     if (judged.size() > 100) ADD_FAILURE() << "it does not end";
     if (judged.size() > 100) break;
   }
-  result.best = best_arm(some, place, constraints, judged, rules);
+  result.best = best_arm(some, place, constraints, judged, {});
   return result;
 }
 
@@ -236,13 +236,11 @@ TEST(Arms, are_twelve_at_most) {
   EXPECT_EQ(result.best.environment.count("NCCL_B"), 1u) << "what was found before the end counts";
 }
 
-TEST(Arms, leave_the_deepest_knobs_unless_asked) {
+TEST(Arms, leave_the_deepest_knobs) {
   const std::vector<Knob> some{knob("OFI_NCCL_A", {"1"}, 4)};
   const auto any = [](const Environment&) { return std::optional(sure(1)); };
   EXPECT_TRUE(descend(some, any).tried.empty());
-  ArmRules rules;
-  rules.deepest_step = 4;
-  EXPECT_EQ(descend(some, any, {}, rules).tried.size(), 1u);
+  EXPECT_EQ(descend({knob("OFI_NCCL_A", {"1"}, 3)}, any).tried.size(), 1u);
 }
 
 TEST(Arms, name_the_band_that_they_make_slower) {

@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/app/machine/backends.hpp"
-#include "bench/app/machine/preflight.hpp"
+#include "bench/app/machine/machine.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/base/console.hpp"

@@ -7,10 +7,12 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/control_plane.hpp"
@@ -114,5 +116,18 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine);
 
 // Software versions and environment variables of an allow-list, so that secrets are not recorded.
 std::map<std::string, std::string> find_context();
+
+// ---- Findings that endanger the figures: before the first case, and from the log of the library under test
+
+// Collective; findings of the machine, its settings and settings that differ between ranks, at the leader.
+std::vector<topo::Finding> preflight_findings(ControlPlane& control, const Options& options, const Machine& machine);
+
+// A single rank started without a launcher on a host with several visible GPUs.
+inline constexpr std::string_view without_launcher = "job.without_mpirun";
+std::vector<topo::FindingKind> start_finding_kinds();
+
+// Collective, after the last case; findings in what NCCL and its plugins logged or set at the start, in any arm.
+std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Machine& machine,
+                                                const std::vector<Arm>& arms);
 
 }  // namespace p5

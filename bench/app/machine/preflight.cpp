@@ -1,4 +1,3 @@
-#include "bench/app/machine/preflight.hpp"
 
 #include <algorithm>
 #include <cstdlib>

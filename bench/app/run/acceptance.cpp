@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "bench/app/machine/preflight.hpp"
+#include "bench/app/machine/machine.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/tuning.hpp"

@@ -1,4 +1,4 @@
-#include "bench/app/run/arms.hpp"
+#include "bench/app/run/phases.hpp"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "bench/app/run/case_monitor.hpp"
+#include "bench/app/run/phases.hpp"
 
 #include <algorithm>
 #include <array>

@@ -11,8 +11,6 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/machine.hpp"
-#include "bench/app/run/arms.hpp"
-#include "bench/app/run/case_monitor.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/app/run/run_folder.hpp"
 #include "bench/app/run/shutdown.hpp"
@@ -20,8 +18,12 @@
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/control_plane.hpp"
+#include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
+#include "reports/report.hpp"
 #include "reports/suspects.hpp"
+#include "topo/watch.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/table.hpp"
 
@@ -34,6 +36,54 @@ std::vector<std::string> phases_of_run();
 
 // Budget fraction reserved for the report.
 inline constexpr double finishing_share = 0.1;
+
+// ---- The arms of a run: the backend alone, or for `ab` two sets of variables with workers of their own
+
+struct Arms {
+  std::vector<std::unique_ptr<Backend>> owned;
+  std::vector<Arm> all;
+};
+
+// Collective. For `ab`, ends the workers of the machine's own backend. Throws UsageError or EnvironmentError on all
+// ranks if the options need launches or arms that the backend cannot provide.
+Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine);
+
+// The reason that the ranks of a launch cannot be measured: they loaded different libraries, or use other GPUs than the
+// job's; "" if there is none.
+std::string launch_mismatch(const std::vector<Environment>& of_ranks, const Machine& machine);
+
+// The arms as the report lists them before any launch; empty unless the command is `ab`.
+std::vector<reports::ArmInfo> describe_arms(const Options& options);
+
+// Polls GPUs and NICs of every host once a second while cases run, and attaches what it saw to the cases.
+class CaseMonitor {
+ public:
+  // Collective. The first rank of each host starts the polling program if ranks have GPUs.
+  CaseMonitor(ControlPlane& control, const Machine& machine);
+
+  // Wraps the leader's observer to record when cases ran and how many bytes they must have sent.
+  Observer& around(Observer& inner);
+
+  // Now, on this host's clock, since all hosts began to watch.
+  Seconds now() const;
+  // The times in which each GPU was checked alone, and under load; the leader's count.
+  void checked_alone(Seconds from, Seconds to) { alone_.push_back({from, to}); }
+  void checked_under_load(Seconds from, Seconds to) { loaded_.push_back({from, to}); }
+
+  // Collective, after the last case. Adds the observations to the recorder.
+  void finish(ControlPlane& control, const Machine& machine, Recorder& recorder);
+
+ private:
+  class Cases;
+
+  std::unique_ptr<topo::Watch> watch_;
+  Seconds begin_{};  // time of the barrier on this host's clock
+  std::shared_ptr<Cases> cases_;
+  topo::Windows alone_, loaded_;
+  bool wanted_ = false;
+};
+
+// ---- The run
 
 struct Run;
 void handle_hang(Run& run, const Watchdog::Hang& hang);

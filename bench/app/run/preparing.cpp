@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/machine/preflight.hpp"
+#include "bench/app/machine/machine.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/stages.hpp"

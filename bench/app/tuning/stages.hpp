@@ -13,7 +13,7 @@
 #include "bench/model/control_plane.hpp"
 #include "topo/topology.hpp"
 #include "tuner/arms.hpp"
-#include "tuner/call_modes.hpp"
+#include "tuner/candidates.hpp"
 #include "tuner/confirm.hpp"
 #include "tuner/gain.hpp"
 #include "tuner/search.hpp"

@@ -22,7 +22,7 @@
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 #include "reports/atomic_file.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/files.hpp"

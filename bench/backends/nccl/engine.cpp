@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
-#include "bench/backends/footprint.hpp"
 #include "bench/backends/nccl/handles.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/units.hpp"
+#include "bench/model/communicator_steps.hpp"
 
 namespace p5::nccl {
 

@@ -1,4 +1,4 @@
-#include "bench/backends/nccl/peers.hpp"
+#include "bench/backends/nccl/operations.hpp"
 
 #include <dlfcn.h>
 #include <fmt/format.h>

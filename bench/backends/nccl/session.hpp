@@ -17,7 +17,7 @@
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
 #include "bench/model/backend.hpp"
-#include "bench/model/replay.hpp"
+#include "bench/model/job.hpp"
 
 namespace p5::nccl {
 
