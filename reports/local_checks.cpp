@@ -418,7 +418,10 @@ void keep_better(LocalChecks& first, const LocalChecks& second) {
     const auto [known, is_new] = first.figures.emplace(name, value);
     if (!is_new) known->second = more_is_better ? std::max(known->second, value) : std::min(known->second, value);
   }
-  if (first.compute.corruption.empty() && !second.compute.corruption.empty()) first.compute = second.compute;
+  if (!first.compute.corruption.empty() || second.compute.corruption.empty()) return;
+  first.compute.corruption = second.compute.corruption;
+  first.compute.partner = second.compute.partner;
+  first.compute.under_load = second.compute.under_load;
 }
 
 namespace {

@@ -16,6 +16,7 @@
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/measure/load.hpp"
@@ -78,47 +79,51 @@ static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::s
   return shared_by_leader(run.control, !failed && std::ranges::all_of(of_ranks, has_products) && needed < left);
 }
 
-static void add_load(Run& run, Backend& backend, Seconds time, std::vector<LocalChecks>& of_ranks) {
-  const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
-  if (!load_fits(run, of_ranks, cases.size(), backend.cost())) return;
-  const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> loaded = check_under_load(run.control, backend, cases, time);
-  if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
-  for (std::size_t rank = 0; rank < std::min(loaded.size(), of_ranks.size()); ++rank) {
-    of_ranks[rank].figures.merge(loaded[rank].figures);
-    ComputeCheck& compute = of_ranks[rank].compute;
-    compute.corruption = std::move(loaded[rank].compute.corruption);
-    compute.partner = loaded[rank].compute.partner;
-    compute.under_load = loaded[rank].compute.under_load;
-  }
-}
-
-static std::vector<LocalChecks> measure_gpus(Run& run, Backend& backend, Seconds burn, Seconds under_load) {
+static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, burn);
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
-  add_load(run, backend, under_load, of_ranks);
   return of_ranks;
 }
 
+static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, Seconds time,
+                                                   const std::vector<LocalChecks>& alone) {
+  const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
+  if (!load_fits(run, alone, cases.size(), backend.cost())) return {};
+  const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
+  std::vector<LocalChecks> of_ranks = check_under_load(run.control, backend, cases, time);
+  if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
+  return of_ranks;
+}
+
+static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<LocalChecks>& more) {
+  for (std::size_t rank = 0; rank < std::min(of_ranks.size(), more.size()); ++rank)
+    reports::keep_better(of_ranks[rank], more[rank]);
+}
+
 // Another job on the host, or the moment at which products and messages meet, lowers a figure of a healthy GPU now and
-// then, and nothing raises one. Where a GPU is slower than the others all are therefore measured once more, under load
-// for longer, and the better figures count.
+// then, and nothing raises one. Where a GPU is slower than the others, alone or under load, all are therefore measured
+// once more in that way, under load for longer, and the better figures count.
 static void measure_suspects_again(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
   constexpr Seconds longer{4};
-  bool suspects = false;
-  run.recorder.add([&](ReportBuilder& report) { suspects = report.has_slow_gpu(of_ranks); });
-  if (!shared_by_leader(run.control, suspects) || !agree_on_time_left(run)) return;
-  const std::vector<LocalChecks> again = measure_gpus(run, backend, {0}, longer);
-  for (std::size_t rank = 0; rank < std::min(of_ranks.size(), again.size()); ++rank)
-    reports::keep_better(of_ranks[rank], again[rank]);
+  if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
+  bool alone = false, under_load = false;
+  run.recorder.add([&](ReportBuilder& report) {
+    for (const topo::Finding& finding : report.slow_gpus(of_ranks))
+      (finding.id == reports::slow_under_load_id ? under_load : alone) = true;
+  });
+  if (shared_by_leader(run.control, alone) && agree_on_time_left(run))
+    keep_better(of_ranks, measure_alone(run, backend, {0}));
+  if (shared_by_leader(run.control, under_load) && agree_on_time_left(run))
+    keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
 }
 
 // Returns the failure, if any.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    std::vector<LocalChecks> of_ranks = measure_gpus(run, backend, half_of_burn(run), half_of_burn(run));
+    std::vector<LocalChecks> of_ranks = measure_alone(run, backend, half_of_burn(run));
+    keep_better(of_ranks, measure_under_load(run, backend, half_of_burn(run), of_ranks));
     if (run.options.burn.count == 0) measure_suspects_again(run, backend, of_ranks);
     run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
     return std::nullopt;

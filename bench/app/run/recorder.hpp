@@ -55,8 +55,8 @@ class ReportBuilder {
 
   void remark(const std::string& text) { report_.run.remarks.push_back(text); }
   void add_findings(std::vector<topo::Finding> findings);
-  // True if with these results of each rank a GPU would be named as slower than the others, alone or under load.
-  bool has_slow_gpu(const std::vector<LocalChecks>& of_ranks) const;
+  // The findings about GPUs that are slower than the others, alone or under load, if these are the ranks' results.
+  std::vector<topo::Finding> slow_gpus(const std::vector<LocalChecks>& of_ranks) const;
   // Results of the checks of each rank's GPU alone.
   void add_local_checks(std::vector<LocalChecks> of_ranks);
   void add_gdr(std::vector<reports::GdrPath> paths);

@@ -99,14 +99,16 @@ void ReportBuilder::add_findings(std::vector<topo::Finding> findings) {
   std::ranges::stable_sort(report_.findings, {}, &topo::Finding::severity);
 }
 
-bool ReportBuilder::has_slow_gpu(const std::vector<LocalChecks>& of_ranks) const {
+std::vector<topo::Finding> ReportBuilder::slow_gpus(const std::vector<LocalChecks>& of_ranks) const {
   reports::Report of_gpus;
   of_gpus.topology = report_.topology;
   for (const LocalChecks& each : of_ranks) {
     of_gpus.local_checks.push_back(each.figures);
     of_gpus.compute_checks.push_back(each.compute);
   }
-  return !reports::slow_alone(of_gpus).empty() || !reports::slow_under_load(of_gpus).empty();
+  std::vector<topo::Finding> findings = reports::slow_alone(of_gpus);
+  std::ranges::move(reports::slow_under_load(of_gpus), std::back_inserter(findings));
+  return findings;
 }
 
 void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
