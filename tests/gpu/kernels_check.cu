@@ -24,7 +24,8 @@ using namespace p5::nccl;
 
 int launches = 0;
 
-constexpr std::uint64_t elements = 100'003;  // no multiple of a block
+// No multiple of a block; fewer where the device is a fake of the CUDA runtime, whose kernels are the host's.
+const std::uint64_t elements = dlsym(RTLD_DEFAULT, "p5bench_fake_cublaslt") ? 10'007 : 100'003;
 int differences = 0;
 
 void expect(bool holds, const std::string& what) {

@@ -114,17 +114,6 @@ class Whole(OnEfa):
             self.assertEqual(m["selection"]["protocol"], "packets")
             self.assertIn("without device RDMA", m["verdict"]["because"])
 
-    def test_messages_are_split_in_parts_that_devices_read(self):
-        self.report_with(2, ["--sizes", "2MiB"], P5BENCH_STANDIN_SCALE="0")
-        first, last = (self.counted("h1", nic, "rdma_read_bytes") for nic in ("rdmap79s0", "rdmap82s0"))
-        self.assertGreater(first, last)  # a message of 2 MiB is too small for four NICs; single NICs move the rest
-        self.assertLess(self.counted("h1", "rdmap79s0", "recv_bytes"), 1 << 20)  # what tries whether hosts reach each other
-
-    def test_pairs_within_a_node_are_left_out(self):
-        report = self.report_with(2, ["--sizes", "1MiB"], ranks=2, P5BENCH_STANDIN_SCALE="0")
-        self.assertEqual({m["case"]["pair"] for m in report["measurements"]}, {"other_node"})
-        self.assertRegex(" ".join(report["run"]["remarks"]), "pairs within a node left out: .* no loopback")
-
 
 class Refused(OnEfa):
     def test_where_the_kernel_shows_devices_nothing_else_is_measured_in_their_place(self):
@@ -153,7 +142,7 @@ class Refused(OnEfa):
         self.assertRegex(self.printed(), r"ended by signal 6 .*its last lines of output: .*FI_EFA_MTU_SIZE env variable detected")
 
 
-class GpuMemory(OnEfa):
+class OnGpus(OnEfa):
     """On a CUDA driver whose GPUs are simulated: 2 NICs, beside GPUs 0 and 4, which are far from each other."""
 
     DEVICES = "2"
@@ -161,6 +150,8 @@ class GpuMemory(OnEfa):
     def report_on_gpus(self, hosts, *arguments, **how):
         return self.report_with(hosts, ["--sizes", "64KiB", *arguments], **{"LD_LIBRARY_PATH": str(DRIVER), "P5BENCH_STANDIN_SCALE": "0", **how})
 
+
+class GpuMemory(OnGpus):
     def test_data_lies_in_gpu_memory_and_each_path_is_measured(self):
         report = self.report_on_gpus(2)
         self.assertEqual(report["context"]["libfabric.memory"], "GPU memory")
@@ -173,6 +164,21 @@ class GpuMemory(OnEfa):
                          sorted((host, nics[nic], pci[(4 * nic + far) % 8], far == 0) for host in ("h1", "h2") for nic in range(2) for far in (0, 4)))
         self.assertRegex(self.printed(), r"NICs reading GPU memory, each path alone \(never tried on EFA\): beside [0-9.]+ to")
 
+
+class Split(OnEfa):
+    def test_messages_are_split_in_parts_that_devices_read(self):
+        self.report_with(2, ["--sizes", "2MiB"], P5BENCH_STANDIN_SCALE="0")
+        first, last = (self.counted("h1", nic, "rdma_read_bytes") for nic in ("rdmap79s0", "rdmap82s0"))
+        self.assertGreater(first, last)  # a message of 2 MiB is too small for four NICs; single NICs move the rest
+        self.assertLess(self.counted("h1", "rdmap79s0", "recv_bytes"), 1 << 20)  # what tries whether hosts reach each other
+
+    def test_pairs_within_a_node_are_left_out(self):
+        report = self.report_with(2, ["--sizes", "1MiB"], ranks=2, P5BENCH_STANDIN_SCALE="0")
+        self.assertEqual({m["case"]["pair"] for m in report["measurements"]}, {"other_node"})
+        self.assertRegex(" ".join(report["run"]["remarks"]), "pairs within a node left out: .* no loopback")
+
+
+class GpuMemoryMore(OnGpus):
     def test_where_one_host_has_none_all_have_host_memory_and_it_is_said(self):
         report = self.report_on_gpus(2, P5BENCH_STANDIN_GPU="copies:h2")
         self.assertRegex(report["context"]["libfabric.memory"], r"^host memory; no GPU memory \(rank 1 on h2: fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from rdmap79s0")

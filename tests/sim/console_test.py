@@ -189,7 +189,7 @@ class LiveLine(Folder):
         return [line for line in said.decode().split("\r\033[K") if line.strip()]
 
     # Enough nodes for a run that takes longer than the interval between two progress lines.
-    LONG = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "64", "--fault", "node:n3:0.5", "--out", "out"]
+    LONG = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "16", "--fault", "node:n3:0.5", "--out", "out"]
 
     def test_says_the_case_the_time_left_and_the_worst_so_far(self):
         lines = self.watch(*self.LONG, columns=300)

@@ -1,16 +1,19 @@
 """Runs a unittest file as a program and prints at its end which of its tests were skipped, and why. To ctest such a
 file has passed; scripts/lib/skips.py reads these lines. Before them it prints the processor time of the tests that took
-most, in seconds, their processes included: it depends less on what else runs than their duration.
+most, in seconds, their processes included: it depends less on what else runs than their duration. Both times of the
+whole file say which share of a core it keeps busy (TENTHS in tests/CMakeLists.txt).
 usage: suite.py FILE [CLASS...]"""
 
 import os
 import pathlib
 import runpy
 import sys
+import time
 import unittest
 
 
 MOST_TIMES = 8
+START = time.monotonic()
 
 
 def processor_s():
@@ -33,7 +36,7 @@ class Telling(unittest.TextTestResult):
 
     def stopTestRun(self):
         super().stopTestRun()
-        self.stream.write(f"\nprocessor time: {processor_s():.1f} s\n")
+        self.stream.write(f"\nprocessor time: {processor_s():.1f} s of {time.monotonic() - START:.1f} s\n")
         for seconds, name in sorted(self.times, reverse=True)[:MOST_TIMES]:
             self.stream.write(f"{seconds:7.1f} s  {name}\n")
         if self.skipped:

@@ -12,7 +12,6 @@ import time
 import unittest
 
 from jobs import PATIENCE_S, Job
-from program import FEW_SAMPLES
 from workers import BUILD, FAKES, skip_unless_built
 
 # The longer one suffices for a healthy node on a busy machine; the shorter one is for processes that hang.
@@ -32,7 +31,7 @@ class Checks(Job):
         """A variable that is None is not set."""
         launcher = ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none"] if ranks else []
         given = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true", "P5BENCH_FAKE_GPUS": str(gpus),
-                 "P5BENCH_FAKE_MEMORY": MEMORY, "P5BENCH_FAKE_NVML": faults, **FEW_SAMPLES, **variables}
+                 "P5BENCH_FAKE_MEMORY": MEMORY, "P5BENCH_FAKE_NVML": faults, "P5BENCH_MOST_SAMPLES": "6", **variables}
         self.variables = {name: value for name, value in given.items() if value is not None}
         return self.start_command([*launcher, str(program), *before, "check", "--limit", limit, *arguments], self.variables)
 
@@ -181,11 +180,39 @@ class Unfit(Checks):
                 self.assertIn("the check of each GPU alone failed " + ("twice" if code else "once and passed when it was repeated") + ": rank 1: ", output)
                 self.assertEqual("gpu.check_failed" in output, code != 0, output)
 
+    def test_a_burn_is_not_repeated(self):
+        notes = tempfile.mkdtemp(dir=self.folder)
+        code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+                                  P5BENCH_MISBEHAVE="kill@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"gpu.check_failed: rank 1: ")
+
+    def test_wrong_data_name_the_gpu_that_corrupts_them(self):
+        code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu n0g2$")
+
+    def test_a_gpu_on_which_workers_do_not_start_leaves_the_preflight(self):
+        code, output = self.check(LD_LIBRARY_PATH=str(FAKES / "nvml"), faults="ecc:gpu=0:uncorrected=2")
+        self.assertEqual(code, 10, output)
+        self.assertIn("NOT FIT: gpu.memory_errors GPU 0", output)
+
+    def test_without_a_gpu_it_says_so(self):
+        for variables in ({"gpus": 0}, {"faults": "init:error=9"}, {"LD_LIBRARY_PATH": str(FAKES)}):
+            code, output = self.check(**variables)
+            self.assertEqual(code, 13, output)
+            self.assertRegex(output, r"(?m)^\S+: NOT CHECKED\n  nothing measured: there is no GPU here")
+            self.assertIn("--backend mpi, ofi and sim do without", output)
+
+
+class WithProducts(Checks):
     def products(self, *arguments, faults="", **variables):
         """A check with matrix products, of which the fake cuBLASLt makes some wrong."""
         return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=str(FAKES / "cublaslt" / "libcublasLt.so.13"),
                           P5BENCH_FAKE_PRODUCTS=faults, **{"P5BENCH_FAKE_MEMORY": str(64 << 20), **variables})
 
+
+class Products(WithProducts):
     def test_matrix_products_are_measured_on_each_gpu(self):
         code, output = self.products("--format", "json")
         self.assertEqual(code, 0, output)
@@ -202,41 +229,10 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 1$")
         self.assertRegex(output, r"gpu.corrupt: rank 1, alone: bf16 matrix product \d+: bit 5 of the 8 bytes at byte \d+ of the result is [01] ")
 
-    def test_a_gpu_whose_products_differ_from_the_others_is_named(self):
-        code, output = self.products(faults="other:gpu=2")
-        self.assertEqual(code, 11, output)
-        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 2$")
-        self.assertIn("rank 2: the bits of the bf16 matrix product differ from those of 2 other GPUs of its model", output)
-
     def test_a_gpu_that_was_slow_for_a_moment_is_measured_again(self):
         code, output = self.products("--format", "json", faults="slow:gpu=0:percent=60:until=35", P5BENCH_MOST_SAMPLES=None)
         self.assertEqual(code, 0, output)
         self.assertNotIn("alone, bf16 matrix products", output)
-
-    def test_a_burn_ends_with_a_table(self):
-        code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
-        self.assertEqual(code, 10, output)
-        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
-        self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
-        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){4} % ", output)), 3, output)
-        self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
-
-    def test_a_gpu_that_slows_only_while_messages_pass_is_named(self):
-        """Four GPUs, each of which has two others to exchange messages with; a brake on one slows its products by two thirds."""
-        quick = {"gpus": 4, "P5BENCH_FAKE_PRODUCT_US": "4000"}
-        code, output = self.products("--format", "json", faults="brake:gpu=2:percent=200", **quick)
-        self.assertEqual(code, 0, output)
-        report = json.loads(output[output.index("{"):])
-        for figures in report["local_checks"]:
-            for part, unit in (("products", "tflop_per_s"), ("links", "gb_per_s")):
-                self.assertGreater(figures[f"load_{part}_alone_{unit}"], 0)
-                self.assertGreater(figures[f"load_{part}_{unit}"], 0)
-                self.assertGreater(figures[f"load_{part}_share"], 0)
-        shares = [figures["load_products_share"] for figures in report["local_checks"]]
-        self.assertLess(shares[2], 0.6 * min(shares[:2] + shares[3:]), shares)
-        found = [f for f in report["findings"] if f["id"] == "gpu.slow_under_load" and f["subject"].get("gpu") == 2]
-        self.assertTrue(any("what messages leave of the rate of matrix products" in f["evidence"] for f in found), report["findings"])
-        self.assertEqual(len(report["load_activity"]), 4)
 
     def test_wrong_products_and_messages_under_load_name_the_gpu(self):
         """Products that go wrong after those of the check alone; messages of rank 1, wrong with both of its partners."""
@@ -245,14 +241,6 @@ class Unfit(Checks):
         self.assertEqual(code, 11, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 1$")
         self.assertRegex(output, r"gpu.corrupt: rank 1: bf16 matrix products while messages pass: element \d+ is ")
-
-    def test_a_single_gpu_is_loaded_by_copies_to_the_host(self):
-        code, output = self.products("--format", "json", gpus=1, P5BENCH_FAKE_PRODUCT_US="4000", P5BENCH_FAKE_MEMORY=str(256 << 20))
-        self.assertEqual(code, 0, output)
-        figures, = json.loads(output[output.index("{"):])["local_checks"]
-        self.assertGreater(figures["load_copies_share"], 0)
-        self.assertGreater(figures["load_products_share"], 0)
-        self.assertNotIn("load_links_share", figures)
 
     def test_gpus_of_several_hosts_are_loaded_over_links_and_nics_at_once(self):
         """Three pretended hosts of two GPUs: in each of three cases one of them is idle on its NICs."""
@@ -275,41 +263,59 @@ class Unfit(Checks):
         found = [f["subject"] for f in report["findings"] if f["id"] == "gpu.slow_under_load" and "rate of matrix products" in f["evidence"]]
         self.assertIn(("node1", 3), [(each["host"], each["gpu"]) for each in found])
 
+
+class MoreProducts(WithProducts):
+    """Nightly: burns, which take their time, and the same kinds of faults elsewhere; by day the simulator has burns."""
+
+    def test_a_gpu_whose_products_differ_from_the_others_is_named(self):
+        code, output = self.products(faults="other:gpu=2")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 2$")
+        self.assertIn("rank 2: the bits of the bf16 matrix product differ from those of 2 other GPUs of its model", output)
+
+    def test_a_burn_ends_with_a_table(self):
+        code, output = self.products("--burn", "3s", faults="slow:gpu=0:percent=60")
+        self.assertEqual(code, 10, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
+        self.assertRegex(output, r"(?m)^ *GPU +first +last +slowest second +spread.* TFLOP/s, bf16$")
+        self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S*){4} % ", output)), 3, output)
+        self.assertRegex(output, r"gpu.slow_alone: rank 0, alone, bf16 matrix products")
+
     def test_a_burn_has_a_half_under_load(self):
         code, output = self.products("--burn", "4s", P5BENCH_FAKE_PRODUCT_US="4000")
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"(?m)^ *GPU +products: alone, together +links: alone, together.* held back by +TFLOP/s, GB/s$")
         self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S* +\d\S* +\d\S* %){2} ", output)), 3, output)
 
-    def test_a_burn_is_not_repeated(self):
-        notes = tempfile.mkdtemp(dir=self.folder)
-        code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
-                                  P5BENCH_MISBEHAVE="kill@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
-        self.assertEqual(code, 12, output)
-        self.assertRegex(output, r"gpu.check_failed: rank 1: ")
-
-    @unittest.skipUnless(os.environ.get("P5BENCH_NIGHTLY"), "nightly: a burn takes its time, and the simulator's takes none")
     def test_a_burn_longer_than_the_limit_ends_with_a_table(self):
         code, output = self.products("--burn", "40s", limit="20s", faults="slow:gpu=0:percent=60")
         self.assertEqual(code, 10, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.slow_alone GPU 0$")
 
-    def test_wrong_data_name_the_gpu_that_corrupts_them(self):
-        code, output = self.check(P5BENCH_FAKE="wrong:rank=2:operation=2+:what=element")
-        self.assertEqual(code, 11, output)
-        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu n0g2$")
+    def test_a_gpu_that_slows_only_while_messages_pass_is_named(self):
+        """Four GPUs, each of which has two others to exchange messages with; a brake on one slows its products by two thirds."""
+        quick = {"gpus": 4, "P5BENCH_FAKE_PRODUCT_US": "4000"}
+        code, output = self.products("--format", "json", faults="brake:gpu=2:percent=200", **quick)
+        self.assertEqual(code, 0, output)
+        report = json.loads(output[output.index("{"):])
+        for figures in report["local_checks"]:
+            for part, unit in (("products", "tflop_per_s"), ("links", "gb_per_s")):
+                self.assertGreater(figures[f"load_{part}_alone_{unit}"], 0)
+                self.assertGreater(figures[f"load_{part}_{unit}"], 0)
+                self.assertGreater(figures[f"load_{part}_share"], 0)
+        shares = [figures["load_products_share"] for figures in report["local_checks"]]
+        self.assertLess(shares[2], 0.6 * min(shares[:2] + shares[3:]), shares)
+        found = [f for f in report["findings"] if f["id"] == "gpu.slow_under_load" and f["subject"].get("gpu") == 2]
+        self.assertTrue(any("what messages leave of the rate of matrix products" in f["evidence"] for f in found), report["findings"])
+        self.assertEqual(len(report["load_activity"]), 4)
 
-    def test_a_gpu_on_which_workers_do_not_start_leaves_the_preflight(self):
-        code, output = self.check(LD_LIBRARY_PATH=str(FAKES / "nvml"), faults="ecc:gpu=0:uncorrected=2")
-        self.assertEqual(code, 10, output)
-        self.assertIn("NOT FIT: gpu.memory_errors GPU 0", output)
-
-    def test_without_a_gpu_it_says_so(self):
-        for variables in ({"gpus": 0}, {"faults": "init:error=9"}, {"LD_LIBRARY_PATH": str(FAKES)}):
-            code, output = self.check(**variables)
-            self.assertEqual(code, 13, output)
-            self.assertRegex(output, r"(?m)^\S+: NOT CHECKED\n  nothing measured: there is no GPU here")
-            self.assertIn("--backend mpi, ofi and sim do without", output)
+    def test_a_single_gpu_is_loaded_by_copies_to_the_host(self):
+        code, output = self.products("--format", "json", gpus=1, P5BENCH_FAKE_PRODUCT_US="4000", P5BENCH_FAKE_MEMORY=str(256 << 20))
+        self.assertEqual(code, 0, output)
+        figures, = json.loads(output[output.index("{"):])["local_checks"]
+        self.assertGreater(figures["load_copies_share"], 0)
+        self.assertGreater(figures["load_products_share"], 0)
+        self.assertNotIn("load_links_share", figures)
 
 
 class Silent(Checks):
