@@ -65,6 +65,123 @@ double log_uniform(const SampleCounts& trials) {
 // faults that show only with more than two ranks.
 constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
 
+<<<<<<< HEAD
+=======
+// `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
+enum class Mode { usual, at_scale };
+
+// Probability that a faulty part shows in transfers of a kind; nullopt: such transfers do not use such parts.
+std::optional<double> show_probability(PartKind part, Mode mode, Transfers kind) {
+  constexpr std::optional<double> no;
+  constexpr double surely = 0.97, mostly = 0.9, likely = 0.8, perhaps = 0.5, never = 0.001;
+  // Columns follow enum Transfers: within_node, within_domain, between_nodes, all_rails, single_nic, node_group,
+  // node_half, rail_group, node_subset, domain_group.
+  using Row = std::array<std::optional<double>, kinds_of_transfers>;
+  static const std::map<std::pair<PartKind, Mode>, Row> table{
+      {{PartKind::node, Mode::usual},
+       {perhaps, likely, likely, likely, likely, perhaps, perhaps, perhaps, perhaps, perhaps}},
+      {{PartKind::gpu, Mode::usual}, {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::nics, Mode::usual}, {no, no, surely, perhaps, no, no, no, perhaps, perhaps, no}},
+      {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
+      {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
+      {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::usual},
+       {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
+      {{PartKind::node, Mode::at_scale},
+       {never, never, never, never, never, perhaps, perhaps, perhaps, surely, perhaps}},
+      {{PartKind::gpu, Mode::at_scale}, {never, never, never, never, no, surely, surely, perhaps, perhaps, surely}},
+      {{PartKind::nics, Mode::at_scale}, {no, no, never, never, no, no, no, surely, surely, no}},
+      {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
+      {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
+      {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::domain, Mode::at_scale},
+       {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
+  };
+  return table.at({part, mode})[static_cast<std::size_t>(kind)];
+}
+
+// GPUs that share NICs belong to one rail.
+Part rail_of(RankLocation rank, const Paths& paths) {
+  Part rail{PartKind::rail, 0, rank.number, rank.number};
+  const std::vector<int> near = paths.nics->near(rank);
+  if (near.empty()) return rail;
+  const auto shares = [&](int number) { return paths.nics->near({rank.node, number}) == near; };
+  while (rail.number > 0 && shares(rail.number - 1)) --rail.number;
+  while (shares(rail.last + 1)) ++rail.last;
+  return rail;
+}
+
+std::vector<Part> parts_on(const TransferRecord& observation, const Paths& paths) {
+  std::set<Part> parts;
+  std::set<int> nodes, domains;
+  const auto domain_of = [&](int node) {
+    return paths.domain_of_node.empty() ? node : paths.domain_of_node.at(static_cast<std::size_t>(node));
+  };
+  for (const RankLocation& rank : observation.ranks) {
+    nodes.insert(rank.node);
+    domains.insert(domain_of(rank.node));
+  }
+  const bool over_nics = observation.nic || domains.size() > 1;
+  for (const RankLocation& rank : observation.ranks) {
+    if (!paths.own_nics) continue;
+    if (!observation.nic && paths.gpus) parts.insert({PartKind::gpu, rank.node, rank.number});
+    if (!over_nics) continue;
+    const std::vector<int>& numbers = paths.nics->of(rank);
+    const std::vector<int> near = paths.nics->near(rank);
+    const PartKind kind = near.size() == 1 ? PartKind::only_nic : PartKind::nic;
+    if (observation.nic) {
+      if (std::cmp_less(*observation.nic, numbers.size()))
+        parts.insert({kind, rank.node, numbers[static_cast<std::size_t>(*observation.nic)]});
+      continue;
+    }
+    if (near.size() == 1 || !numbers.empty())
+      for (const int number : near) parts.insert({kind, rank.node, number});
+    // NICs missing in the host's topology get the number -1 - (index of the GPU).
+    if (near.empty())
+      parts.insert({PartKind::nics, rank.node, -1 - rank.number, -1 - rank.number});
+    else if (near.size() > 1)
+      parts.insert({PartKind::nics, rank.node, near.front(), near.back()});
+  }
+  for (const int node : nodes) parts.insert({PartKind::node, node});
+  if (!paths.domain_of_node.empty() && paths.gpus && !observation.nic)
+    for (const int domain : domains) parts.insert({PartKind::domain, domain});
+  // The links of a collective over many nodes are ambiguous.
+  constexpr std::size_t most_nodes = 32;
+  const bool through_links = observation.is_pair() ? nodes.size() == 2
+                                                   : (observation.kind == Transfers::node_subset ||
+                                                      observation.kind == Transfers::rail_group) &&
+                                                         nodes.size() <= most_nodes;
+  if (through_links && over_nics)
+    for (auto one = nodes.begin(); one != nodes.end(); ++one)
+      for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({PartKind::link, *one, *other});
+  if (observation.kind == Transfers::rail_group) parts.insert(rail_of(observation.ranks.front(), paths));
+  std::erase_if(parts, [&](const Part& part) { return !show_probability(part.kind, Mode::usual, observation.kind); });
+  return {parts.begin(), parts.end()};
+}
+
+// Nodes of a group, ascending.
+std::vector<int> nodes_of(const TransferRecord& group) {
+  std::vector<int> nodes;
+  for (const RankLocation& rank : group.ranks)
+    if (nodes.empty() || nodes.back() != rank.node) nodes.push_back(rank.node);
+  return nodes;
+}
+
+// Probability that a collective of these nodes does not use the part. Rings, such as those of an all-gather, join nodes
+// in the order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a
+// tree, is possible.
+double bypass_probability(const Part& part, const std::vector<int>& nodes) {
+  constexpr double if_neighbours = 0.1, if_apart = 0.9;
+  constexpr std::size_t all_neighbours = 3;  // of more nodes some are no neighbours
+  if (part.kind != PartKind::link || nodes.size() <= all_neighbours) return 0;
+  const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
+  const auto apart = static_cast<std::size_t>(high - low);
+  return apart == 1 || apart + 1 == nodes.size() ? if_neighbours : if_apart;
+}
+
+>>>>>>> 657dbee9ccd112a7e90960f4801b439999248585
 struct Score {
   double log_odds = 0;
   std::set<Transfers> shows_in;

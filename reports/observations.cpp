@@ -196,7 +196,7 @@ class Collector {
   std::string kind_of_nic(std::size_t number) const {
     for (std::size_t rank = 0; rank < std::min(places_.size(), topology_.nics_of_rank.size()); ++rank) {
       const std::vector<std::string>& names = topology_.nics_of_rank[rank];
-      if (number >= names.size()) continue;
+      if (number >= names.size() || names[number].empty()) continue;
       const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(places_[rank].node));
       const auto nic = std::ranges::find(host.nics, names[number], &topo::Nic::name);
       if (nic == host.nics.end()) break;
@@ -291,6 +291,10 @@ NicNumbers::NicNumbers(const topo::Topology& topology) : topology_(topology) {
     std::vector<std::string>& names = names_of_[places[rank].node];
     std::vector<int>& numbers = of_rank_[places[rank]];
     for (const std::string& name : topology.nics_of_rank[rank]) {
+      if (name.empty()) {
+        numbers.push_back(lacking);
+        continue;
+      }
       auto found = std::ranges::find(names, name);
       if (found == names.end()) found = names.insert(names.end(), name);
       numbers.push_back(static_cast<int>(found - names.begin()));
@@ -305,9 +309,10 @@ const std::vector<int>& NicNumbers::of(RankLocation rank) const {
 }
 
 std::vector<int> NicNumbers::near(RankLocation rank) const {
-  if (!of(rank).empty()) return of(rank);
+  std::vector<int> numbers = of(rank);
+  std::erase(numbers, lacking);
+  if (!of(rank).empty()) return numbers;
   const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(rank.node));
-  std::vector<int> numbers;
   if (std::cmp_greater_equal(rank.number, host.gpu_devices.size())) return numbers;
   const std::vector<std::string>& names = host.gpu_devices[static_cast<std::size_t>(rank.number)].nics;
   const std::vector<std::string>& fabric = names_of_.at(rank.node);

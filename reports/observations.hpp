@@ -26,7 +26,9 @@ std::vector<RankLocation> places_of(const topo::Topology& topology);
 class NicNumbers {
  public:
   explicit NicNumbers(const topo::Topology& topology);
-  // NICs that the rank can address one by one; empty if the rank was not queried.
+  static constexpr int lacking = -1;
+  // NICs that the rank can address one by one, `lacking` for one that its host lacks; empty if the rank was not
+  // queried.
   const std::vector<int>& of(RankLocation rank) const;
   // NICs near the rank's GPU: of(), else by the host's topology; empty if neither is known.
   std::vector<int> near(RankLocation rank) const;

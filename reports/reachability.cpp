@@ -78,12 +78,15 @@ class ReachabilityFindings {
  private:
   const ReachabilityHost& at(int host) const { return hosts_.at(static_cast<std::size_t>(host)); }
 
+  static std::string first_nic(const ReachabilityHost& host) {
+    const auto first = std::ranges::find_if_not(host.nics, &std::string::empty);
+    return first == host.nics.end() ? "" : *first;
+  }
+
   // "h3 (net1, 10.0.0.3)"
   std::string name(int host) const {
     const ReachabilityHost& each = at(host);
-    return each.address.empty()
-               ? each.name
-               : fmt::format("{} ({}, {})", each.name, each.nics.empty() ? "" : each.nics.front(), each.address);
+    return each.address.empty() ? each.name : fmt::format("{} ({}, {})", each.name, first_nic(each), each.address);
   }
   std::string names(const std::vector<int>& hosts) const {
     constexpr std::size_t most = 8;

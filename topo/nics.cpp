@@ -173,6 +173,15 @@ std::string by(const PcieDistance& nearest) {
   return nearest.same_numa_node ? "numa node" : "host";
 }
 
+// NICs that carry data between hosts: EFA, else InfiniBand.
+std::vector<const Nic*> nics_of_fabric(const Host& host) {
+  std::vector<const Nic*> nics;
+  const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+  for (const Nic& nic : host.nics)
+    if (nic.kind == "efa" || (!efa && nic.kind == "infiniband")) nics.push_back(&nic);
+  return nics;
+}
+
 void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
   gpu.nics.clear();
   gpu.nics_by.clear();
@@ -187,15 +196,44 @@ void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
 }  // namespace
 
 void find_rails(Host& host) {
-  std::vector<const Nic*> nics;
-  const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
-  for (const Nic& nic : host.nics)
-    if (nic.kind == "efa" || (!efa && nic.kind == "infiniband")) nics.push_back(&nic);
+  const std::vector<const Nic*> nics = nics_of_fabric(host);
   for (Gpu& gpu : host.gpu_devices) find_rails(gpu, nics);
   for (Gpu& gpu : host.gpu_devices)
     if (!gpu.nics.empty())
       gpu.nics_shared = static_cast<int>(
           std::ranges::count_if(host.gpu_devices, [&](const Gpu& other) { return other.nics == gpu.nics; }));
+}
+
+namespace {
+
+const std::string& place_on_bus(const Nic* nic) { return nic->pci.address.empty() ? nic->name : nic->pci.address; }
+
+}  // namespace
+
+std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts) {
+  std::vector<std::vector<const Nic*>> of_hosts;
+  for (const Host& host : hosts) {
+    of_hosts.push_back(nics_of_fabric(host));
+    std::ranges::stable_sort(of_hosts.back(), {}, place_on_bus);
+  }
+  std::vector<std::vector<std::string>> names;
+  if (of_hosts.empty()) return names;
+  const std::vector<const Nic*>& places = *std::ranges::max_element(of_hosts, {}, &std::vector<const Nic*>::size);
+  for (const std::vector<const Nic*>& nics : of_hosts) {
+    std::vector<std::string>& its = names.emplace_back(places.size());
+    std::vector<const Nic*> elsewhere;
+    for (const Nic* nic : nics) {
+      const auto place = std::ranges::find(places, place_on_bus(nic), place_on_bus);
+      std::string* const free =
+          place == places.end() ? nullptr : &its[static_cast<std::size_t>(place - places.begin())];
+      if (free && free->empty())
+        *free = nic->name;
+      else
+        elsewhere.push_back(nic);
+    }
+    for (const Nic* nic : elsewhere) *std::ranges::find(its, std::string()) = nic->name;
+  }
+  return names;
 }
 
 }  // namespace p5::topo

@@ -82,7 +82,7 @@ struct Topology {
   std::vector<int> host_of_rank;
   std::vector<int> gpus_seen_of_rank = {};    // GPUs that each rank's process may use; empty if no rank was queried
   std::vector<std::string> gpu_of_rank = {};  // UUIDs; empty where no rank has a GPU
-  // Names of the NICs that each rank can use one by one; empty if no rank was queried.
+  // Names of the NICs that each rank can use one by one, "" for one that its host lacks; empty if no rank was queried.
   std::vector<std::vector<std::string>> nics_of_rank = {};
   std::optional<JobSettings> settings = {};  // rank 0's; null: irrelevant or unknown
   std::string taken = {};                    // time in UTC, "2026-11-20T12:00:00Z"; "": unknown
@@ -142,6 +142,11 @@ Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
 // host's, which the file has not. Throws UsageError.
 bool is_nccl_xml(std::string_view text);
 Host host_from_nccl_xml(std::string_view xml, const std::string& name);
+
+// Names of each host's NICs of the fabric (EFA, else InfiniBand) by place, in the order of PCI addresses, or of names
+// where those are unknown: equal indices of all hosts are like NICs. The places are those of the first host with the
+// most NICs; "" where a host has none there. NICs at other addresses take what is left, in order.
+std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts);
 
 // Sets each GPU's rails: the NICs of the fabric nearest to it on PCIe, or by NUMA node where PCIe does not decide.
 void find_rails(Host& host);

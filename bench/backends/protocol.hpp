@@ -62,13 +62,16 @@ struct LocalRank {
   int local_rank = 0, local_ranks = 1;       // among the ranks of its host
   std::vector<std::string> interfaces = {};  // that lead to other hosts; empty: unknown
   std::string provider = {};                 // libfabric provider of the host's devices, which must be used; "": any
+  // The host's NICs by device name, in an order in which equal indices of all hosts are like NICs; "" where the host
+  // lacks a NIC that others have; empty: unknown.
+  std::vector<std::string> nics = {};
   // Place of the data that NICs transfer: "host"; "gpu", copied through host memory if NICs cannot access GPU memory;
   // "auto": GPU memory if NICs can access it, else host memory.
   std::string memory = "host";
 };
 struct Identity {
   std::string device_uuid, device_name, pci_address;
-  std::vector<std::string> devices = {};            // names of the NICs that can be used singly
+  std::vector<std::string> devices = {};  // names of the NICs that can be used singly; "": one that this host lacks
   std::uint64_t free_memory = 0, total_memory = 0;  // bytes of device memory
   int visible_devices = 0;                          // that the worker's process may use
   std::string library;                              // "NCCL 2.28.9"

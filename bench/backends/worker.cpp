@@ -355,6 +355,7 @@ void WorkerBackend::prepare() {
           {"local_ranks", options_.local.local_ranks},
           {"interfaces", options_.local.interfaces},
           {"provider", options_.local.provider},
+          {"nics", options_.local.nics},
           {"memory", options_.local.memory}});
   } catch (const CaseError& problem) {
     not_started_ = problem.what();

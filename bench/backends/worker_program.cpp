@@ -140,6 +140,7 @@ json WorkerProgram::identify_order(const json& order) {
                                                 .local_ranks = order.value("local_ranks", 1),
                                                 .interfaces = order.value("interfaces", std::vector<std::string>{}),
                                                 .provider = order.value("provider", ""),
+                                                .nics = order.value("nics", std::vector<std::string>{}),
                                                 .memory = order.value("memory", "host")});
   state_ = std::max(state_, State::identified);
   return protocol::to_json(identity);

@@ -94,6 +94,9 @@ NicResults exchange(Session& session, Seconds limit) {
 
 bool passed(const std::string& failure) { return failure.empty(); }
 
+// True if nothing was tried through the NIC, because a side lacks it.
+bool untried(const std::string& failure) { return failure == nic_absent || failure == nic_unmatched; }
+
 // The more informative of two failures.
 std::string told_by(const std::string& a, const std::string& b) { return a.empty() || a == nothing_heard ? b : a; }
 
@@ -112,21 +115,41 @@ void add_trial(int a, int b, const NicResults& nics, Reachability& found) {
   }
   found.trials.push_back({{a, b}, ""});
   if (found.trials_of_nics.size() < nics.size()) found.trials_of_nics.resize(nics.size());
-  for (std::size_t nic = 0; nic < nics.size(); ++nic) found.trials_of_nics[nic].push_back({{a, b}, nics[nic]});
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (untried(nics[nic])) continue;
+    found.trials_of_nics[nic].push_back({{a, b}, nics[nic]});
+    for (const int host : {a, b}) found.unmatched[nic].erase(host);
+  }
 }
 
-// Pairs for the next round: of hosts as next_probe_pairs(), then of hosts with a silent NIC.
+bool tried(const std::vector<JoinAttempt>& trials, int host) {
+  return std::ranges::any_of(
+      trials, [&](const JoinAttempt& each) { return std::ranges::find(each.hosts, host) != each.hosts.end(); });
+}
+
+// Notes through which NICs of the host nothing was tried because the partner lacks their like.
+void note_unmatched(int host, const NicResults& nics, Reachability& found) {
+  for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+    if (nics[nic] != nic_unmatched) continue;
+    const bool was_tried = nic < found.trials_of_nics.size() && tried(found.trials_of_nics[nic], host);
+    if (!was_tried) found.unmatched[nic].insert(host);
+  }
+}
+
+// Pairs for the next round: of hosts as next_probe_pairs(), then of hosts with a silent NIC or one that was not tried.
 std::vector<std::pair<int, int>> next_pairs(const std::vector<int>& hosts, const Reachability& found) {
   std::vector<std::pair<int, int>> round = next_probe_pairs(hosts, found.trials);
   std::set<int> busy;
   for (const auto& [a, b] : round) busy.insert({a, b});
-  for (const std::vector<JoinAttempt>& trials : found.trials_of_nics) {
-    if (std::ranges::all_of(trials, passed, &JoinAttempt::failure)) continue;
+  for (std::size_t nic = 0; nic < found.trials_of_nics.size(); ++nic) {
+    const std::vector<JoinAttempt>& trials = found.trials_of_nics[nic];
+    const auto unmatched = found.unmatched.find(nic);
+    const bool waits = unmatched != found.unmatched.end() && !unmatched->second.empty();
+    if (!waits && std::ranges::all_of(trials, passed, &JoinAttempt::failure)) continue;
     std::vector<int> free;
     for (const int host : hosts) {
-      const bool tried = std::ranges::any_of(
-          trials, [&](const JoinAttempt& each) { return std::ranges::find(each.hosts, host) != each.hosts.end(); });
-      if (tried && !busy.contains(host)) free.push_back(host);
+      const bool has_it = tried(trials, host) || (waits && unmatched->second.contains(host));
+      if (has_it && !busy.contains(host)) free.push_back(host);
     }
     for (const auto& [a, b] : next_probe_pairs(free, trials)) {
       busy.insert({a, b});
@@ -162,6 +185,7 @@ class ReachabilityProbe {
         keep_out(met[i], *told.failures[i], found);
       else
         add_trial(a, b, told_by(part_of(a, told), part_of(b, told)), found);
+      for (const int host : {a, b}) note_unmatched(host, part_of(host, told), found);
     }
   }
 
@@ -186,7 +210,7 @@ class ReachabilityProbe {
       if (!place) return {};
       session = backend_.open(message_between(place->group), 0);
       NicResults heard = exchange(*session, limit_);
-      silent = !std::ranges::all_of(heard, passed);
+      silent = !std::ranges::all_of(heard, [](const std::string& each) { return passed(each) || untried(each); });
       return heard;
     });
     // Its worker may be blocked, so it is abandoned; closing the session could hang.

@@ -3,7 +3,9 @@
 // is certain which one is at fault.
 #pragma once
 
+#include <cstddef>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -31,7 +33,8 @@ struct Reachability {
   std::vector<JoinAttempt> trials = {};
   // The same by number of the NIC, of pairs that exchanged a message through some NIC.
   std::vector<std::vector<JoinAttempt>> trials_of_nics = {};
-  std::map<int, std::string> not_tried = {};  // hosts whose own side failed before any message, and why
+  std::map<std::size_t, std::set<int>> unmatched = {};  // by number of the NIC: hosts whose partners all lacked it
+  std::map<int, std::string> not_tried = {};            // hosts whose own side failed before any message, and why
 };
 
 // Checks with one rank per host, which uses all NICs of the host, in fresh workers each round, at most four rounds: 20

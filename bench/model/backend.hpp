@@ -98,6 +98,8 @@ using CommunicatorCosts = std::map<std::string, double>;
 
 // Result of Session::probe_nics() for a NIC through which no message passed, where the library reported no error.
 inline constexpr std::string_view nothing_heard = "nothing";
+// The same for a NIC that this rank lacks, and for one whose like the peer lacks: nothing was tried through it.
+inline constexpr std::string_view nic_absent = "absent", nic_unmatched = "unmatched";
 
 class Session {
  public:
@@ -123,9 +125,9 @@ class Session {
   // Of this participant's ranks together the largest, in the last sample; empty unless the case is of a communicator.
   virtual CommunicatorCosts communicator_costs() { return {}; }
   // Sends a small message to the peer of a pair through each NIC at once and receives its messages: by number of the
-  // NIC, "" where both passed, else nothing_heard or the library's error. Only the first NIC if the peer has another
-  // number of NICs. `limit` counts only time in which this process ran. Operations may stay in flight, so the session
-  // performs nothing afterwards. Empty where the library gives no access to single NICs.
+  // NIC, "" where both passed, else nothing_heard, nic_absent, nic_unmatched or the library's error. `limit` counts
+  // only time in which this process ran. Operations may stay in flight, so the session performs nothing afterwards.
+  // Empty where the library gives no access to single NICs.
   virtual std::vector<std::string> probe_nics(Seconds /*limit*/) { return {}; }
   // The library's cost table for the case; runs one operation untimed with the library's choice. Known at the first
   // rank of the group; empty elsewhere and where the library has none. Called before the samples to be verified.

@@ -578,10 +578,10 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
   return sizes_between(options.min, max, options.factor);
 }
 
-// True if the rank is the first one of its node that has the NIC.
+// True if the rank has the NIC, and is the first one of its node that does.
 bool measures_nic(const std::vector<std::vector<std::string>>& nics_of_rank, const NodeOfRank& node_of_rank,
                   std::size_t rank, std::size_t nic) {
-  if (nic >= nics_of_rank[rank].size()) return false;
+  if (nic >= nics_of_rank[rank].size() || nics_of_rank[rank][nic].empty()) return false;
   for (std::size_t earlier = 0; earlier < rank; ++earlier)
     if (node_of_rank[earlier] == node_of_rank[rank] &&
         std::ranges::find(nics_of_rank[earlier], nics_of_rank[rank][nic]) != nics_of_rank[earlier].end())

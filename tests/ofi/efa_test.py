@@ -38,6 +38,7 @@ def make_tree(folder, domains, seen=TREE):
     """The files by which a kernel shows these devices; `seen`: the path of the folder on the host."""
     shutil.rmtree(folder, ignore_errors=True)
     (folder / "drivers" / "efa").mkdir(parents=True)
+    (folder / "class" / "infiniband").mkdir(parents=True)
     for domain in domains:
         device = folder / "devices" / domain["pci"]
         device.mkdir(parents=True)
@@ -69,8 +70,11 @@ class OnEfa(OnHosts):
         with tempfile.TemporaryDirectory() as fabric:
             told = {name: value for name, value in variables.items() if name.startswith("P5BENCH_STANDIN_")}
             self.domains = probe({**told, "P5BENCH_STANDIN_FABRIC": fabric})["domains"]
+        faults = [fault.split(":") for fault in variables.get("P5BENCH_STANDIN_FAULT", "").split(";")]
         for host in self.hosts.names:
-            make_tree(self.hosts.files(host) / pathlib.Path(TREE).name, self.domains)
+            absent = {fault[2] for fault in faults if fault[:2] == ["absent", host]}
+            make_tree(self.hosts.files(host) / pathlib.Path(TREE).name,
+                      [domain for domain in self.domains if not absent & {"*", domain["nic"]}])
         program = [*([str(HERE / "with_efa"), TREE] if shows else []), str(PROGRAM), *arguments, "--out", "/tmp/out"]
         given = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
         return self.hosts.start_mpirun(ranks, program, self.log, given)
@@ -113,6 +117,47 @@ class Whole(OnEfa):
         for m in self.of_nics(report):
             self.assertEqual(m["selection"]["protocol"], "packets")
             self.assertIn("without device RDMA", m["verdict"]["because"])
+
+
+class Unlike(OnEfa):
+    """Hosts with differing numbers of NICs."""
+
+    SCALE = "0.002"
+
+    def pairs_of(self, report):
+        return {m["case"]["nic"]: {rank for pair in m["pairs"] for rank in pair[:2]} for m in self.of_nics(report) if m["outcome"] == "measured"}
+
+    def test_one_nic_less_on_a_host_is_no_fault_of_its_neighbours_and_hides_none(self):
+        report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="absent:h2:rdmap80s0;slow:h3:rdmap81s0:0.5")
+        all_four = ["rdmap79s0", "rdmap80s0", "rdmap81s0", "rdmap82s0"]
+        self.assertEqual(report["topology"]["nics_of_rank"], [all_four, ["rdmap79s0", "", "rdmap81s0", "rdmap82s0"], all_four, all_four])
+        self.assertEqual(self.pairs_of(report), {0: {0, 1, 2, 3}, 1: {0, 2, 3}, 2: {0, 1, 2, 3}, 3: {0, 1, 2, 3}})
+        self.assertEqual([(each["kind"], each["host"], each["device"]) for each in report["suspects"]], [("nic", "h3", "rdmap81s0")])
+        self.assertEqual([each["subject"]["host"] for each in report["findings"] if each["subject"]["nic"] or each["id"].startswith("fabric.")], [])
+
+    def test_a_silent_nic_is_named_where_its_partner_lacks_the_like(self):
+        # h1 and h2 meet first, and h2 lacks what is silent at h1.
+        run = self.start_with(4, [*self.ARGUMENTS, "--sizes", "1MiB"], P5BENCH_REACH_LIMIT="5s",
+                              P5BENCH_STANDIN_FAULT="absent:h4:rdmap80s0;silent:h1:rdmap80s0")
+        self.assertEqual(self.wait_for_end(run), 10, self.printed())
+        found = [(each["id"], each["subject"]["host"], each["subject"]["nic"]) for each in self.report()["findings"] if each["id"].startswith("fabric.")]
+        self.assertEqual(found, [("fabric.nic", "h1", "rdmap80s0")])
+
+    def test_8_nics_against_4_meet_in_their_places(self):
+        self.DEVICES = "8"
+        half = ("rdmap80s0", "rdmap82s0", "rdmap97s0", "rdmap99s0")
+        report = self.report_with(3, ["--sizes", "1MiB"], P5BENCH_STANDIN_SCALE="0", P5BENCH_STANDIN_FAULT=";".join(f"absent:h2:{nic}" for nic in half))
+        names = report["topology"]["nics_of_rank"]
+        self.assertEqual(names[1], ["" if nic in half else nic for nic in names[0]])
+        self.assertEqual(self.pairs_of(report), {nic: {0, 2} if name in half else {0, 1, 2} for nic, name in enumerate(names[0])})
+        self.assertEqual([each for each in report["findings"] if each["subject"]["nic"] or each["id"].startswith("fabric.")], [])
+
+    def test_a_host_without_any_is_named_and_no_other(self):
+        for host in ("h1", "h2"):
+            run = self.start_with(3, [*self.ARGUMENTS, "--sizes", "8"], P5BENCH_STANDIN_FAULT=f"absent:{host}:*")
+            self.assertEqual(self.wait_for_end(run), 13, self.printed())
+            self.assertRegex(self.printed(), f"no EFA device on {host}, though 2 of 3 hosts have some: .*FI_PROVIDER=tcp")
+            self.doCleanups()
 
 
 class Refused(OnEfa):

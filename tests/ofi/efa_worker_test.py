@@ -46,12 +46,15 @@ class Workers(unittest.TestCase):
     def joined(self, memory="auto", **variables):
         workers = [self.start(**variables) for _ in range(2)]
         self.identities = [self.identify(worker, memory) for worker in workers]
+        self.join(workers)
+        return workers
+
+    def join(self, workers):
         ids = [worker.ask("unique_id")["id"] for worker in workers]
         for rank, worker in enumerate(workers):
             worker.send("join", ids=ids, rank=rank, ranks=2)
         for worker in workers:
             self.assertNotIn("error", worker.receive())
-        return workers
 
     def ask(self, workers, name, **order):
         for worker in workers:
@@ -132,6 +135,47 @@ class Workers(unittest.TestCase):
             self.assertEqual({gpu: count // MIB for gpu, count in enumerate(sent) if count}, {2 * nic: 3, (2 * nic + 3) % 8: 5})  # one to warm up
         # Each of four ranks has two GPUs and a NIC.
         self.assertEqual(self.identify(self.start(gpus=True), local_rank=3, local_ranks=4)["devices"], ["rdmap82s0"])
+
+    NICS = ["rdmap79s0", "rdmap80s0", "rdmap81s0", "rdmap82s0"]
+
+    def lacking(self, *absent, gpus=False, local=()):
+        """A worker on a host that lacks some of these four NICs, and its identity."""
+        worker = self.start(gpus=gpus, P5BENCH_STANDIN_FAULT=";".join(f"absent:*:{nic}" for nic in absent))
+        nics = ["" if nic in absent else nic for nic in self.NICS]
+        return worker, self.identify(worker, "gpu" if gpus else "auto", nics=nics, **dict(local))
+
+    def test_a_nic_that_a_host_lacks_moves_no_other_to_its_place(self):
+        for absent, devices in ((("rdmap80s0",), ["rdmap79s0", "", "rdmap81s0", "rdmap82s0"]), (("rdmap79s0", "rdmap81s0"), ["", "rdmap80s0", "", "rdmap82s0"])):
+            with self.subTest(absent=absent):
+                (few, told), whole = self.lacking(*absent), self.start()
+                self.assertEqual((told["devices"], told["device_name"]), (devices, ", ".join(filter(None, devices))))
+                self.identify(whole, nics=self.NICS)
+                self.join([few, whole])
+                for nic, name in enumerate(devices):
+                    if name:
+                        self.move([few, whole], MIB, operations=2, nic=nic)
+                self.move([few, whole], 4 * MIB, operations=1)  # in parts through the NICs that both have
+                used = {index for index, bytes in enumerate(self.most_under_way()) if bytes}
+                self.assertEqual(used, {self.NICS.index(name) for name in devices if name})
+                self.doCleanups()
+                self.setUp()
+
+    def test_hosts_without_a_nic_in_common_meet_by_their_first_ones(self):
+        few, _ = self.lacking("rdmap79s0", "rdmap80s0")
+        others, _ = self.lacking("rdmap81s0", "rdmap82s0")
+        self.join([few, others])
+        self.move([few, others], 4 * MIB, operations=1)
+        self.assertEqual(self.most_under_way()[1::2], [0, 0])
+
+    def test_a_rank_without_a_nic_of_its_own_shares_the_nearest(self):
+        for absent, rank, shared in (("rdmap80s0", 1, "rdmap79s0"), ("rdmap79s0", 0, "rdmap80s0")):
+            told = self.lacking(absent, local={"local_rank": rank, "local_ranks": 4}.items())[1]
+            self.assertEqual(told["devices"], [shared])
+        self.assertEqual(self.lacking("rdmap79s0", local={"local_rank": 2, "local_ranks": 4}.items())[1]["devices"], ["rdmap81s0"])
+
+    def test_gpus_stay_beside_the_nics_where_one_is_missing(self):
+        told = self.lacking("rdmap80s0", gpus=True)[1]
+        self.assertEqual([told["gpu_beside"][nic] for nic in (0, 2, 3)], [0, 4, 6])
 
     def test_each_step_that_says_no_leaves_host_memory_and_is_told(self):
         for variables, why in (({"P5BENCH_STANDIN_GPU": "none"}, r"no endpoint that takes GPU memory \(FI_HMEM\)"),

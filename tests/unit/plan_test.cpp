@@ -261,6 +261,9 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(nics[0]),
             (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1}}));
   EXPECT_EQ(directions(nics[1]), (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}}));
+  const std::vector<Case> lacking = nic_cases("ofi", job, {{"a", "b"}, {"", "b"}, {"a", "b"}}, MiB(8), false);
+  ASSERT_EQ(lacking.size(), 2u);
+  EXPECT_EQ(directions(lacking[0]), (std::map<Group, int>{{{0, 2}, 1}, {{2, 0}, 1}}));
   const auto control = make_solo_control_plane(3);
   const std::vector<Case> again = cases_again(*control, {{.like = nics[1], .pairs = {{0, 1}}}}, nics, job);
   ASSERT_EQ(again.size(), 1u);

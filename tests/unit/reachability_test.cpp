@@ -136,6 +136,7 @@ struct Faults {
   Cut cut = [](int, int) { return false; };
   std::set<int> not_starting = {}, crashing = {};  // hosts
   std::function<bool(int nic, int a, int b)> cut_nics = [](int, int, int) { return false; };
+  std::function<bool(int nic, int host)> absent_nics = [](int, int) { return false; };
 };
 
 // Outcomes are predetermined; no test waits in real time.
@@ -161,7 +162,12 @@ class Meeting final : public Backend {
       if (faults_.crashing.contains(rank_ / 2)) throw LostError("it crashed");
       if (faults_.cut(a, b)) throw StalledError("for 5 s no answer");
       std::vector<std::string> nics;
-      for (int nic = 0; nic < 4; ++nic) nics.emplace_back(faults_.cut_nics(nic, a, b) ? "nothing" : "");
+      const int here = rank_ / 2, there = a + b - here;
+      for (int nic = 0; nic < 4; ++nic)
+        nics.emplace_back(faults_.absent_nics(nic, here)    ? nic_absent
+                          : faults_.absent_nics(nic, there) ? nic_unmatched
+                          : faults_.cut_nics(nic, a, b)     ? nothing_heard
+                                                            : "");
       return nics;
     });
   }
@@ -251,6 +257,39 @@ TEST(ReachHosts, finds_the_nics_that_are_not_heard) {
       EXPECT_THAT(locate_fault(hosts, found.trials_of_nics[1]).hosts, ElementsAre(bad)) << hosts;
       EXPECT_THAT(locate_fault(hosts, found.trials_of_nics[3]).hosts, ElementsAre(other)) << hosts;
     }
+}
+
+// One host lacks a NIC; another one's NIC of the same or another number is silent, and only that is named.
+TEST(ReachHosts, blames_no_nic_for_one_that_a_host_lacks) {
+  for (const int hosts : {3, 4, 5})
+    for (int lacks = 0; lacks < hosts; ++lacks)
+      for (int bad = 0; bad < hosts; ++bad)
+        for (const int silent : {1, 2}) {
+          const auto absent = [&](int nic, int host) { return nic == 1 && host == lacks; };
+          const bool is_there = !absent(silent, bad);
+          const Reachability found =
+              reach(hosts, {.cut_nics = [&](int nic, int a, int b) { return nic == silent && (a == bad || b == bad); },
+                            .absent_nics = absent});
+          EXPECT_EQ(locate_fault(hosts, found.trials).kind, Culprit::together);
+          const auto silent_nic = static_cast<std::size_t>(silent);
+          std::set<int> tried;
+          for (std::size_t nic = 0; nic < 4; ++nic)
+            for (const JoinAttempt& each : found.trials_of_nics.at(nic)) {
+              if (nic != silent_nic) {
+                EXPECT_EQ(each.failure, "");
+              }
+              if (nic == 1) tried.insert(each.hosts.begin(), each.hosts.end());
+            }
+          EXPECT_EQ(tried.size(), static_cast<std::size_t>(hosts) - 1) << "each host that has it, and no other";
+          EXPECT_FALSE(tried.contains(lacks));
+          const JoinFault fault = locate_fault(hosts, found.trials_of_nics.at(silent_nic));
+          if (!is_there)
+            EXPECT_EQ(fault.kind, Culprit::together);
+          else if (hosts - (silent == 1 && lacks != bad ? 1 : 0) > 2)
+            EXPECT_THAT(fault.hosts, ElementsAre(bad)) << hosts << " " << lacks << " " << silent;
+          else  // of two that have it nobody can tell which
+            EXPECT_EQ(fault.pairs.size(), 1u);
+        }
 }
 
 TEST(ReachHosts, ends_where_nobody_can_try) {

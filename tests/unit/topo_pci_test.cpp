@@ -99,6 +99,33 @@ TEST(TopoPci, switches_of_nvlink_are_counted_and_are_no_gpus) {
   EXPECT_FALSE(Machine().host().nvswitches);
 }
 
+// Names of the NICs of hosts that have these buses.
+std::vector<std::vector<std::string>> names_by_place(const std::vector<std::vector<std::string>>& buses) {
+  std::vector<Host> hosts;
+  for (const std::vector<std::string>& its : buses) {
+    Host& host = hosts.emplace_back();
+    for (const std::string& bus : its) {
+      Nic& nic = host.nics.emplace_back();
+      nic.kind = "efa";
+      nic.name = "rdmap" + bus;
+      nic.pci.address = "0000:" + bus + ":00.0";
+    }
+    host.nics.emplace_back().kind = "ethernet";
+  }
+  return nics_by_place(hosts);
+}
+
+TEST(TopoPlaces, of_nics_stay_where_a_host_lacks_some) {
+  using Names = std::vector<std::string>;
+  EXPECT_THAT(names_by_place({{"20", "10", "30"}, {"10", "30"}}),
+              ElementsAre(Names{"rdmap10", "rdmap20", "rdmap30"}, Names{"rdmap10", "", "rdmap30"}));
+  EXPECT_THAT(names_by_place({{"10", "30"}, {"10", "15", "20", "25", "30", "35", "40", "45"}, {}}),
+              ElementsAre(Names{"rdmap10", "", "", "", "rdmap30", "", "", ""}, SizeIs(8), Names(8)));
+  EXPECT_THAT(names_by_place({{"10", "20", "30"}, {"12", "20"}}),
+              ElementsAre(SizeIs(3), Names{"rdmap12", "rdmap20", ""}));
+  EXPECT_THAT(names_by_place({}), IsEmpty());
+}
+
 TEST(TopoRails, are_the_nics_behind_the_same_switch) {
   Machine machine;  // as p5: a switch has one GPU and its NICs
   for (const char* bus : {"10", "20"}) {

@@ -27,7 +27,8 @@ namespace p5 {
 
 namespace {
 
-// Device names per rank without repetition: most hosts name their devices alike, so two bytes a rank suffice.
+// Device names per rank, or per host, without repetition: most hosts name their devices alike, so two bytes a rank
+// suffice.
 struct ListsOfRanks {
   std::vector<std::vector<std::string>> lists;
   std::vector<std::uint16_t> list_of_rank;
@@ -68,6 +69,14 @@ void fields(auto& archive, Is<SharedFabric> auto& shared) {
 
 bool shows_efa(const topo::Host& host) {
   return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
+}
+
+// As topo::nics_by_place(), which only the leader knows.
+std::vector<std::vector<std::string>> nics_of_hosts_by_place(ControlPlane& control, const topo::Topology& topology) {
+  ListsOfRanks by_host;
+  if (control.is_leader())
+    for (const std::vector<std::string>& names : topo::nics_by_place(topology.hosts)) by_host.add(names);
+  return shared_by_leader(control, by_host).by_rank();
 }
 
 // The libraries, devices and data places of all workers, the same on all ranks.
@@ -113,12 +122,33 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
   // aborts.
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!current_environment().contains(name)) worker.environment.try_emplace(name, value);
-  if (shows_efa(host_of_rank(topology, static_cast<std::size_t>(control.participant())))) worker.local.provider = "efa";
+  const auto host = static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(control.participant())]);
+  if (shows_efa(topology.hosts[host])) worker.local.provider = "efa";
+  worker.local.nics = nics_of_hosts_by_place(control, topology).at(host);
   return worker;
 }
 
+namespace {
+
+// Between hosts with EFA and others data would go another way than between those with EFA.
+void refuse_hosts_without_efa(const topo::Topology& topology, const Environment& environment) {
+  std::set<std::string> without;
+  for (const topo::Host& host : topology.hosts)
+    if (!shows_efa(host)) without.insert(host.name);
+  if (without.empty() || without.size() == topology.hosts.size() || !value_or_empty(environment, "FI_PROVIDER").empty())
+    return;
+  throw EnvironmentError(fmt::format(
+      "no EFA device on {}, though {} of {} hosts have some: run without the former, or set FI_PROVIDER=tcp to measure "
+      "TCP "
+      "between all",
+      first_hosts({without.begin(), without.end()}), topology.hosts.size() - without.size(), topology.hosts.size()));
+}
+
+}  // namespace
+
 FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   WorkerOptions worker = fabric_worker(control, options, topology);
+  refuse_hosts_without_efa(topology, with_changes(worker.environment));
   worker.local.interfaces = interfaces_for_libfabric(topology, worker.environment);
   worker.local.memory = options.memory;
   FabricBackend made;
@@ -145,7 +175,7 @@ FabricBackend make_fabric_backend(ControlPlane& control, const Options& options,
   std::vector<std::string> names;
   for (const std::vector<std::string>& list : shared.nics.lists)
     for (const std::string& name : list)
-      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+      if (!name.empty() && std::ranges::find(names, name) == names.end()) names.push_back(name);
   made.software["nics"] = join(names);
   made.nics_of_rank = shared.nics.by_rank();
   made.gpus.gpus_of_rank = shared.gpus.by_rank();

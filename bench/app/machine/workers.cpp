@@ -145,14 +145,14 @@ bool several_hosts(const topo::Topology& topology) {
       topology.hosts, [&](const topo::Host& each) { return each.host_name != topology.hosts.front().host_name; });
 }
 
-std::string shown(std::vector<std::string> hosts) {
+}  // namespace
+
+std::string first_hosts(std::vector<std::string> hosts) {
   if (hosts.size() <= most_hosts_named) return join(hosts);
   const std::size_t more = hosts.size() - most_hosts_named;
   hosts.resize(most_hosts_named);
   return fmt::format("{} and {} more hosts", join(hosts), more);
 }
-
-}  // namespace
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
   // With NCCL_COMM_ID, NCCL uses the interface in that address's network.
@@ -223,7 +223,8 @@ std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>&
          {.host = hosts.front(), .instance = "", .gpu = {}, .nic = {}},
          fmt::format("by its own choice NCCL on {} would also take {}, which {} inside the host and the same on every "
                      "host; p5bench gave its workers {}={}",
-                     shown(hosts), wrong, wrong.find(',') == std::string::npos ? "is" : "are", nccl_setting, setting),
+                     first_hosts(hosts), wrong, wrong.find(',') == std::string::npos ? "is" : "are", nccl_setting,
+                     setting),
          fmt::format("set {}={} there for your own jobs too, or they may hang when they start", nccl_setting, setting),
          topo::About::settings});
   }

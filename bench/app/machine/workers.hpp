@@ -20,6 +20,7 @@ namespace p5 {
 // The path of a program or library of this build: beside this program, or in ../lib/p5bench if installed.
 std::string file_of_ours(const std::string& name);
 
+std::string first_hosts(std::vector<std::string> hosts);  // "h1, h2"; of many hosts the first and how many more
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank);
 
 // Fills in program, environment, host, local rank and timeout. Throws EnvironmentError if the program is missing;

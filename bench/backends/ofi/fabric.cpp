@@ -124,30 +124,67 @@ void check(std::int64_t result, std::string_view call) {
   throw CaseError(fmt::format("{}: {} (libfabric error {})", call, fi_strerror(static_cast<int>(-result)), -result));
 }
 
-std::vector<Info> choose_nics(const protocol::LocalRank& local, bool gpu_memory) {
+namespace {
+
+using Domains = std::vector<const fi_info*>;
+
+// Domains by place on the host; null where none is. Those whose names `names` does not have take what is left, in
+// order.
+Domains by_place(const Domains& domains, const std::vector<std::string>& names) {
+  Domains places(std::max(names.size(), domains.size()));
+  Domains unnamed;
+  for (const fi_info* info : domains) {
+    const auto name = std::ranges::find(names, device_of(*info));
+    if (name == names.end())
+      unnamed.push_back(info);
+    else
+      places[static_cast<std::size_t>(name - names.begin())] = info;
+  }
+  for (const fi_info* info : unnamed) *std::ranges::find(places, nullptr) = info;
+  return places;
+}
+
+// This rank's part of the places, with at least one NIC.
+ChosenNics share_of(const Domains& places, const protocol::LocalRank& local) {
+  const auto at = static_cast<std::size_t>(local.local_rank), ranks = static_cast<std::size_t>(local.local_ranks);
+  const std::size_t first = at * places.size() / ranks, last = std::max(first + 1, (at + 1) * places.size() / ranks);
+  ChosenNics chosen{.count = places.size()};
+  for (std::size_t i = first; i < last; ++i) chosen.places.push_back(i % places.size());
+  const auto exists = [&](std::size_t place) { return places[place] != nullptr; };
+  if (std::ranges::none_of(chosen.places, exists)) {
+    const std::size_t wanted = chosen.places.front();
+    std::size_t nearest = places.size();
+    for (std::size_t place = 0; place < places.size(); ++place) {
+      const auto distance = [&](std::size_t to) { return to < wanted ? wanted - to : to - wanted; };
+      if (exists(place) && (nearest == places.size() || distance(place) < distance(nearest))) nearest = place;
+    }
+    chosen.places.front() = nearest;
+  }
+  for (const std::size_t place : chosen.places)
+    chosen.infos.emplace_back(exists(place) ? fi_dupinfo(places[place]) : nullptr);
+  return chosen;
+}
+
+}  // namespace
+
+ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory) {
   const char* const wanted = std::getenv("FI_PROVIDER");
   const Info offers = all_offers(wanted && *wanted ? "" : local.provider, gpu_memory);
-  std::vector<const fi_info*> domains = domains_of(offers.get());
+  Domains domains = domains_of(offers.get());
   const auto is_nic = [](const fi_info* info) { return pci_of(*info) != std::tuple(0, 0, 0, 0); };
-  std::vector<const fi_info*> mine;
   if (std::ranges::any_of(domains, is_nic)) {
     std::erase_if(domains, [&](const fi_info* info) { return !is_nic(info); });
     std::ranges::stable_sort(domains, {}, [](const fi_info* info) { return pci_of(*info); });
-    const auto at = static_cast<std::size_t>(local.local_rank), ranks = static_cast<std::size_t>(local.local_ranks);
-    const std::size_t first = at * domains.size() / ranks;
-    const std::size_t last = std::max(first + 1, (at + 1) * domains.size() / ranks);
-    for (std::size_t i = first; i < last; ++i) mine.push_back(domains[i % domains.size()]);
-  } else {
-    for (const std::string& name : local.interfaces)
-      if (const auto found = std::ranges::find(domains, name, [](const fi_info* info) { return domain_of(*info); });
-          found != domains.end())
-        mine.push_back(*found);
-    const auto real = std::ranges::find_if(domains, [](const fi_info* info) { return domain_of(*info) != "lo"; });
-    if (mine.empty()) mine.push_back(real == domains.end() ? domains.front() : *real);
+    return share_of(by_place(domains, local.nics), local);
   }
-  std::vector<Info> chosen;
-  for (const fi_info* info : mine) chosen.emplace_back(fi_dupinfo(info));
-  return chosen;
+  Domains mine;
+  for (const std::string& name : local.interfaces)
+    if (const auto found = std::ranges::find(domains, name, [](const fi_info* info) { return domain_of(*info); });
+        found != domains.end())
+      mine.push_back(*found);
+  const auto real = std::ranges::find_if(domains, [](const fi_info* info) { return domain_of(*info) != "lo"; });
+  if (mine.empty()) mine.push_back(real == domains.end() ? domains.front() : *real);
+  return share_of(mine, {.local_rank = 0, .local_ranks = 1});
 }
 
 std::string name_of_library(const fi_info& info) {
@@ -356,72 +393,99 @@ void look_up(const protocol::SharedPage& page) {
 }
 
 Nics::Nics(std::vector<Info> infos, protocol::SharedPage& page, bool gpu_memory) : page_(page) {
-  for (Info& info : infos) endpoints_.emplace_back(std::move(info), page, gpu_memory);
+  for (Info& info : infos) {
+    auto& endpoint = endpoints_.emplace_back();
+    if (info) endpoint.emplace(std::move(info), page, gpu_memory);
+  }
+  while (!endpoints_.at(first_)) ++first_;
 }
 
 std::vector<std::string> Nics::names() const {
   std::vector<std::string> names;
-  for (const Endpoint& each : endpoints_) names.push_back(device_of(each.info()));
+  for (const auto& each : endpoints_) names.push_back(each ? device_of(each->info()) : "");
   return names;
 }
 
 std::size_t Nics::largest_message() const {
-  std::size_t least = endpoints_.front().info().ep_attr->max_msg_size;
-  for (const Endpoint& each : endpoints_) least = std::min(least, each.info().ep_attr->max_msg_size);
+  std::size_t least = first().info().ep_attr->max_msg_size;
+  for (const Endpoint& each : endpoints()) least = std::min(least, each.info().ep_attr->max_msg_size);
   return least;
 }
 
 std::string Nics::addresses() const {
   std::vector<std::string> all;
-  for (const Endpoint& each : endpoints_) all.push_back(each.address());
+  for (const auto& each : endpoints_) all.push_back(each ? each->address() : "");
   return join(all, ",");
 }
 
+namespace {
+
+const std::string& first_of(const std::vector<std::string>& addresses) {
+  return *std::ranges::find_if_not(addresses, &std::string::empty);
+}
+
+}  // namespace
+
 void Nics::connect(const std::vector<std::string>& addresses) {
   std::vector<std::vector<std::string>> of_ranks;
-  together_ = endpoints_.size();
   for (const std::string& text : addresses) {
     of_ranks.push_back(split(text));
-    together_ = std::min(together_, of_ranks.back().size());
-    alike_ = alike_ && of_ranks.back().size() == of_ranks.front().size();
+    most_ = std::max(most_, of_ranks.back().size());
+    of_ranks_.emplace_back();
+    for (const std::string& address : of_ranks.back()) of_ranks_.back().push_back(!address.empty());
   }
+  const auto has_nic = [](std::size_t nic) {
+    return [nic](const std::vector<bool>& its) { return nic < its.size() && its[nic]; };
+  };
   for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
+    if (!endpoints_[nic]) continue;
+    if (std::ranges::all_of(of_ranks_, has_nic(nic))) common_.push_back(nic);
     std::vector<std::string> others;
-    for (const std::vector<std::string>& all : of_ranks) others.push_back(all.at(std::min(nic, all.size() - 1)));
-    endpoints_[nic].connect(others);
+    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
+      others.push_back(has_nic(nic)(of_ranks_[rank]) ? of_ranks[rank][nic] : first_of(of_ranks[rank]));
+    endpoints_[nic]->connect(others);
   }
 }
 
 Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu) {
   Registrations all;
-  for (Endpoint& each : endpoints_) all.push_back(each.enlist(memory, bytes, gpu));
+  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu) : Registration());
   return all;
+}
+
+// The first NIC that this rank and the peer have, else the first one of each.
+std::size_t Nics::meeting(int peer) const {
+  const std::vector<bool>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
+  for (std::size_t nic = 0; nic < std::min(peers.size(), endpoints_.size()); ++nic)
+    if (endpoints_[nic] && peers[nic]) return nic;
+  return first_;
 }
 
 // Calls post(number of the NIC, offset, bytes) for each part.
 template <class Post>
-void Nics::divide(std::size_t bytes, std::optional<int> nic, const Post& post) {
+void Nics::divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post) {
   // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
   const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
-  const std::size_t parts = bytes / together_ >= least_part ? together_ : 1;
+  if (common_.empty()) return post(meeting(peer), 0, bytes);
+  const std::size_t parts = bytes / common_.size() >= least_part ? common_.size() : 1;
   for (std::size_t i = 0; i < parts; ++i) {
     const std::size_t from = bytes * i / parts;
-    post(i, from, bytes * (i + 1) / parts - from);
+    post(common_[i], from, bytes * (i + 1) / parts - from);
   }
 }
 
 void Nics::send(const std::byte* memory, std::size_t bytes, const Registrations& registrations, int to,
                 std::uint64_t tag, std::optional<int> nic, int& under_way) {
-  divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
-    endpoints_.at(i).send(memory + from, part, registrations.at(i), to, tag, under_way);
+  divide(bytes, to, nic, [&](std::size_t i, std::size_t at, std::size_t part) {
+    endpoints_.at(i)->send(memory + at, part, registrations.at(i), to, tag, under_way);
   });
 }
 
-void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
-                   std::optional<int> nic, int& under_way) {
-  divide(bytes, nic, [&](std::size_t i, std::size_t from, std::size_t part) {
-    endpoints_.at(i).receive(memory + from, part, registrations.at(i), tag, under_way);
+void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, int from,
+                   std::uint64_t tag, std::optional<int> nic, int& under_way) {
+  divide(bytes, from, nic, [&](std::size_t i, std::size_t at, std::size_t part) {
+    endpoints_.at(i)->receive(memory + at, part, registrations.at(i), tag, under_way);
   });
 }
 
@@ -429,27 +493,32 @@ void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& re
 // and then, so that waiting ranks do not starve others if there are more ranks than cores.
 void Nics::progress() {
   constexpr std::uint64_t between_looks = 64;
-  for (Endpoint& each : endpoints_) each.progress();
+  for (Endpoint& each : endpoints()) each.progress();
   if (++looks_ % between_looks != 0) return;
   look_up(page_);
   sched_yield();
 }
 
 void Nics::finish() {
-  while (!std::ranges::all_of(endpoints_, &Endpoint::is_done)) progress();
-  for (Endpoint& each : endpoints_) each.forget_done();
+  while (!std::ranges::all_of(endpoints(), &Endpoint::is_done)) progress();
+  for (Endpoint& each : endpoints()) each.forget_done();
 }
 
 std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit) {
   const auto memory = [](std::uint64_t& message) { return reinterpret_cast<std::byte*>(&message); };
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  for (std::size_t i = 0; i < (alike_ ? together_ : 1); ++i) {
+  const std::vector<bool>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
+  for (std::size_t i = 0; i < most_; ++i) {
     Probe& probe = *probes_.emplace_back(std::make_unique<Probe>());
-    probe.out_registration = endpoints_[i].enlist(memory(probe.out), bytes);
-    probe.in_registration = endpoints_[i].enlist(memory(probe.in), bytes);
+    if (i >= endpoints_.size() || !endpoints_[i])
+      probe.failure = nic_absent;
+    else if (i >= peers.size() || !peers[i])
+      probe.failure = nic_unmatched;
+    else
+      probe.out_registration = endpoints_[i]->enlist(memory(probe.out), bytes),
+      probe.in_registration = endpoints_[i]->enlist(memory(probe.in), bytes);
   }
   const auto advance = [&](Endpoint& nic, Probe& probe) {
-    if (probe.passed() || !probe.failure.empty()) return;
     try {
       if (!probe.receives)
         probe.receives = nic.try_receive(memory(probe.in), bytes, probe.in_registration, tag_in, probe.under_way);
@@ -466,7 +535,8 @@ std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint6
   auto polled = Clock::now();
   const auto open = [](const auto& probe) { return !probe->passed() && probe->failure.empty(); };
   while (waited.count < limit.count && std::ranges::any_of(probes_, open)) {
-    for (std::size_t i = 0; i < probes_.size(); ++i) advance(endpoints_[i], *probes_[i]);
+    for (std::size_t i = 0; i < probes_.size(); ++i)
+      if (open(probes_[i])) advance(*endpoints_[i], *probes_[i]);
     look_up(page_);
     sched_yield();
     waited.count += std::min(since(std::exchange(polled, Clock::now())).count, longest_poll.count);
@@ -483,14 +553,14 @@ void Nics::count_step() {
 
 std::string Nics::waits_for() const {
   std::vector<std::string> told;
-  for (const Endpoint& each : endpoints_)
+  for (const Endpoint& each : endpoints())
     if (each.under_way() > 0) told.push_back(fmt::format("{} through {}", each.under_way(), device_of(each.info())));
   return told.empty() ? "" : "messages under way: " + join(told);
 }
 
 std::optional<Moved> Nics::moved() const {
   Moved all;
-  for (const Endpoint& each : endpoints_) {
+  for (const Endpoint& each : endpoints()) {
     const auto counted = [&](const char* name) -> std::optional<std::uint64_t> {
       std::ifstream file(fmt::format("/sys/class/infiniband/{}/ports/1/hw_counters/{}", device_of(each.info()), name));
       std::uint64_t count = 0;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,12 +40,19 @@ struct FreeInfo {
 };
 using Info = std::unique_ptr<fi_info, FreeInfo>;
 
+// NICs of a rank. Equal indices of ranks with equal local ranks are like NICs.
+struct ChosenNics {
+  std::vector<Info> infos = {};          // null: a NIC that this host lacks and others have
+  std::vector<std::size_t> places = {};  // by index: place among all NICs of the host, from 0
+  std::size_t count = 1;                 // places on the host
+};
+
 // The NICs of this rank at the best available provider (EFA, then verbs, then TCP; FI_PROVIDER overrides), or at the
-// one that `local` names. The ranks of a host divide its NICs in the order of PCI addresses; if there are more ranks
-// than NICs, some share one. If a provider lists interfaces instead, each rank takes all those named in `local`, or by
-// default the first that is not loopback. Throws CaseError if there is none, or, with `gpu_memory`, none that supports
-// FI_HMEM.
-std::vector<Info> choose_nics(const protocol::LocalRank& local, bool gpu_memory);
+// one that `local` names. The ranks of a host divide the places of its NICs, in the order that `local` has or in that
+// of PCI addresses. A rank with no NIC at any of its places, as where there are more ranks than places, shares the one
+// that is nearest. If a provider lists interfaces instead, each rank takes all those named in `local`, or by default
+// the first that is not loopback. Throws CaseError if there is none, or, with `gpu_memory`, none that supports FI_HMEM.
+ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory);
 std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
 
 // Address and key of memory that another rank may write to.
@@ -151,27 +159,28 @@ class Nics {
  public:
   Nics(std::vector<Info> infos, protocol::SharedPage& page, bool gpu_memory);
 
-  std::vector<std::string> names() const;  // the kernel's device names
-  const Endpoint& first() const { return endpoints_.front(); }
+  std::vector<std::string> names() const;  // the kernel's device names; "" for a NIC that the host lacks
+  const Endpoint& first() const { return *endpoints_.at(first_); }
   std::size_t largest_message() const;  // bytes, through one NIC
 
   std::string addresses() const;
-  // `addresses`: of all ranks, in rank order. NICs of equal number connect to each other; all ranks use as many NICs as
-  // the rank with the fewest has.
+  // `addresses`: of all ranks, in rank order. NICs of equal number connect to each other, and messages are divided
+  // among those that all ranks have. A NIC whose like a rank lacks connects to that rank's first one.
   void connect(const std::vector<std::string>& addresses);
 
   std::size_t count() const { return endpoints_.size(); }
-  Endpoint& at(int nic) { return endpoints_.at(static_cast<std::size_t>(nic)); }
+  bool has(std::size_t nic) const { return endpoints_.at(nic).has_value(); }
+  Endpoint& at(int nic) { return endpoints_.at(static_cast<std::size_t>(nic)).value(); }
 
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
   Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
 
-  // Through NIC `nic` alone. With nullopt, in equal parts through all NICs if the parts are large enough for RDMA, else
-  // through the first. Sender and receiver must use the same `nic`. Both calls return at once; `under_way` counts parts
-  // as for an Endpoint.
+  // Through NIC `nic` alone. With nullopt, in equal parts through the NICs that all ranks have if the parts are large
+  // enough for RDMA, else through the first of them. Sender and receiver must use the same `nic`. Both calls return at
+  // once; `under_way` counts parts as for an Endpoint.
   void send(const std::byte* memory, std::size_t bytes, const Registrations& registrations, int to, std::uint64_t tag,
             std::optional<int> nic, int& under_way);
-  void receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, std::uint64_t tag,
+  void receive(std::byte* memory, std::size_t bytes, const Registrations& registrations, int from, std::uint64_t tag,
                std::optional<int> nic, int& under_way);
   // As Session::probe_nics(). `tag_out`: of this rank's messages, `tag_in`: of the peer's. Called once.
   std::vector<std::string> probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit);
@@ -188,7 +197,17 @@ class Nics {
 
  private:
   template <class Post>
-  void divide(std::size_t bytes, std::optional<int> nic, const Post& post);
+  void divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post);
+  std::size_t meeting(int peer) const;
+  // Those that exist.
+  auto endpoints() const {
+    return endpoints_ | std::views::filter([](const auto& each) { return each.has_value(); }) |
+           std::views::transform([](const auto& each) -> const Endpoint& { return *each; });
+  }
+  auto endpoints() {
+    return endpoints_ | std::views::filter([](const auto& each) { return each.has_value(); }) |
+           std::views::transform([](auto& each) -> Endpoint& { return *each; });
+  }
 
   // A message each way through one NIC.
   struct Probe {
@@ -201,10 +220,12 @@ class Nics {
   };
 
   protocol::SharedPage& page_;
-  std::vector<std::unique_ptr<Probe>> probes_;  // memory of operations in flight, which must outlive the endpoints
-  std::vector<Endpoint> endpoints_;
-  std::size_t together_ = 1;
-  bool alike_ = true;  // all ranks have as many NICs
+  std::vector<std::unique_ptr<Probe>> probes_;      // memory of operations in flight, which must outlive the endpoints
+  std::vector<std::optional<Endpoint>> endpoints_;  // null: the host lacks this NIC
+  std::size_t first_ = 0;                           // the first that exists
+  std::vector<std::vector<bool>> of_ranks_;         // by rank and number: whether the rank has such a NIC
+  std::size_t most_ = 1;                            // NICs of the rank with the most
+  std::vector<std::size_t> common_;                 // numbers of the NICs that all ranks have
   std::uint64_t looks_ = 0;
 };
 

@@ -79,7 +79,7 @@ class OfiSession final : public Session {
   bool writes_ = false;                                // RMA writes to the receiver's memory instead of messages
   std::vector<Target> targets_;                        // by slot, after the receiver has sent them
   std::vector<Nics::Registrations> inputs_, outputs_;  // by slot; one for all slots if the data lies in GPU memory
-  Nics::Registrations unregistered_ = Nics::Registrations(1);  // registrations of zero bytes, for barriers
+  Nics::Registrations unregistered_ = Nics::Registrations(nics_.count());  // of zero bytes, for barriers
   std::optional<Moved> moved_before_;
   int operations_ = 1;  // most operations of a sample
   std::uint32_t bursts_ = 0;
@@ -117,8 +117,8 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
   operations_ = buffers_.slots();
   if (case_.bytes >= windowed && case_.pattern != "ping_pong") operations_ = most_operations;
   moved_before_ = nics_.moved();
+  if (!place_) return;  // a rank that pauses may lack this NIC
   writes_ = case_.nic && case_.pattern == "one_way" && !data_.copied && nics_.at(*case_.nic).writes();
-  if (!place_) return;
   if (data_.gpus) mirror_ = std::make_unique<GpuMirror>(*data_.gpus, gpu_place(), buffers_);
   enlist();
   buffers_.fill(*place_, round);
@@ -205,8 +205,8 @@ void OfiSession::barrier() {
     const int distance = 1 << step;
     const int from = (rank_ + ranks_ - distance) % ranks_;
     int under_way = 0;
-    nics_.receive(&nothing, 0, unregistered_, tag(true, bursts_, step, from), 0, under_way);
-    nics_.send(&nothing, 0, unregistered_, (rank_ + distance) % ranks_, tag(true, bursts_, step, rank_), 0, under_way);
+    nics_.receive(&nothing, 0, unregistered_, from, tag(true, bursts_, step, from), {}, under_way);
+    nics_.send(&nothing, 0, unregistered_, (rank_ + distance) % ranks_, tag(true, bursts_, step, rank_), {}, under_way);
     nics_.finish();
   }
   nics_.count_step();
@@ -248,7 +248,7 @@ void OfiSession::learn_targets() {
   const Nics::Registrations registration = nics_.enlist(table, bytes);
   int under_way = 0;
   if (is_source())
-    nics_.receive(table, bytes, registration, tag(false, bursts_, 0, peer()), case_.nic, under_way);
+    nics_.receive(table, bytes, registration, peer(), tag(false, bursts_, 0, peer()), case_.nic, under_way);
   else
     nics_.send(table, bytes, registration, peer(), tag(false, bursts_, 0, rank_), case_.nic, under_way);
   nics_.finish();
@@ -370,7 +370,7 @@ void OfiSession::send(int slot, int number, int to, int& under_way) {
 }
 
 void OfiSession::receive(int slot, int number, int from, int& under_way) {
-  nics_.receive(output(slot), case_.shape.output_elements * size_of(case_.type), registration_of(outputs_, slot),
+  nics_.receive(output(slot), case_.shape.output_elements * size_of(case_.type), registration_of(outputs_, slot), from,
                 tag(false, bursts_, number, from), case_.nic, under_way);
 }
 
@@ -403,7 +403,9 @@ class Worker final : public WorkerProgram {
       identity.gpu_beside.assign(data_.beside.begin(), data_.beside.end());
     }
     identity.devices = nics_->names();
-    identity.device_uuid = identity.device_name = p5::join(identity.devices);
+    std::vector<std::string> names = identity.devices;
+    std::erase(names, "");
+    identity.device_uuid = identity.device_name = p5::join(names);
     identity.library = name_of_library(nics_->first().info());
     identity.address = nics_->first().host();
     Dl_info place{};
@@ -435,12 +437,13 @@ class Worker final : public WorkerProgram {
     ::setenv("FI_HMEM", gpus_ ? "cuda" : "system", 0);
     if (gpus_) try_gpu_memory(local);
     if (nics_) return;
-    nics_.emplace(choose_nics(local, false), page_, false);
+    ChosenNics chosen = choose_nics(local, false);
+    nics_.emplace(std::move(chosen.infos), page_, false);
     if (!gpus_) return;
     if (local.memory == "gpu") {
       data_.copied = true;
       data_.name = "GPU memory, copied through host memory";
-      choose_gpus(local);
+      choose_gpus(local, chosen);
     } else {
       gpus_.reset();
     }
@@ -461,9 +464,11 @@ class Worker final : public WorkerProgram {
   void try_gpu_memory(const protocol::LocalRank& local) {
     constexpr std::size_t trial = 1 << 20;
     try {
-      nics_.emplace(choose_nics(local, true), page_, true);
-      choose_gpus(local);
+      ChosenNics chosen = choose_nics(local, true);
+      nics_.emplace(std::move(chosen.infos), page_, true);
+      choose_gpus(local, chosen);
       for (std::size_t nic = 0; nic < nics_->count(); ++nic) {
+        if (!nics_->has(nic)) continue;
         const std::unique_ptr<GpuMemory> memory = gpus_->allocate(data_.beside[nic], trial);
         memory->gpu().use();
         nics_->at(static_cast<int>(nic)).enlist(memory->data(), trial, memory->gpu().number());
@@ -480,14 +485,12 @@ class Worker final : public WorkerProgram {
     return static_cast<std::size_t>(local.local_rank) * gpus_->size() / static_cast<std::size_t>(local.local_ranks);
   }
 
-  // GPUs are divided among ranks as NICs are, and those of a rank among its NICs.
-  void choose_gpus(const protocol::LocalRank& local) {
+  // GPUs are divided among the places of the host's NICs. Ranks that share a NIC have a GPU each.
+  void choose_gpus(const protocol::LocalRank& local, const ChosenNics& chosen) {
     data_.gpus = &*gpus_;
-    const std::size_t first = first_gpu(local), nics = nics_->count(),
-                      last = static_cast<std::size_t>(local.local_rank + 1) * gpus_->size() /
-                             static_cast<std::size_t>(local.local_ranks),
-                      mine = std::max<std::size_t>(last - first, 1);
-    for (std::size_t nic = 0; nic < nics; ++nic) data_.beside.push_back(first + nic * mine / nics);
+    const bool shared = std::cmp_greater(local.local_ranks, chosen.count);
+    for (const std::size_t place : chosen.places)
+      data_.beside.push_back(shared ? first_gpu(local) : place * gpus_->size() / chosen.count);
   }
 
   protocol::SharedPage& page_;

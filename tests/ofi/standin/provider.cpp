@@ -217,6 +217,7 @@ int get_info(std::uint32_t version, const char*, const char*, std::uint64_t, con
   for (const Path path : {Path::direct, Path::rdm, Path::dgram}) {
     if (hints && refuses(*hints, path, version)) continue;
     for (const Device& device : settings().machine.devices) {
+      if (settings().fault_of(device.name, "absent")) continue;
       fi_info* const info = describe(device, path, hints, version);
       const char* const wanted = hints && hints->domain_attr ? hints->domain_attr->name : nullptr;
       const char* const fabric = hints && hints->fabric_attr ? hints->fabric_attr->name : nullptr;

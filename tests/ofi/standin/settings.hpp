@@ -11,8 +11,9 @@
 //            refused (registration of GPU memory fails); none if no libcuda.so.1 finds GPUs; KIND:HOST applies to
 //            that host only
 //   FAR      factor on a NIC's rate for memory of any GPU except its nearest one (1)
-//   FAULT    slow:HOST:NIC:SHARE, path:HOST:NIC@GPU:SHARE (from the memory of that GPU), silent:HOST:NIC or
-//            lies:HOST:NIC; separated by semicolons; * as HOST or NIC matches all
+//   FAULT    slow:HOST:NIC:SHARE, path:HOST:NIC@GPU:SHARE (from the memory of that GPU), silent:HOST:NIC,
+//            lies:HOST:NIC or absent:HOST:NIC (the host has no such device); separated by semicolons; * as HOST or NIC
+//            matches all
 #pragma once
 
 #include <cstdint>
