@@ -450,7 +450,8 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
         parts.insert({kind, rank.node, numbers[static_cast<std::size_t>(*transfer.nic)]});
       continue;
     }
-    for (const int number : near.size() == 1 ? near : numbers) parts.insert({kind, rank.node, number});
+    if (near.size() == 1 || !numbers.empty())
+      for (const int number : near) parts.insert({kind, rank.node, number});
     // NICs missing in the host's topology get the number -1 - (index of the GPU).
     if (near.empty())
       parts.insert({Part::Kind::nics, rank.node, -1 - rank.number, -1 - rank.number});
