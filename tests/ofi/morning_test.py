@@ -1,8 +1,7 @@
 """Whole mornings on four SIMULATED p5.48xlarge, healthy ones and such that went wrong: hosts that are namespaces, the files of
 a recorded machine (morning.py), a stand-in for libfabric's EFA provider (standin/), fakes of CUDA, NVML and NCCL, which
 logs what aws-ofi-nccl would. Two ranks a host and one size: what is asked is what p5bench names, with which remedy and
-exit code. Slow NICs are in efa_test.py, which measures through four of them. P5BENCH_MORNINGS names a file
-for the rows of the table in topo/FAILURES.md."""
+exit code. P5BENCH_MORNINGS names a file for the rows of the table in topo/FAILURES.md."""
 
 import json
 import os
@@ -28,6 +27,10 @@ BUSES = ",".join(gpu["pci"]["address"].split(":")[1] for gpu in morning.recorded
 # One host may be in another zone than the others.
 START = '[ "$(hostname)" != "$MORNING_ELSEWHERE" ] || export P5BENCH_STANDIN_ZONE=1; exec "$@"'
 CASES = ("run", "--collectives", "all_reduce", "--sizes", "64KiB", "--budget", "30s", "--timeout", "120s", "--tuning", "off")
+# Single NICs are measured where pairs are.
+PAIRS = ("--collectives", "p2p", "--sizes", "1MiB", "--budget", "300s", "--timeout", "120s", "--tuning", "off")
+# A message of 1 MiB takes 20 ms, beside which what else this machine does is little.
+RATES = {"P5BENCH_STANDIN_SCALE": "0.004", "P5BENCH_MOST_SAMPLES": "6"}
 # Copies on the fakes are as fast as the processors that other tests leave them.
 CANNOT_TELL = r"^CANNOT TELL: (a GPU is slow alone[^;]*; )?no figures of a healthy p5\.48xlarge are known"
 
@@ -62,7 +65,7 @@ class OnMachines(OnHosts):
         server.wait()
         server.stdout.close()
 
-    def start_morning(self, variables):
+    def start_morning(self, variables, arguments=CASES, ranks=2):
         variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_FABRIC": "/tmp/fabric", "P5BENCH_FAKE_BUSES": BUSES,
                      "P5BENCH_FAKE_GPUS": "8", "P5BENCH_FAKE_MEMORY": str(8 << 20), "P5BENCH_FAKE_PLUGIN_LOG": LOG,
                      "P5BENCH_FAKE_NVML": f"driver:version={morning.recorded_host()['versions']['nvidia driver']}",
@@ -70,8 +73,8 @@ class OnMachines(OnHosts):
                      "FI_PROVIDER_PATH": PROVIDERS, "LD_PRELOAD": str(BUILD / "tests/locked_memory.so"), **variables}
         given = [word for name, value in variables.items() for word in ("-x", f"{name}={value}")]
         self.began = time.monotonic()
-        program = ["bash", "-c", START, "bash", str(PROGRAM), *CASES, "--out", "/tmp/out"]
-        return self.hosts.start_mpirun(2, program, self.log, given)
+        program = ["bash", "-c", START, "bash", str(PROGRAM), *arguments, "--out", "/tmp/out"]
+        return self.hosts.start_mpirun(ranks, program, self.log, given)
 
     def seconds_until_told(self, run, wanted):
         """Until the report had the finding or suspect of this name, or until the end."""
@@ -86,10 +89,10 @@ class OnMachines(OnHosts):
             return False
         return wanted in [each["id"] for each in report["findings"]] + [each["kind"] for each in report["suspects"]]
 
-    def morning(self, what, wanted, code, variables=(), **machines):
+    def morning(self, what, wanted, code, variables=(), arguments=CASES, ranks=2, **machines):
         """The findings (id, host) that are errors, and the suspects, of a run that has to end with this code."""
         self.make_machines(**machines)
-        run = self.start_morning(dict(variables))
+        run = self.start_morning(dict(variables), arguments, ranks)
         seconds = self.seconds_until_told(run, wanted)
         self.assertEqual(self.wait_for_end(run), code, self.log.read_text(errors="replace"))
         self.verdict = ([line for line in self.log.read_text(errors="replace").splitlines()
@@ -120,6 +123,10 @@ def drop_nic(host):
     host["nics"] = [nic for nic in host["nics"] if nic["name"] != "rdmap116s0"]
 
 
+def drop_nics(host):
+    host["nics"] = [nic for nic in host["nics"] if nic["kind"] != "efa"]
+
+
 def set_old_efa_driver(host):
     host["versions"]["efa driver"] = "2.1.1g"
 
@@ -137,6 +144,11 @@ def move_zone(host):
     host["placement"]["availability zone"] = "us-east-1b"
 
 
+def all_take(microseconds):
+    """All operations of the fake NCCL take so much longer, beside which what else this machine does is little."""
+    return ",".join(f"slow:host={host}:us={microseconds}" for host in ("h1", "h2", "h3", "h4"))
+
+
 def host_errors(*hosts):
     return ",".join(f"join-error:host={host}" for host in hosts or ("h1", "h2", "h3", "h4"))
 
@@ -152,6 +164,13 @@ class Fabric(OnMachines):
         named = self.morning("one NIC of 32 that is silent", "fabric.nic", 10, variables={"P5BENCH_STANDIN_FAULT": "silent:h3:rdmap116s0"})
         self.assertEqual(named, [("fabric.nic", "h3")])
         self.assertIn("rdmap116s0 of h3", self.verdict)
+
+    @unittest.skipUnless(NIGHTLY, "nightly")
+    def test_one_slow_nic_of_32(self):
+        named = self.morning("one NIC of 32 that is slow", "nic", 10, arguments=PAIRS,
+                             variables={"P5BENCH_STANDIN_FAULT": "slow:h3:rdmap116s0:0.5", **RATES, "P5BENCH_FAKE": all_take("10000")})
+        self.assertEqual(named, [("nic", "h3 rdmap116s0")])
+        self.assertRegex(self.verdict, r"^REJECT h3: nic n2r\d+ is slow$")
 
     @unittest.skipUnless(NIGHTLY, "nightly")
     def test_a_host_in_another_zone(self):
@@ -183,6 +202,14 @@ class Devices(OnMachines):
         named = self.morning("31 of 32 NICs on one host", "nic.count", 10, where=("h2",), edit=drop_nic,
                              log=[line.replace("32 nics", "31 nics") for line in morning.plugin_log("1.17")])
         self.assertEqual(named, [("nccl.nic_count", "h2"), ("nic.count", "h2")])
+
+    def test_no_nic_on_a_host(self):
+        absent = {"P5BENCH_STANDIN_FAULT": "absent:h3:*"}
+        named = self.morning("no NIC on one host", "nic.count", 10, where=("h3",), edit=drop_nics, variables=absent)
+        self.assertEqual(named, [("nic.count", "h3")])
+        self.doCleanups()
+        self.morning("no NIC on one host, `--backend ofi`", "none", 13, where=("h3",), edit=drop_nics, arguments=("--backend", "ofi", *PAIRS), variables=absent)
+        self.assertRegex(self.verdict, "no EFA device on h3, though 3 of 4 hosts have some: run without the former")
 
     def test_a_container_without_devices(self):
         named = self.morning("a container without devices on one host", "nic.unusable", 14, where=("h2",), edit=close_devices, provider=False,

@@ -91,11 +91,11 @@ cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle) {
 }
 
 cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t* made, cublasComputeType_t, cudaDataType_t) {
-  *made = reinterpret_cast<cublasLtMatmulDesc_t>(new int);
+  *made = new cublasLtMatmulDescOpaque_t{};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t made) {
-  delete reinterpret_cast<int*>(made);
+  delete made;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t, cublasLtMatmulDescAttributes_t, const void*,
@@ -114,11 +114,11 @@ cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t made) {
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* made) {
-  *made = reinterpret_cast<cublasLtMatmulPreference_t>(new int);
+  *made = new cublasLtMatmulPreferenceOpaque_t{};
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t made) {
-  delete reinterpret_cast<int*>(made);
+  delete made;
   return CUBLAS_STATUS_SUCCESS;
 }
 cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, cublasLtMatmulPreferenceAttributes_t,

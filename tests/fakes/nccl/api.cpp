@@ -62,8 +62,8 @@ ncclResult_t init(ncclComm_t* handle, int ranks, const ncclUniqueId& id, int ran
   return start_joining(handle, std::make_shared<Communicator>(rank, ranks, device, *blocking), id.internal);
 }
 
-// NCCL has it where all GPUs reach each other's memory, unless a variable forbids it.
-bool has_symmetric_memory([[maybe_unused]] Communicator& communicator) {
+// NCCL has it where all GPUs reach each other's memory, unless a variable forbids it. Versions before 2.27 do not ask.
+[[maybe_unused]] bool has_symmetric_memory([[maybe_unused]] Communicator& communicator) {
 #ifdef P5BENCH_FAKE_DEVICE_API
   const char* const allowed = std::getenv("NCCL_WIN_ENABLE");
   return communicator.lsa_ranks() == communicator.ranks && !(allowed && std::atoi(allowed) == 0);
