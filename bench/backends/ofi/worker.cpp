@@ -117,8 +117,8 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
   operations_ = buffers_.slots();
   if (case_.bytes >= windowed && case_.pattern != "ping_pong") operations_ = most_operations;
   moved_before_ = nics_.moved();
+  if (!place_) return;  // this rank may not have the case's NIC either
   writes_ = case_.nic && case_.pattern == "one_way" && !data_.copied && nics_.at(*case_.nic).writes();
-  if (!place_) return;
   if (data_.gpus) mirror_ = std::make_unique<GpuMirror>(*data_.gpus, gpu_place(), buffers_);
   enlist();
   buffers_.fill(*place_, round);
