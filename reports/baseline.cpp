@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <numeric>
 #include <set>
 #include <string>
 #include <unordered_map>
@@ -17,14 +18,6 @@
 namespace p5::reports {
 
 namespace {
-
-double median_of(const std::vector<const RunTimes*>& runs, const std::string& row, const std::string& which) {
-  std::vector<double> values;
-  for (const RunTimes* run : runs)
-    if (const auto found = run->rows.find(row); found != run->rows.end())
-      if (const auto time = found->second.find(which); time != found->second.end()) values.push_back(time->second);
-  return median(std::move(values));
-}
 
 std::string key_with_arm(const Case& c) { return c.arm + "|" + side_key(c); }
 
@@ -47,11 +40,12 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
   for (const RunTimes* run : runs)
     for (const auto& [row, times] : run->rows) rows.insert(row);
   for (const std::string& row : rows) {
-    const std::map<const RunTimes*, double> off = deviations(runs, row);
+    const std::map<const RunTimes*, RunDeviation> off = deviations(runs, row);
     std::vector<double> sizes;
-    for (const auto& [run, deviation] : off) sizes.push_back(std::abs(deviation));
+    for (const auto& [run, own] : off) sizes.push_back(std::abs(own.log));
     const double scatter = standard_deviation_per_mad * median(sizes);
-    for (const auto& [run, deviation] : off) {
+    for (const auto& [run, own] : off) {
+      const double deviation = own.log;
       const double matters = run->matters.at(row);
       if (std::abs(deviation) <= matters || std::abs(deviation) <= outlying * scatter) continue;
       if (std::abs(deviation) / matters <= worst.times_matters) continue;
@@ -221,15 +215,77 @@ RunTimes times_of(const Run& run) {
   return times;
 }
 
-std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row) {
-  std::map<const RunTimes*, double> all;
+namespace {
+
+// The times of one row in the runs that have it, as logarithms: cases by index.
+struct RowOfRun {
+  const RunTimes* run = nullptr;
+  std::vector<std::pair<std::size_t, double>> times;
+  std::size_t group = 0;
+  double effect = 0;
+};
+
+// Numbers the groups of runs that cases in common connect, also by way of other runs.
+void group_by_cases(std::vector<RowOfRun>& runs, std::size_t cases) {
+  std::vector<std::size_t> group(runs.size());
+  std::iota(group.begin(), group.end(), std::size_t{0});
+  std::vector<std::size_t> of_case(cases, runs.size());
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t i = 0; i < runs.size(); ++i)
+      for (const auto& [which, time] : runs[i].times) {
+        const std::size_t least = std::min(group[i], of_case[which]);
+        changed |= least != group[i] || least != of_case[which];
+        group[i] = of_case[which] = least;
+      }
+  }
+  for (std::size_t i = 0; i < runs.size(); ++i) runs[i].group = group[i];
+}
+
+// Fits time = case + run: the median over runs for each case, the mean over cases for each run, in turns until neither
+// changes. A run with other cases than most is so compared over the runs that have both.
+void fit_effects(std::vector<RowOfRun>& runs, std::size_t cases) {
+  constexpr int most_turns = 500;
+  constexpr double settled = 1e-7;
+  double moved = 1;
+  for (int turn = 0; turn < most_turns && moved > settled; ++turn) {
+    std::vector<std::vector<double>> left(cases);
+    for (const RowOfRun& run : runs)
+      for (const auto& [which, time] : run.times) left[which].push_back(time - run.effect);
+    std::vector<double> of_case;
+    for (std::vector<double>& each : left) of_case.push_back(median(std::move(each)));
+    moved = 0;
+    for (RowOfRun& run : runs) {
+      double sum = 0;
+      for (const auto& [which, time] : run.times) sum += time - of_case[which];
+      const double effect = sum / static_cast<double>(run.times.size());
+      moved = std::max(moved, std::abs(effect - run.effect));
+      run.effect = effect;
+    }
+  }
+}
+
+}  // namespace
+
+std::map<const RunTimes*, RunDeviation> deviations(const std::vector<const RunTimes*>& runs, const std::string& row) {
+  std::vector<RowOfRun> with_row;
+  std::map<std::string_view, std::size_t> numbers;
   for (const RunTimes* run : runs) {
     const auto found = run->rows.find(row);
     if (found == run->rows.end()) continue;
-    double sum = 0;
-    for (const auto& [which, time] : found->second) sum += time - median_of(runs, row, which);
-    all[run] = sum / static_cast<double>(found->second.size());
+    RowOfRun& own = with_row.emplace_back();
+    own.run = run;
+    for (const auto& [which, time] : found->second)
+      own.times.emplace_back(numbers.try_emplace(which, numbers.size()).first->second, time);
   }
+  group_by_cases(with_row, numbers.size());
+  fit_effects(with_row, numbers.size());
+  std::map<std::size_t, std::vector<double>> of_group;
+  for (const RowOfRun& run : with_row) of_group[run.group].push_back(run.effect);
+  std::map<std::size_t, double> middle;
+  for (auto& [group, effects] : of_group) middle[group] = median(std::move(effects));
+  std::map<const RunTimes*, RunDeviation> all;
+  for (const RowOfRun& run : with_row) all[run.run] = {run.effect - middle.at(run.group), run.group};
   return all;
 }
 

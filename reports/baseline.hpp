@@ -43,9 +43,15 @@ RunTimes times_of(const Run& run);
 // "all_reduce, throughput, bandwidth"
 std::string row_name(std::string_view collective, Quantity quantity, std::string_view band);
 
-// Logarithm of each run's distance from the median in one row: the mean over the row's cases. Runs without the row are
-// skipped.
-std::map<const RunTimes*, double> deviations(const std::vector<const RunTimes*>& runs, const std::string& row);
+// The distance of a run from the median run, as a logarithm: the mean over the row's cases. Runs of different groups
+// have no case in common, not even by way of other runs, so their distances do not compare.
+struct RunDeviation {
+  double log = 0;
+  std::size_t group = 0;
+};
+
+// The deviation of each run in one row; runs without the row are skipped.
+std::map<const RunTimes*, RunDeviation> deviations(const std::vector<const RunTimes*>& runs, const std::string& row);
 
 // Copies the journal's samples into the series of the report's cases; launches are concatenated.
 void add_samples(std::span<const Result> journal, Report& report);

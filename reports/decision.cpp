@@ -133,8 +133,16 @@ std::string about_failed(const Report& report) {
   };
   const std::size_t count = count_results(report, failed);
   if (count == 0) return "";
-  return fmt::format("{} of {} failed: {}", count, counted(report.results.size(), "measurement"),
-                     std::ranges::find_if(report.results, failed)->measurement.because);
+  const std::string text = fmt::format("{} of {} failed", count, counted(report.results.size(), "measurement"));
+  const auto at_a_rank = [&](const Result& each) { return failed(each) && each.measurement.failed_rank; };
+  const auto known = std::ranges::find_if(report.results, at_a_rank);
+  if (known == report.results.end())
+    return fmt::format("{}: {}", text, std::ranges::find_if(report.results, failed)->measurement.because);
+  // The host precedes what a long sentence is cut behind; the rank is named once.
+  const int rank = *known->measurement.failed_rank;
+  const std::string own = fmt::format("rank {} in ", rank), &because = known->measurement.because;
+  return fmt::format("{}, first at {}{}", text, name_of_rank(report.topology, rank),
+                     because.starts_with(own) ? because.substr(own.size() - 4) : ": " + because);
 }
 
 // True if what failed did so at a known rank, unlike a signal's or a disk's end.
@@ -145,6 +153,52 @@ bool names_a_rank(const Report& report) {
 }
 
 bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
+
+// The rank's place in the topology; null where the report has none.
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
+  if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
+  return static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)]);
+}
+
+// Clause for NICs that no measurement of single NICs used, though it used others, and for hosts in no pair between
+// nodes, though others were; "" if there are none. A fault there would not have been seen.
+std::string about_untested(const Report& report) {
+  const topo::Topology& topology = report.topology;
+  std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size());
+  std::set<std::size_t> in_pairs;
+  bool single_nics = false, of_domains = false;
+  for (std::size_t rank = 0; rank < topology.nics_of_rank.size(); ++rank)
+    if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < nics.size())
+      nics[*host].insert(topology.nics_of_rank[rank].begin(), topology.nics_of_rank[rank].end());
+  for (const Result& each : report.results) {
+    const Measurement& m = each.measurement;
+    if (!was_measured(each) || !is_pairwise(each) || domains_of(m.measured_case) < 2) continue;
+    of_domains = of_domains || m.measured_case.pair == "other_domain";
+    for (const GroupResult& pair : m.groups)
+      for (const int rank : pair.group) {
+        const std::optional<std::size_t> host = host_of(topology, rank);
+        if (!host || *host >= tested.size()) continue;
+        in_pairs.insert(*host);
+        if (!m.measured_case.nic || std::cmp_greater_equal(rank, topology.nics_of_rank.size())) continue;
+        const std::vector<std::string>& own = topology.nics_of_rank[static_cast<std::size_t>(rank)];
+        const auto nic = static_cast<std::size_t>(*m.measured_case.nic);
+        if (nic < own.size()) tested[*host].insert(own[nic]), single_nics = true;
+      }
+  }
+  std::vector<std::string> clauses, alone;
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host) {
+    const std::size_t missed = nics[host].size() - tested[host].size();
+    if (!in_pairs.empty() && !in_pairs.contains(host))
+      alone.push_back(topology.hosts[host].name);
+    else if (single_nics && missed > 0)
+      clauses.push_back(fmt::format("{} of {} of {} not tested", missed, counted(nics[host].size(), "NIC"),
+                                    topology.hosts[host].name));
+  }
+  if (!alone.empty())
+    clauses.insert(clauses.begin(),
+                   shortened(alone) + (of_domains ? " in no pair between domains" : " in no pair between nodes"));
+  return clauses.empty() ? "" : shortened(clauses);
+}
 
 // Clause for the measurements that the budget or the operator left out, or for the pairs that the plan did; "" if none.
 // Parts at fault may be among them.
@@ -323,7 +377,7 @@ std::string healthy_figures(const Report& report) {
   std::vector<std::string> but;
   if (unsteady) but.emplace_back("some samples are slow");
   if (has_finding(below_published_id)) but.emplace_back("below published figures");
-  for (const std::string& each : {about_slow_gpus(report), about_left_out(report)})
+  for (const std::string& each : {about_slow_gpus(report), about_left_out(report), about_untested(report)})
     if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
   return (but.empty() ? "" : "but " + join(but, " and ") + ": ") + join(words);
@@ -384,11 +438,30 @@ void add_step(std::vector<std::string>& list, const std::string& text) {
 
 // Errors of software, settings and host setup: they do not change the decision but have to be mended. Failures to join
 // have a clause of their own.
-std::string errors_beside(const Report& report) {
+std::vector<topo::Finding> errors_beside(const Report& report) {
+  std::vector<topo::Finding> errors;
+  for (const topo::Finding& finding : report.findings)
+    if (finding.severity == topo::Severity::error && !topo::condemns(finding) && !finding.id.starts_with("join."))
+      errors.push_back(finding);
+  return errors;
+}
+
+// Those of hosts that are rejected, but not of all hosts: they may be why such a host is slow, without a part at fault.
+std::vector<topo::Finding> errors_of_rejected(const Report& report) {
+  std::vector<topo::Finding> errors = errors_beside(report);
+  std::map<std::string, std::set<std::string>> hosts_with;
+  for (const topo::Finding& each : errors) hosts_with[each.id].insert(each.subject.host);
+  const std::set<std::string> rejected = rejected_hosts(report);
+  std::erase_if(errors, [&](const topo::Finding& each) {
+    return !rejected.contains(each.subject.host) || hosts_with[each.id].size() == report.topology.hosts.size();
+  });
+  return errors;
+}
+
+// "errors to fix first: host.memlock on 4 hosts, version.mixed on h2"; "" without errors.
+std::string about_errors(const std::vector<topo::Finding>& findings) {
   std::vector<std::pair<std::string, std::vector<std::string>>> errors;
-  for (const topo::Finding& finding : report.findings) {
-    if (finding.severity != topo::Severity::error || topo::condemns(finding) || finding.id.starts_with("join."))
-      continue;
+  for (const topo::Finding& finding : findings) {
     auto at = std::ranges::find(errors, finding.id, &std::pair<std::string, std::vector<std::string>>::first);
     if (at == errors.end()) at = errors.insert(errors.end(), {finding.id, {}});
     if (!finding.subject.host.empty()) add_step(at->second, finding.subject.host);
@@ -406,7 +479,7 @@ std::string errors_beside(const Report& report) {
 }
 
 std::string reason_for(const Report& report, std::string_view word) {
-  const std::string errors = errors_beside(report);
+  const std::string errors = about_errors(errors_beside(report));
   if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
@@ -415,8 +488,11 @@ std::string reason_for(const Report& report, std::string_view word) {
       if (!each.empty()) clauses.push_back(each);
     if (!clauses.empty()) return join(clauses);
   }
-  if (word == reject)
-    return first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound");
+  if (word == reject) {
+    const std::string there = about_errors(errors_of_rejected(report));
+    return first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound") +
+           (there.empty() ? "" : "; " + there);
+  }
   // First, because they may be why, and the rest of a long sentence is cut.
   const std::string slow_gpus = about_slow_gpus(report);
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +
@@ -506,6 +582,9 @@ bool can_be_resumed(const Report& report) {
 std::vector<std::string> steps(const Report& report, std::string_view word) {
   std::vector<std::string> list;
   if (word == accept) return list;
+  if (word == reject)
+    for (const topo::Finding& finding : errors_of_rejected(report))
+      add_step(list, "first, as it may be why: " + step_for(finding));
   for (const Suspect& suspect : report.suspects)
     add_step(list, fmt::format("{} {}: {}", suspect.kind, suspect.name, suspect.action));
   for (const topo::Finding& finding : report.findings)

@@ -255,6 +255,13 @@ std::string identity_of(const Table& table) {
   return identity;
 }
 
+// The row's figures in place; null where nccl-tests has no data to check there, whether it checks (-c) or not: it runs
+// these operations in place as it does out of place, and their data is none.
+std::optional<Timing> in_place_of(const ResultRow& row, const Collective& collective) {
+  const bool has_form = collective.in_place_offset && &collective != &hypercube;
+  return !has_form && row.out_of_place && row.in_place && !row.in_place->checked ? std::nullopt : row.in_place;
+}
+
 class Importer {
  public:
   Importer(Report& report, std::string collective, const JobSize& job)
@@ -289,10 +296,11 @@ class Importer {
           "without MPI=1, and each process printed a table of its own");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
     if (table.out_of_bounds) note_out_of_bounds(table);
-    const auto in_place =
-        std::ranges::count_if(table.rows, [](const ResultRow& row) { return row.in_place.has_value(); });
+    const auto has_any = [](const ResultRow& row) { return row.in_place.has_value(); };
+    const auto in_place = std::ranges::count_if(
+        table.rows, [&](const ResultRow& row) { return in_place_of(row, *collective).has_value(); });
     const auto without = std::ssize(table.rows) - in_place;
-    if (in_place > 0 && without > 0)
+    if (std::ranges::any_of(table.rows, has_any) && without > 0)
       remark(fmt::format("{} of {} left out in place: the data was not checked there",
                          counted(static_cast<std::size_t>(without), "row"), in_words(table)));
     if (table.below_demanded)
@@ -384,7 +392,8 @@ class Importer {
     if (ranks.split) c.group = "split";
     for (const bool in_place : {false, true}) {
       c.in_place = in_place;
-      if (const std::optional<Timing>& timing = in_place ? row.in_place : row.out_of_place) add(*timing, c, table);
+      if (const std::optional<Timing> timing = in_place ? in_place_of(row, collective) : row.out_of_place)
+        add(*timing, c, table);
     }
   }
 

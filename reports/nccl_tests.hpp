@@ -24,6 +24,7 @@ struct Timing {
   double time_us = 0;                  // time per operation: burst time over operations, as printed
   std::optional<std::uint64_t> wrong;  // null: not checked, or not counted
   double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not printed
+  bool checked = true;                 // false: "N/A" stands in place of errors
   std::vector<double> samples_us;      // iterations of -I, each the slowest process's
   Rounding rounding = {};
 };

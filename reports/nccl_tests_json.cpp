@@ -41,7 +41,8 @@ std::optional<Timing> timing(const json& row, const char* which) {
     timing.time_us = member_as<double>(*found, "time", times_us);
     read_bandwidth(*found, "alg_bw", timing.algbw, timing.rounding.algbw);
     read_bandwidth(*found, "bus_bw", timing.busbw, timing.rounding.busbw);
-    if (!member(*found, "nwrong").is_null()) timing.wrong = member_as<std::uint64_t>(*found, "nwrong");
+    timing.checked = !member(*found, "nwrong").is_null();
+    if (timing.checked) timing.wrong = member_as<std::uint64_t>(*found, "nwrong");
   });
   const std::string iterations = fmt::format("{}_per_iter", which);
   if (const auto each = row.find(iterations); each != row.end() && !each->is_null())

@@ -57,7 +57,8 @@ std::optional<Timing> timing_in(std::span<const std::string_view> words, const C
   timing.busbw = number_in<double>(words[2]).value_or(0);
   timing.rounding = {rounding_in(words[0]), rounding_in(words[1]), rounding_in(words[2])};
   valid = timing.time_us >= 0 && timing.time_us <= most_time;
-  if (words[3] == "N/A") return timing;
+  timing.checked = words[3] != "N/A";
+  if (!timing.checked) return timing;
   // A count, abbreviated if large: "1.5e+06".
   const bool is_count = words[3].find('.') == std::string_view::npos || words[3].find('e') != std::string_view::npos;
   valid = valid && is_count;

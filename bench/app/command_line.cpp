@@ -195,6 +195,10 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
   all.add_check([](const Options& options) {
     if (options.checks() && options.formats.size() != 1)
       throw UsageError("check prints one format: --format console or --format json");
+    if (options.checks() && options.out.empty() && options.formats.front() != "console" &&
+        options.formats.front() != "json")
+      throw UsageError(fmt::format("check writes {} into a folder only: give --out DIR too, or --format json",
+                                   options.formats.front()));
   });
   check->fallthrough();
 }

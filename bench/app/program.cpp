@@ -20,12 +20,14 @@
 #include "bench/app/run/shutdown.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/agreement.hpp"
+#include "topo/topology.hpp"
 
 namespace p5 {
 
@@ -105,15 +107,31 @@ std::string describe_difference(const Arguments& of_rank, const Arguments& of_le
 }
 
 // A launcher may start parts of a job with different arguments (mpirun -np 1 p5bench A : -np 1 p5bench B), and each
-// rank has started MPI as its own arguments require. Throws UsageError on all ranks.
+// rank has started MPI as its own arguments require; hosts may have different versions of this program, whose ranks
+// take other steps. Throws UsageError or EnvironmentError on all ranks.
 void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
+  // The words before the arguments, the same in all versions: version and host.
+  constexpr std::size_t before = 2;
   agree(
-      control, [&] { return arguments; },
+      control,
+      [&] {
+        Arguments words{std::string(version()), topo::host_name().name};
+        words.insert(words.end(), arguments.begin(), arguments.end());
+        return words;
+      },
       [](const std::vector<Arguments>& all) {
+        const Arguments& leaders = all.front();
         for (std::size_t rank = 1; rank < all.size(); ++rank)
-          if (all[rank] != all.front())
+          if (all[rank].at(0) != leaders.at(0))
+            throw EnvironmentError(
+                fmt::format("rank {} on {} runs p5bench {}, rank 0 on {} p5bench {}: install the same version on all "
+                            "hosts",
+                            rank, all[rank].at(1), all[rank].at(0), leaders.at(1), leaders.at(0)));
+        const auto arguments_of = [](const Arguments& words) { return Arguments(words.begin() + before, words.end()); };
+        for (std::size_t rank = 1; rank < all.size(); ++rank)
+          if (arguments_of(all[rank]) != arguments_of(leaders))
             throw UsageError(fmt::format("all ranks of a job need the same arguments: rank {} has {}", rank,
-                                         describe_difference(all[rank], all.front())));
+                                         describe_difference(arguments_of(all[rank]), arguments_of(leaders))));
       });
 }
 
@@ -194,10 +212,10 @@ int run_with(const std::vector<std::string>& arguments, Shutdown& shutdown, cons
 
 // Where even the memory for a message is missing, on any thread: a plain end instead of a core dump.
 std::terminate_handler handler_of_others = nullptr;
-std::atomic<const Shutdown*> shutdown_of_process = nullptr;
+std::atomic<Shutdown*> shutdown_of_process = nullptr;
 
 void end_without_memory() {
-  const Shutdown* const shutdown = shutdown_of_process.load();
+  Shutdown* const shutdown = shutdown_of_process.load();
   if (const std::exception_ptr problem = std::current_exception(); problem && shutdown) try {
       std::rethrow_exception(problem);
     } catch (const std::bad_alloc&) {

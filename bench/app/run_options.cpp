@@ -640,7 +640,7 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .shown = "LIST",
            .help =
                "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain "
-               "and topo console; import job has none",
+               "and topo console; import job has none, plan prints text or json",
            .take =
                [&](const std::string& t) {
                  o.formats =

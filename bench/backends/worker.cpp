@@ -372,7 +372,7 @@ const protocol::Identity& WorkerBackend::identify(Seconds limit) {
   if (state_ == State::identified) return identity_;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
-  if (!worker_) throw CaseError(not_started_);
+  if (!worker_) throw CaseError(fmt::format("{} ({})", not_started_, options_.host));
   identity_ = protocol::identity_from_json(wait(limit));
   state_ = State::identified;
   return identity_;

@@ -217,6 +217,23 @@ enum class Direction { slower, either };
 
 double log_of_time(const Launch& launch) { return std::log(launch.median_s); }
 
+// Sum of squared deviations of one side, in which few launches far from the others do not count in full: those beyond
+// three deviations of the inner seven eighths count as three. A mode with more than an eighth of the launches is
+// scatter.
+double bounded_sum_of_squares(const std::vector<double>& values) {
+  constexpr double inner = 7.0 / 8, inner_deviations = 1.534;  // the normal distribution has 7/8 within 1.534
+  if (values.size() < 8) return sum_of_squared_deviations(values);
+  const double middle = median(values);
+  std::vector<double> distances;
+  for (const double value : values) distances.push_back(std::abs(value - middle));
+  std::ranges::sort(distances);
+  const auto within = static_cast<std::size_t>(std::ceil(inner * static_cast<double>(values.size())));
+  const double most = 3 * distances[within - 1] / inner_deviations;
+  double sum = 0;
+  for (const double distance : distances) sum += std::pow(std::min(distance, most), 2);
+  return sum;
+}
+
 // Scatter between launches, from observation and assumption.
 struct Scatter {
   double deviation = 0;
@@ -226,7 +243,7 @@ Scatter scatter_of(const std::vector<double>& base, const std::vector<double>& f
   const int weight = thresholds().weight;
   const int seen = static_cast<int>(base.size() + fresh.size()) - 2;
   const double sum =
-      weight * launch_spread * launch_spread + sum_of_squared_deviations(base) + sum_of_squared_deviations(fresh);
+      weight * launch_spread * launch_spread + bounded_sum_of_squares(base) + bounded_sum_of_squares(fresh);
   return {std::sqrt(sum / (weight + seen)), weight + seen};
 }
 

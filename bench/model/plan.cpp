@@ -549,6 +549,10 @@ Plan plan_job(PlanBuilder& builder) {
   const Options& options = builder.options;
   if (!builder.info.runs_beside) throw UsageError(job_error(builder.info));
   const Job job = job_of(options);
+  if (options.given.contains("--type") &&
+      std::ranges::all_of(job.operations, [](const JobOperation& each) { return each.type.has_value(); }))
+    throw UsageError(
+        fmt::format("--job {}: the types of all its operations are recorded; leave --type out", options.job));
   try {
     builder.add_replay(job);
   } catch (const UsageError& problem) {

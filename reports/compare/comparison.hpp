@@ -168,6 +168,7 @@ struct Trend {
   std::vector<Level> levels = {};
   std::vector<Change> changes = {};  // the newest first, then the largest
   int short_rows = 0;                // rows with too few runs to show a change
+  std::vector<std::string> remarks = {};
 };
 
 // Probability of finding a change in any row of a history without changes.

@@ -7,6 +7,7 @@
 #include "bench/measure/change_points.hpp"
 #include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/markup.hpp"
 
 namespace p5::reports {
 
@@ -127,11 +128,21 @@ Trend trend_of(std::span<const Run> runs) {
   for (const auto& [row, about] : rows) {
     trend.rows.push_back(row);
     trend.shown_rows.push_back(about.shown);
-    const std::map<const RunTimes*, double> off = deviations(all, row);
+    const std::map<const RunTimes*, RunDeviation> off = deviations(all, row);
+    // Distances of runs that have no case in common do not compare: those of the newest run's group are shown.
+    std::optional<std::size_t> group;
+    for (const RunTimes* run : all)
+      if (const auto found = off.find(run); found != off.end()) group = found->second.group;
+    std::size_t other_cases = 0;
     for (std::size_t i = 0; i < runs.size(); ++i) {
       const auto found = off.find(all[i]);
-      trend.points[i].ratios.push_back(found == off.end() ? std::nullopt : std::optional(std::exp(found->second)));
+      const bool compares = found != off.end() && found->second.group == *group;
+      other_cases += found != off.end() && !compares;
+      trend.points[i].ratios.push_back(compares ? std::optional(std::exp(found->second.log)) : std::nullopt);
     }
+    if (other_cases > 0)
+      trend.remarks.push_back(fmt::format("{}: {} measured other cases than the newest, which do not compare",
+                                          about.shown, counted(other_cases, "run")));
   }
   for (std::size_t row = 0; row < trend.rows.size(); ++row)
     add_changes(trend, row, rows.at(trend.rows[row]).limits, runs);
@@ -142,6 +153,7 @@ Trend trend_of(std::span<const Run> runs) {
 }
 
 void add_trend(Comparison& comparison, Trend trend) {
+  comparison.remarks.insert(comparison.remarks.end(), trend.remarks.begin(), trend.remarks.end());
   comparison.trend = std::move(trend);
   const Trend& t = *comparison.trend;
   for (BandRow& row : comparison.bands) {

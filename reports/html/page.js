@@ -105,7 +105,8 @@ function draw_top(report, top) {
   const run = report.run;
   const facts = [`p5bench ${run.version}`, run.cluster, report.topology.platform,
     `${plural(run.nodes, "node")}, ${plural(run.ranks, "rank")}`, `backend ${run.backend}`,
-    run.started.replace("T", " ").replace("Z", " UTC"), `took ${duration(run.wall_s)}`, `exit code ${report.exit_code}`];
+    run.launches > 1 ? `${run.launches} launches` : "", run.started.replace("T", " ").replace("Z", " UTC"),
+    `took ${duration(run.wall_s)}`, `exit code ${report.exit_code}`];
   top.append(element("ul", {class: "product"}, ...facts.filter(Boolean).map((fact) => element("li", {}, fact))), ...banners(report));
 }
 

@@ -676,6 +676,12 @@ class FirstScreen(unittest.TestCase):
         (cls.out / f"{name}.json").write_text(json.dumps(report))
         return render(cls.out / f"{name}.json", cls.out / f"{name}-page")
 
+    def test_the_head_tells_of_several_launches(self):
+        run = json.loads((self.out / "healthy" / "latest" / "report.json").read_text())["run"]
+        for launches, told in ((276, True), (1, False)):
+            page = self.changed(self.out / "healthy" / "latest" / "report.json", f"launches-{launches}", run=run | {"launches": launches})
+            self.assertEqual(f"<li>{launches} launches</li>" in chromium(page, "--dump-dom"), told)
+
     def test_the_first_screen_has_decision_suspect_pairs_and_curve(self):
         for options in ((), (DARK,)):
             seen = probe(self.slow, 1280, *options)

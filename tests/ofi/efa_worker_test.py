@@ -43,8 +43,8 @@ class Workers(unittest.TestCase):
     def identify(self, worker, memory="auto", **more):
         return worker.ask("identify", **{"local_rank": 0, "local_ranks": 1, "interfaces": [], "provider": "efa", "memory": memory, **more})
 
-    def joined(self, memory="auto", **variables):
-        workers = [self.start(**variables) for _ in range(2)]
+    def joined(self, memory="auto", devices=("4", "4"), **variables):
+        workers = [self.start(**{"P5BENCH_STANDIN_DEVICES": each, **variables}) for each in devices]
         self.identities = [self.identify(worker, memory) for worker in workers]
         self.join(workers)
         return workers
@@ -52,7 +52,7 @@ class Workers(unittest.TestCase):
     def join(self, workers):
         ids = [worker.ask("unique_id")["id"] for worker in workers]
         for rank, worker in enumerate(workers):
-            worker.send("join", ids=ids, rank=rank, ranks=2)
+            worker.send("join", ids=ids, rank=rank, ranks=len(workers))
         for worker in workers:
             self.assertNotIn("error", worker.receive())
 
@@ -67,14 +67,23 @@ class Workers(unittest.TestCase):
     def move(self, workers, size, operations=None, nic=None, pattern="one_way", gpu=None):
         """Messages, all of them right; how many a sample may have."""
         its = case("p2p", size // 4, 2, pattern=pattern, nic=nic, gpu=gpu)
-        slots = self.ask(workers, "open", case=its, round=0, group=[0, 1], form="")[0]["slots"]
+        slots = self.open(workers, its)[0]["slots"]
         self.ask(workers, "warm_up", operations=1)
         request = {"quantity": "throughput", "operations": operations or slots, "samples": 1, "poison_last": True, "setting": ""}
         self.ask(workers, "sample", **request)
-        self.assertEqual([reply["wrong_elements"] for reply in self.ask(workers, "verify")], [0, 0])
+        self.assertEqual([reply["wrong_elements"] for reply in self.ask(workers, "verify")], [0] * len(workers))
         self.selections = [reply["selection"] for reply in self.ask(workers, "selection")]
         self.ask(workers, "close")
         return slots
+
+    def open(self, workers, its):
+        """On all workers, of which the first two are a pair."""
+        for rank, worker in enumerate(workers):
+            worker.send("open", case=its, round=0, group=[0, 1] if rank < 2 else None, form="")
+        replies = [worker.receive() for worker in workers]
+        for reply in replies:
+            self.assertNotIn("error", reply)
+        return replies
 
     def most_under_way(self):
         return [MOST_UNDER_WAY.unpack_from(path.read_bytes())[0] for path in sorted(self.folder.glob("nic-*"))]
@@ -106,6 +115,12 @@ class Workers(unittest.TestCase):
                 self.assertEqual({each["algorithm"] for each in self.selections}, {"messages" if nic is None else "write"})
                 self.doCleanups()
                 self.setUp()
+
+    def test_a_worker_without_the_nic_waits_for_the_pair_that_has_it(self):
+        # Its open of the case failed on all ranks, and no NIC of that number was measured.
+        workers = self.joined(devices=("4", "4", "3"))
+        for nic in (3, 0):
+            self.move(workers, MIB, operations=4, nic=nic)
 
     def test_a_nic_that_falsifies_data_writes_it_where_it_belongs(self):
         workers = self.joined(P5BENCH_STANDIN_FAULT="lies:*:rdmap80s0")

@@ -255,6 +255,21 @@ class Refused(Folder):
         done = self.run_it("--backend", "mpi", *common, ":", "-np", "1", PROGRAM, "--backend", "mpi", *common, ranks=1)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_ranks_of_another_version_are_refused(self):
+        if self.run_it(":", "-np", "1", "true", program=("true",), ranks=1).returncode:
+            self.skipTest("this mpirun starts no two programs in one job")
+        version = self.run_it("--version").stdout.split()[1]
+        other = self.folder / "other"
+        other.write_bytes(PROGRAM.read_bytes().replace(f"{version}\0".encode(), f"{version[:-1]}x\0".encode()))
+        other.chmod(0o755)
+        common = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8", "--out", "out"]
+        for first, second in ((PROGRAM, other), (other, PROGRAM)):
+            done = self.run_it(*common, ":", "-np", "1", second, *common, ranks=1, program=(first,))
+            self.assertEqual(done.returncode, 13, done.stderr)
+            self.assertEqual(done.stderr.count("p5bench: "), 1, done.stderr)
+            self.assertRegex(done.stderr, rf"rank 1 on \S+ runs p5bench \S+, rank 0 on \S+ p5bench \S+: install the same version")
+            self.assertIn(f" {version[:-1]}x", done.stderr)
+
     def test_help_and_lists_are_printed_once(self):
         for arguments in (["--help"], ["--version"], ["list", "collectives"]):
             alone, together = self.run_it(*arguments), self.run_it(*arguments, ranks=3)

@@ -553,6 +553,23 @@ class Compare(Folder):
         self.assertEqual(sources, stamps)
         self.assertEqual(comparison["new"]["sources"], [f"history/{stamps[-1]}/report.json"])
 
+    def test_a_link_to_another_run_than_the_newest_by_its_start_is_told(self):
+        run = self.simulate("run", "--collectives", "all_reduce")
+        (self.folder / "history").mkdir()
+        for i, stamp in enumerate(("20261118T000000Z", "20261119T000000Z", "20200101T000000Z")):
+            path = self.launch(run, f"history/{stamp}", count=1, seed=i) / "report.json"
+            report = json.loads(path.read_text())
+            report["run"]["started"] = f"{stamp[:4]}-{stamp[4:6]}-{stamp[6:8]}T00:00:00Z"
+            path.write_text(json.dumps(report))
+        latest = self.folder / "history" / "latest"
+        for target, told in (("20200101T000000Z", 1), ("20261119T000000Z", 0), ("gone", 0)):
+            latest.unlink(missing_ok=True)
+            latest.symlink_to(target)
+            _, comparison = self.compare("--history", "history")
+            self.assertEqual(comparison["new"]["sources"], ["history/20261119T000000Z/report.json"])
+            remarks = [remark for remark in comparison["remarks"] if "`latest` leads to history/20200101T000000Z" in remark]
+            self.assertEqual(len(remarks), told, comparison["remarks"])
+
     def test_of_a_long_history_the_newest_runs_are_read(self):
         run = self.simulate("run", "--collectives", "all_reduce")
         for i in range(203):

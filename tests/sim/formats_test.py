@@ -12,7 +12,7 @@ import unittest
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main, read_report  # noqa: E402
+from program import Folder, SOURCE, main, read_report, validator  # noqa: E402
 sys.path.insert(0, str(SOURCE / "tests/fixtures/reports"))
 import make_examples  # noqa: E402
 
@@ -37,6 +37,21 @@ class Formats(Folder):
         done = self.run_it("report", path, "--format", name, "--out", "rendered")
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.folder / "rendered" / f"report{suffix}"
+
+    def test_a_plan_in_json_has_the_figures_of_its_text(self):
+        for more in ([], ["--launches", "3"], ["--soak", "2h"], ["--collectives", "all_reduce", "--group", "rail"]):
+            arguments = ["plan", *SIM[:-1], "--budget", "20min", *more]
+            text, printed = self.run_it(*arguments), self.run_it(*arguments, "--format", "json")
+            self.assertEqual((text.returncode, printed.returncode), (0, 0), printed.stderr)
+            plan = json.loads(printed.stdout)
+            self.assertEqual([error.message for error in validator("plan").iter_errors(plan)], [])
+            self.assertEqual((plan["ranks"], plan["nodes"], plan["platform"], plan["backend"]), (32, 4, "p5.48xlarge", "sim"))
+            self.assertEqual(plan["cases"], sum(each["cases"] for each in plan["operations"]))
+            self.assertIn(f"\n{plan['cases']} cases, buffers of {plan['memory_per_rank'] / 2**30:.3f} GiB a rank", text.stdout)
+            for each in plan["operations"]:
+                self.assertRegex(text.stdout, rf"(?m)^{re.escape(each['operation'])} +{each['cases']} cases ")
+            self.assertIn(f"{plan['dollars']['predicted']:.2f} dollars for that, {plan['dollars']['time']:.2f} for the whole", text.stdout)
+            self.assertEqual((plan["soaks"], plan["time_s"]), ("--soak" in more, 7200 if "--soak" in more else 1200))
 
     def test_csv_has_a_row_for_each_measurement(self):
         with open(self.rendered(".csv", cluster=HOSTILE), newline="") as file:

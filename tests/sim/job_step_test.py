@@ -89,6 +89,22 @@ class JobStep(Folder):
         for file in files:
             self.assertRegex(file.read_text(), r"job\\?_step", file)
 
+    def test_a_type_is_refused_where_all_are_recorded(self):
+        for command in ("run", "plan"):
+            job = self.job([operation("all_reduce", 256 * MIB, 8, "world"), operation("all_gather", MIB, 8, "world")])
+            done = self.run_it(command, *SIM, "--job", job, "--type", "bfloat16", "--out", "out")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("the types of all its operations are recorded; leave --type out", done.stderr)
+        some = self.job([operation("all_reduce", 256 * MIB, 8, "world", type=None), operation("all_gather", MIB, 8, "world")])
+        self.assertEqual(self.run_it("plan", *SIM, "--job", some, "--type", "bfloat16").returncode, 0)
+
+    def test_a_step_that_does_not_fit_the_memory_is_refused(self):
+        job = self.job([operation("all_reduce", 48 << 30, 8, "world")])
+        for command in ("run", "plan"):
+            done = self.run_it(command, *SIM, "--job", job, "--out", "out")
+            self.assertEqual(done.returncode, 2, done.stdout)
+            self.assertIn("needs 96.0 GiB of buffers a rank", done.stderr)
+
     def test_plan_counts_it(self):
         done = self.run_it("plan", *SIM, "--job", self.job([operation("all_reduce", 256 * MIB, 8, "world", gap_us=1e5)] * 20))
         self.assertEqual(done.returncode, 0, done.stderr)

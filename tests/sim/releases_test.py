@@ -154,7 +154,8 @@ class Schemas(Folder):
     # The kind of a file by its name; a file without a row here is an unexpected one.
     KINDS = {"report.json": "report", "comparison.json": "comparison", "measurements.jsonl": "journal",
              "topology.json": "topology", "recording.json": "topology", "shown.json": "topology", "checked.json": "report",
-             "report.gbench.json": "gbench", "explained.json": "explanation", "job.json": "job"}
+             "report.gbench.json": "gbench", "explained.json": "explanation", "planned.json": "plan",
+             "job.json": "job"}
 
     def test_all_json_that_is_written_has_a_schema_and_keeps_to_it(self):
         sim = [each for each in make.SIM if each not in ("--format", "json")]
@@ -171,7 +172,7 @@ class Schemas(Folder):
                     "--out", "imported")
         machine = SOURCE / "tests/fixtures/machines/p4d.24xlarge.json"
         self.run_it("topo", "--load", machine, "--record", "recording.json")
-        for name, command in (("shown", ["topo", "--load", machine]), ("checked", ["check", *make.MACHINE])):
+        for name, command in (("shown", ["topo", "--load", machine]), ("checked", ["check", *make.MACHINE]), ("planned", ["plan", *make.MACHINE])):
             (self.folder / f"{name}.json").write_text(self.run_it(*command, "--format", "json").stdout)
         (self.folder / "explained.json").write_text(
             self.run_it("explain", SOURCE / "tests/fixtures/nccl-log/lines.txt", "--format", "json").stdout)
@@ -200,7 +201,7 @@ class Schemas(Folder):
     def test_schemas_are_listed_and_say_their_version(self):
         names = {path.name.removesuffix(".schema.json") for path in (SOURCE / "reports/schema").glob("*.json")}
         self.assertEqual(names, set(self.KINDS.values()))
-        for name, version in (("report", "p5bench.report/1"), ("comparison", "p5bench.compare/1"), ("topology", "p5bench.topology/1")):
+        for name, version in (("report", "p5bench.report/1"), ("comparison", "p5bench.compare/1"), ("topology", "p5bench.topology/1"), ("plan", "p5bench.plan/1")):
             self.assertEqual(read_schema(name)["title"], version)
 
 

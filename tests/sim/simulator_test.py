@@ -75,7 +75,7 @@ class Healthy(Simulation):
 
     def test_other_collectives_reach_what_binds_them(self):
         for nodes, bound in (("1", {}), ("3", {"all_to_all": "nic", "send_recv": "nic"})):
-            report = self.simulate("--nodes", nodes, "--sizes", "64GiB", "--collectives", GROUPS, name=f"bound-{nodes}")
+            report = self.simulate("--nodes", nodes, "--sizes", "32GiB", "--collectives", GROUPS, name=f"bound-{nodes}")
             for measurement in report["measurements"]:
                 name, verdict = measurement["case"]["collective"], measurement["verdict"]
                 with self.subTest(nodes=nodes, collective=name):
@@ -124,7 +124,7 @@ class Healthy(Simulation):
         self.assertEqual(described, {(256, 1000000, "expert:256,32,4")})
 
     def test_traffic_reaches_the_limit_of_its_busiest_part_which_is_named(self):
-        wide = ["--nodes", "2", "--sizes", "64GiB", "--collectives", "all_to_allv,all_to_all"]
+        wide = ["--nodes", "2", "--sizes", "32GiB", "--collectives", "all_to_allv,all_to_all"]
         limits = {}
         # All 16 ranks send to one, which is busy 8 times as long as the busiest sender: 8 of them come over its NICs.
         for traffic, imbalance, loss in (("uniform", 1, 0), ("k-hot:1", 16, 7 / 8), ("zipf:1.5", None, None),

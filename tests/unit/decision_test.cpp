@@ -122,6 +122,78 @@ TEST(Decision, names_parts_in_the_order_of_their_hosts) {
   EXPECT_THAT(report.decision.sentence, testing::HasSubstr("REJECT h0, h2: node n0, node n2 are slow"));
 }
 
+TEST(Decision, names_the_host_of_what_failed_before_a_long_reason) {
+  Report report = report_of({.grades = {Grade::failed, Grade::failed}});
+  Measurement& second = report.results[1].measurement;
+  second.failed_rank = 5;
+  for (const char* const prefix : {"rank 5 in warm_up: ", ""}) {
+    second.because = prefix + std::string(300, 'x');
+    EXPECT_THAT(decide(report).sentence, HasSubstr("2 of 2 measurements failed, first at rank 5 on h2"));
+  }
+}
+
+// A report whose measurements are of pairs between nodes, each with these groups, in GPU memory or by a NIC.
+Report report_of_pairs(const std::vector<std::pair<std::optional<int>, std::vector<Group>>>& measurements) {
+  Report report = report_of({.grades = {Grade::ok}});
+  report.topology.nics_of_rank = {{"a0"}, {"a1"}, {"a0"}, {"a1"}, {"a0"}, {"a1"}};
+  for (const auto& [nic, groups] : measurements) {
+    Result& result = report.results.emplace_back(report.results.front());
+    Case& c = result.measurement.measured_case;
+    c.collective = &find_collective("p2p");
+    c.pattern = "one_way";
+    c.pair = "other_node";
+    c.ranks = c.nodes = 2;
+    c.nic = nic;
+    for (const Group& group : groups) result.measurement.groups.push_back({group, Seconds{0.001}});
+  }
+  report.exit_code = exit_code(report, true);
+  report.decision = decide(report);
+  return report;
+}
+
+TEST(Decision, says_which_nics_and_hosts_no_measurement_tested) {
+  const std::vector<Group> all{{0, 2}, {1, 3}, {2, 4}, {3, 5}};
+  EXPECT_THAT(report_of_pairs({{std::nullopt, all}}).decision.sentence, Not(HasSubstr("but")));
+  EXPECT_THAT(report_of_pairs({{std::nullopt, all}, {0, all}}).decision.sentence, Not(HasSubstr("but")));
+  EXPECT_THAT(report_of_pairs({{std::nullopt, all}, {0, {{0, 2}, {1, 3}, {2, 4}}}}).decision.sentence,
+              HasSubstr("ACCEPT: but 1 of 2 NICs of h2 not tested: "));
+  EXPECT_THAT(report_of_pairs({{std::nullopt, all}, {0, {{0, 2}, {1, 3}}}}).decision.sentence,
+              HasSubstr("ACCEPT: but 2 of 2 NICs of h2 not tested: "));
+  EXPECT_THAT(report_of_pairs({{std::nullopt, {{0, 2}, {1, 3}}}}).decision.sentence,
+              HasSubstr("ACCEPT: but h2 in no pair between nodes: "));
+  // Of machines whose NICs are not measured one by one nothing is known of them.
+  Report report = report_of_pairs({{std::nullopt, all}});
+  report.topology.nics_of_rank.clear();
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("but")));
+}
+
+// A setting or a version of one host slows it as a broken part does.
+TEST(Decision, to_reject_a_host_names_the_errors_that_only_it_has) {
+  const auto error = [](const std::string& id, const std::string& host, topo::About about) {
+    topo::Finding finding = broken(host);
+    finding.id = id;
+    finding.about = about;
+    finding.action = "mend it";
+    return finding;
+  };
+  for (const auto& [id, about] :
+       {std::pair("settings.differ", topo::About::settings), std::pair("version.mixed", topo::About::software),
+        std::pair("host.shared_memory", topo::About::host)}) {
+    const Situation situation{
+        .grades = {Grade::slow}, .suspects = {suspect("node", "n1", "h1")}, .findings = {error(id, "h1", about)}};
+    const Decision decision = report_of(situation).decision;
+    EXPECT_EQ(decision.sentence, fmt::format("REJECT h1: node n1 is slow; errors to fix first: {} on h1", id));
+    EXPECT_EQ(decision.next.at(0), fmt::format("first, as it may be why: {} on h1: mend it", id));
+    EXPECT_EQ(decision.next.at(1), "node n1: replace it");
+  }
+  // What all hosts have, or another, slows no single one.
+  Situation all{.grades = {Grade::slow}, .suspects = {suspect("node", "n1", "h1")}};
+  all.findings = {error("host.memlock", "h2", topo::About::host)};
+  EXPECT_EQ(report_of(all).decision.sentence, "REJECT h1: node n1 is slow");
+  for (const char* const host : {"h0", "h1"}) all.findings.push_back(error("host.memlock", host, topo::About::host));
+  EXPECT_EQ(report_of(all).decision.sentence, "REJECT h1: node n1 is slow");
+}
+
 TEST(Decision, agrees_with_the_exit_code_in_all_situations) {
   std::map<std::string, int> words;
   for (const Situation& situation : all_situations()) {
@@ -229,7 +301,7 @@ TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
   report.results[1].measurement.because = "rank 3 in sample: it died";
   report.results[1].measurement.failed_rank = 3;
   decision = decide(report);
-  EXPECT_EQ(decision.sentence, "CANNOT TELL: 1 of 3 measurements failed: rank 3 in sample: it died");
+  EXPECT_EQ(decision.sentence, "CANNOT TELL: 1 of 3 measurements failed, first at rank 3 on h1 in sample: it died");
   EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("that rank's host is at fault")));
 }
 

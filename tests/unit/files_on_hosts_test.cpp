@@ -127,10 +127,11 @@ TEST_F(FilesOnHosts, that_are_missing_or_others_are_told_with_the_host) {
 
 TEST_F(FilesOnHosts, for_a_while_go_with_what_holds_them) {
   std::mutex mutex;
+  TemporaryFolders folders;
   std::string folder;
   EXPECT_THAT(
       run([&](ControlPlane& control, const HostRole& place) {
-        TemporaryOnHosts there(control, place);
+        TemporaryOnHosts there(control, place, folders);
         std::vector<HostProblem> problems = there.put(control.is_leader() ? files : std::vector<tuner::NamedFile>());
         {
           const std::scoped_lock lock(mutex);

@@ -136,6 +136,19 @@ TEST(NcclTests, with_an_empty_redop_are_read_and_an_operation_that_is_none_is_le
   EXPECT_EQ(report.results[0].measurement.measured_case.nodes, 2);
 }
 
+// nccl-tests runs them in place too, and never checks the data there: without a check (-c 0) nothing else tells.
+TEST(NcclTests, of_operations_without_an_in_place_form_have_no_rows_in_place) {
+  for (const char* const name : {"alltoall", "sendrecv", "hypercube"})
+    for (const char* const checked : {"0e+00", "  N/A"}) {
+      std::string table = alltoall_2_10;
+      table.replace(table.find("alltoall"), 8, name);
+      table.replace(table.find("0e+00"), 5, checked);
+      const Report report = import(table, "", "lab").report;
+      ASSERT_EQ(report.results.size(), 1u) << name << checked;
+      EXPECT_FALSE(report.results[0].measurement.measured_case.in_place);
+    }
+}
+
 TEST(NcclTests, of_version_2_13_are_read) {
   const Report report = import(program + all_reduce_2_13(), "", "lab").report;
   ASSERT_EQ(report.results.size(), 2u);

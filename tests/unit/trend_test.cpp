@@ -18,8 +18,12 @@ using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
 
-// One run per day of one collective at two large sizes; each entry is the factor of that day's times.
-std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.005, std::uint64_t seed = 1) {
+const std::vector<Bytes> two_sizes{MiB(64), GiB(1)};
+
+// One run per day of one collective at large sizes; each entry is the factor of that day's times. From the day
+// `changed_on` on the sizes are others.
+std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.005, std::uint64_t seed = 1,
+                         std::size_t changed_on = ~std::size_t{0}, const std::vector<Bytes>& others = two_sizes) {
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal(0, scatter);
   std::vector<Run> runs;
@@ -30,7 +34,7 @@ std::vector<Run> runs_of(const std::vector<double>& factors, double scatter = 0.
     run.report.exit_code = ExitCode::ok;
     run.report.run.started = fmt::format("2026-{:02}-{:02}T06:00:00Z", 1 + runs.size() / 28, 1 + runs.size() % 28);
     const double off = std::exp(normal(random));
-    for (const Bytes size : {MiB(64), GiB(1)}) {
+    for (const Bytes size : runs.size() > changed_on ? others : two_sizes) {
       Measurement& m = run.report.results.emplace_back().measurement;
       m.measured_case = case_of(all_reduce, size);
       m.throughput = Series{};
@@ -89,6 +93,55 @@ TEST(History, whose_newest_run_alone_is_mended_is_none) {
   const Comparison c = of_levels({{12, 1}, {9, 1.11}, {1, 1}});
   EXPECT_THAT(c.trend->changes, SizeIs(1));
   EXPECT_NE(c.answer, Answer::regression) << c.headline;
+}
+
+// Factors of levels, each of a number of runs.
+std::vector<double> factors_of(const std::vector<std::pair<std::size_t, double>>& levels) {
+  std::vector<double> factors;
+  for (const auto& [count, factor] : levels) factors.insert(factors.end(), count, factor);
+  return factors;
+}
+
+TEST(History, of_runs_whose_sizes_change_is_told_by_the_sizes_in_common) {
+  const std::vector<double> factors = factors_of({{12, 1}, {10, 1.06}});
+  for (const Bytes other : {MiB(128), GiB(4)}) {
+    const Comparison c = history(runs_of(factors, 0.003, 1, 12, {MiB(64), other}));
+    ASSERT_THAT(c.trend->changes, SizeIs(1));
+    EXPECT_NEAR(c.trend->changes[0].ratio, 1.06, 0.006);
+    EXPECT_EQ(c.exit_code, ExitCode::slow) << c.headline;
+  }
+}
+
+TEST(History, of_runs_whose_sizes_change_when_nothing_else_does_is_no_regression) {
+  const Comparison c = history(runs_of(factors_of({{8, 1.08}, {18, 1}}), 0.003, 1, 16, {MiB(64), MiB(128)}));
+  ASSERT_THAT(c.trend->changes, SizeIs(1));
+  EXPECT_NEAR(c.trend->changes[0].ratio, 1 / 1.08, 0.006);
+  EXPECT_NE(c.answer, Answer::regression) << c.headline;
+}
+
+TEST(History, without_sizes_in_common_is_that_of_the_newest_runs) {
+  const Comparison c = history(runs_of(factors_of({{6, 1.06}, {16, 1}}), 0.003, 1, 12, {MiB(128), GiB(2)}));
+  EXPECT_THAT(c.trend->changes, IsEmpty());
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+  EXPECT_FALSE(c.trend->points[11].ratios[0]);
+  EXPECT_TRUE(c.trend->points[12].ratios[0]);
+  EXPECT_THAT(c.remarks, testing::Contains(HasSubstr("12 runs measured other cases than the newest")));
+}
+
+// Fewer launches than the exact test needs: the scatter between them is estimated.
+TEST(History, with_a_bad_day_judges_the_newest_run_as_without_it) {
+  for (const double bad : {1.1, 1.3, 3.0}) {
+    EXPECT_EQ(history(runs_of(factors_of({{7, 1}, {1, bad}, {7, 1}}), 0.003)).exit_code, ExitCode::ok) << bad;
+    EXPECT_EQ(history(runs_of(factors_of({{7, 1}, {1, bad}, {6, 1}, {1, 1.08}}), 0.003)).exit_code, ExitCode::slow)
+        << bad;
+  }
+}
+
+TEST(History, with_several_bad_days_does_not_take_another_for_news) {
+  std::vector<double> factors = factors_of({{20, 1}});
+  for (const std::size_t day : {3u, 7u, 8u, 12u, 15u}) factors[day] = 1.1;
+  factors.back() = 1.1;
+  EXPECT_NE(history(runs_of(factors, 0.003)).answer, Answer::regression);
 }
 
 TEST(History, that_was_mended_in_part_is_a_regression_by_what_is_left) {

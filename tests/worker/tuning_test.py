@@ -4,9 +4,11 @@ are respected, and the files can be loaded. Times on the fakes mean nothing, so 
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import tempfile
 import threading
+import time
 import unittest
 
 from workers import BUILD, FAKES, skip_unless_built
@@ -38,17 +40,25 @@ class Job(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def run_it(self, *arguments, before=(), ranks=2, **variables):
+    def start(self, *arguments, before=(), ranks=2, **variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
                   "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1",
                   "P5BENCH_QUICK_LIMIT": "30s"}  # enough to reach all sizes on a busy machine
         timeout = "5s" if "hang" in variables.get("P5BENCH_FAKE", "") else "60s"
-        done = subprocess.run(
+        return subprocess.Popen(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
              "--sizes", "64KiB,1MiB", "--timeout", timeout, "--seed", "4", "--out", str(self.folder / "out")],
-            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
-        return done.returncode, done.stdout
+            env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+    def run_it(self, *arguments, **how):
+        with self.start(*arguments, **how) as run:
+            try:
+                printed, _ = run.communicate(timeout=200)
+            except subprocess.TimeoutExpired:
+                run.kill()
+                raise
+        return run.returncode, printed
 
     def check_schema(self, report):
         try:
@@ -56,6 +66,19 @@ class Job(unittest.TestCase):
         except ImportError:
             return
         jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
+
+
+class Ended(Job):
+    def test_a_signal_leaves_nothing_of_what_was_being_confirmed(self):
+        with self.start("tune", "--tuning=quick", "--collectives", "all_reduce", P5BENCH_FAKE=SLOWED) as run:
+            end = time.monotonic() + 150
+            while not (begun := list(self.folder.glob("p5bench-tuner-*/*"))) and run.poll() is None and time.monotonic() < end:
+                time.sleep(0.01)
+            run.send_signal(signal.SIGTERM)
+            printed, _ = run.communicate(timeout=60)
+        self.assertTrue(begun, printed)
+        self.assertEqual(list(self.folder.glob("p5bench-tuner-*")), [], printed)
+        self.assertIn("ended by SIGTERM", printed)
 
 
 class Tuning(Job):

@@ -22,13 +22,14 @@ namespace p5 {
 
 namespace {
 
+namespace fs = std::filesystem;
+
 reports::Side read_side(const char* name, const std::vector<std::string>& paths, const std::string& arm) {
   return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
 // The first run of NEW that is also in BASE, under any name; "": none.
 std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
-  namespace fs = std::filesystem;
   const auto file_of = [](const std::string& source) {
     std::error_code problem;
     const fs::path path = fs::is_directory(source, problem) ? fs::path(source) / "report.json" : fs::path(source);
@@ -55,7 +56,6 @@ reports::Comparison compare_sides(const Options& options, const reports::Compari
 // The newest runs of a history by folder name: limited in number and bytes, so that reading takes seconds; at least
 // two.
 std::vector<std::string> newest_of(std::vector<std::string> runs) {
-  namespace fs = std::filesystem;
   constexpr std::size_t most_runs = 200;
   constexpr std::uintmax_t most_bytes = std::uintmax_t{256} << 20;
   std::ranges::stable_sort(runs, {}, [](const std::string& run) { return fs::path(run).parent_path().filename(); });
@@ -73,6 +73,18 @@ std::vector<std::string> newest_of(std::vector<std::string> runs) {
   return runs;
 }
 
+// The run to which the folder's link to the latest run leads, if it is one of these and not the last; null otherwise. A
+// clock that was set back puts a new run before older ones.
+const reports::Run* later_by_link(const std::string& folder, std::span<const reports::Run> ordered) {
+  std::error_code problem;
+  const fs::path latest = fs::canonical(fs::path(folder) / "latest", problem);
+  if (problem) return nullptr;
+  const auto found = std::ranges::find_if(ordered, [&](const reports::Run& run) {
+    return fs::canonical(fs::path(run.name).parent_path(), problem) == latest;
+  });
+  return found == ordered.end() || &*found == &ordered.back() ? nullptr : &*found;
+}
+
 // Compares the newest run with earlier ones.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
   const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
@@ -85,6 +97,12 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
                        reports::make_side("NEW", all.last(1), options.new_arm), how);
   reports::add_trend(comparison, reports::trend_of(all));
+  if (const reports::Run* const later = later_by_link(options.history, all))
+    comparison.remarks.push_back(
+        format_printable("NEW is the run that started last, by its report; the link `latest` leads to {}, started {}: "
+                         "if a clock was set "
+                         "back, correct run.started in that report.json",
+                         later->name, later->report.run.started));
   if (newest.size() < found.size())
     comparison.remarks.push_back(fmt::format("Of {} runs the newest {}, by the names of their folders, are compared",
                                              found.size(), newest.size()));
@@ -117,8 +135,6 @@ ExitCode compare_command(const Request& request) {
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // The name from the options, else from the newest report, which may come from anywhere.
 std::string name_of_baseline(const Options& options, const reports::Baseline& baseline) {

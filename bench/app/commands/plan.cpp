@@ -4,6 +4,7 @@
 #include <optional>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
@@ -58,24 +59,27 @@ Communicators communicators_of_plan(const Machine& machine, const topo::Limits& 
   return all;
 }
 
-std::string text_of(const Machine& machine, const Plan& plan, const Options& options) {
-  std::string text;
-  const auto add = [&]<class... Parts>(fmt::format_string<Parts...> format, Parts&&... parts) {
-    text += fmt::format(format, std::forward<Parts>(parts)...);
+// What a run would do, in figures.
+struct PlanFigures {
+  struct Row {
+    std::string name;
+    std::size_t cases = 0;
+    Bytes smallest{~std::uint64_t{0}}, largest{};
+    double seconds = 0;  // predicted, as all times here
   };
-  const std::size_t nodes = machine.topology.hosts.size(), ranks = machine.topology.host_of_rank.size();
-  add("{} on {}, backend {}{}\n", reports::counted(ranks, "rank"), reports::counted(nodes, "node"),
-      machine.backend_name, machine.platform ? ", platform " + machine.platform->name : "");
-  struct PlanRow {
-    int cases = 0;
-    Bytes smallest{~std::uint64_t{0}}, largest;
-    double seconds = 0;
-  };
-  std::map<std::string, PlanRow> rows;
-  const topo::Limits parts = gpu_limits(machine);
+  std::vector<Row> rows{};
+  Communicators communicators{};
+  double around = 0;    // starting and finishing
+  double expected = 0;  // of the whole run, within its time
+  double whole = 0;     // its time: the budget, or that of a soak
+};
+
+PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const Plan& plan, const Options& options) {
+  PlanFigures figures;
+  std::map<std::string, PlanFigures::Row> rows;
   double all = 0;
   for (const Case& c : plan.cases) {
-    PlanRow& row = rows[label_of(c)];
+    PlanFigures::Row& row = rows[label_of(c)];
     const double seconds = predict_round(c, cost_of(machine, parts, c)).count * static_cast<double>(c.rounds->size());
     ++row.cases;
     row.smallest = std::min(row.smallest, c.bytes);
@@ -83,40 +87,98 @@ std::string text_of(const Machine& machine, const Plan& plan, const Options& opt
     row.seconds += seconds;
     all += seconds;
   }
-  for (const auto& [name, row] : rows)
-    add("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", name, row.cases, to_text(row.smallest), to_text(row.largest),
-        to_text(Seconds{row.seconds}));
-  if (const auto [count, seconds] = communicators_of_plan(machine, parts, plan); count > 0) {
+  for (auto& [name, row] : rows) {
+    row.name = name;
+    figures.rows.push_back(std::move(row));
+  }
+  figures.communicators = communicators_of_plan(machine, parts, plan);
+  figures.around = machine.backend_info().fixed_time.count;
+  all += figures.communicators.seconds + figures.around;
+  const bool soaks = options.soak.count > 0;
+  figures.whole = (soaks ? options.soak : options.budget).count;
+  figures.expected = soaks ? figures.whole : std::min(all * options.launches, figures.whole);
+  return figures;
+}
+
+// Price of all nodes for a time; null where the platform has none.
+std::optional<double> dollars_for(const Machine& machine, double seconds) {
+  if (!machine.platform || !machine.platform->dollars_per_hour) return std::nullopt;
+  return *machine.platform->dollars_per_hour * static_cast<double>(machine.topology.hosts.size()) * seconds / 3600;
+}
+
+std::string text_of(const Machine& machine, const topo::Limits& parts, const Plan& plan, const PlanFigures& figures,
+                    const Options& options) {
+  std::string text;
+  const auto add = [&]<class... Parts>(fmt::format_string<Parts...> format, Parts&&... given) {
+    text += fmt::format(format, std::forward<Parts>(given)...);
+  };
+  add("{} on {}, backend {}{}\n", reports::counted(machine.topology.host_of_rank.size(), "rank"),
+      reports::counted(machine.topology.hosts.size(), "node"), machine.backend_name,
+      machine.platform ? ", platform " + machine.platform->name : "");
+  for (const PlanFigures::Row& row : figures.rows)
+    add("{:<25} {:>4} cases  {:>9} to {:<9} about {}\n", row.name, row.cases, to_text(row.smallest),
+        to_text(row.largest), to_text(Seconds{row.seconds}));
+  if (const auto [count, seconds] = figures.communicators; count > 0)
     add("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count, to_text(Seconds{seconds / count}),
         to_text(Seconds{seconds}));
-    all += seconds;
-  }
-  if (const Seconds around = machine.backend_info().fixed_time; around.count > 0) {
-    add("{:<25} about {}\n", "starting and finishing", to_text(around));
-    all += around.count;
-  }
+  if (figures.around > 0) add("{:<25} about {}\n", "starting and finishing", to_text(Seconds{figures.around}));
   for (const std::string& remark : plan.remarks) add("{}\n", remark);
   text += reports::traffic_lines(reports::describe_traffic(plan.cases, parts, machine.topology));
-  const bool soaks = options.soak.count > 0;
-  const Seconds whole = soaks ? options.soak : options.budget;
-  const double expected = soaks ? whole.count : std::min(all * options.launches, whole.count);
   if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
-  if (soaks) add("each in as many launches as fit in {}\n", to_text(options.soak));
+  if (options.soak.count > 0) add("each in as many launches as fit in {}\n", to_text(options.soak));
   add("{}, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", reports::counted(plan.cases.size(), "case"),
-      static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{expected}), to_text(whole));
-  if (machine.platform && machine.platform->dollars_per_hour)
+      static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{figures.expected}),
+      to_text(Seconds{figures.whole}));
+  if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
     add("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
-        *machine.platform->dollars_per_hour, machine.platform->price_date,
-        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * expected / 3600,
-        *machine.platform->dollars_per_hour * static_cast<double>(nodes) * whole.count / 3600);
+        *machine.platform->dollars_per_hour, machine.platform->price_date, *dollars,
+        *dollars_for(machine, figures.whole));
   return text;
+}
+
+std::string json_of(const Machine& machine, const Plan& plan, const PlanFigures& figures, const Options& options) {
+  using nlohmann::json;
+  json j{{"schema", "p5bench.plan/1"},
+         {"version", version()},
+         {"backend", machine.backend_name},
+         {"platform", machine.platform ? json(machine.platform->name) : json()},
+         {"ranks", machine.topology.host_of_rank.size()},
+         {"nodes", machine.topology.hosts.size()},
+         {"cases", plan.cases.size()},
+         {"operations", json::array()},
+         {"communicators", {{"count", figures.communicators.count}, {"predicted_s", figures.communicators.seconds}}},
+         {"fixed_s", figures.around},
+         {"memory_per_rank", plan.memory_per_rank.count},
+         {"launches", options.launches},
+         {"soaks", options.soak.count > 0},
+         {"predicted_s", figures.expected},
+         {"time_s", figures.whole},
+         {"dollars", nullptr},
+         {"remarks", plan.remarks}};
+  for (const PlanFigures::Row& row : figures.rows)
+    j["operations"].push_back({{"operation", row.name},
+                               {"cases", row.cases},
+                               {"smallest", row.smallest.count},
+                               {"largest", row.largest.count},
+                               {"predicted_s", row.seconds}});
+  if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
+    j["dollars"] = {{"per_node_hour", *machine.platform->dollars_per_hour},
+                    {"date", machine.platform->price_date},
+                    {"predicted", *dollars},
+                    {"time", *dollars_for(machine, figures.whole)}};
+  return j.dump(2, ' ', false, json::error_handler_t::replace) + "\n";
 }
 
 ExitCode plan_in(ControlPlane& control, const Options& options) {
   const std::uint64_t seed = options.seed.value_or(1);
   const Machine machine = find_machine(control, options, seed);
   const Plan plan = make_plan(options, job_facts(machine, seed), *machine.backend, machine.backend_name);
-  return control.is_leader() ? print_result_for(ExitCode::ok, text_of(machine, plan, options)) : ExitCode::ok;
+  if (!control.is_leader()) return ExitCode::ok;
+  const topo::Limits parts = gpu_limits(machine);
+  const PlanFigures figures = figures_of(machine, parts, plan, options);
+  const bool as_json = options.formats == std::vector<std::string>{"json"};
+  return print_result_for(ExitCode::ok, as_json ? json_of(machine, plan, figures, options)
+                                                : text_of(machine, parts, plan, figures, options));
 }
 
 }  // namespace

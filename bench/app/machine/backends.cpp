@@ -164,6 +164,7 @@ void make_sim(ControlPlane&, const Options& options, std::uint64_t seed, Machine
   const SimMachine sim = sim_machine(options, *machine.platform, seed);
   show_faults(sim, machine.topology);
   machine.backend = make_sim_backend(sim);
+  machine.memory_of_rank = WorkerBackend::usable(machine.platform->gpu_memory);
   if (machine.platform->simulated_nics == 0) return;
   std::map<int, std::size_t> seen;
   for (const int node : machine.topology.host_of_rank)

@@ -101,7 +101,8 @@ std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& pla
   return problems;
 }
 
-TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place) : control_(control), place_(place) {
+TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place, TemporaryFolders& folders)
+    : control_(control), place_(place), folders_(folders) {
   std::error_code error;
   const fs::path parent = fs::temp_directory_path(error);
   const std::string name = "p5bench-tuner-" + reports::random_name();
@@ -109,12 +110,12 @@ TemporaryOnHosts::TemporaryOnHosts(ControlPlane& control, const HostRole& place)
   if (!place.first) return;
   const fs::path mine = at(place, folder_);
   fs::create_directories(mine.parent_path(), error);
+  folders_.add(mine);
   ::mkdir(mine.c_str(), S_IRWXU);  // the parent folder may be writable by other users
 }
 
 TemporaryOnHosts::~TemporaryOnHosts() {
-  std::error_code error;
-  if (place_.first) fs::remove_all(at(place_, folder_), error);
+  if (place_.first) folders_.remove(at(place_, folder_));
 }
 
 std::vector<HostProblem> TemporaryOnHosts::put(const std::vector<tuner::NamedFile>& files) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/base/temporary.hpp"
 #include "bench/model/control_plane.hpp"
 #include "topo/topology.hpp"
 #include "tuner/files.hpp"
@@ -36,10 +37,10 @@ std::vector<HostProblem> hosts_without(ControlPlane& control, const HostRole& pl
 std::vector<HostProblem> put_on_hosts(ControlPlane& control, const HostRole& place, const std::string& folder,
                                       const std::vector<tuner::NamedFile>& files);
 
-// A folder on every host for the leader's files; removed with this object.
+// A folder on every host for the leader's files; removed with this object, or with `folders` at the end of the process.
 class TemporaryOnHosts {
  public:
-  TemporaryOnHosts(ControlPlane& control, const HostRole& place);
+  TemporaryOnHosts(ControlPlane& control, const HostRole& place, TemporaryFolders& folders);
   ~TemporaryOnHosts();
   TemporaryOnHosts(const TemporaryOnHosts&) = delete;
   TemporaryOnHosts& operator=(const TemporaryOnHosts&) = delete;
@@ -50,6 +51,7 @@ class TemporaryOnHosts {
  private:
   ControlPlane& control_;
   const HostRole& place_;
+  TemporaryFolders& folders_;
   std::string folder_;
 };
 

@@ -202,7 +202,8 @@ void tune_settings(Run& run) {
   const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
   const Seconds time_left{run.options.budget.count * (1 - finishing_share) - spent};
   if (const std::string reason = reason_not_to_tune(run); !reason.empty()) return report_tuning_refused(run, reason);
-  TuningJob job{.mode = tuning_mode(run.options),
+  TuningJob job{.temporary = run.request.shutdown.temporary(),
+                .mode = tuning_mode(run.options),
                 .seed = run.seed,
                 .runner = run.runner,
                 .weights = run.weights,
@@ -276,7 +277,7 @@ std::string describe_missing_ranks(const Run& run) {
     if (names.size() < most) names.push_back(describe_rank(run, rank));
   if (names.empty()) return "";
   const std::string more = awaited.size() > most ? fmt::format(" and {} more", awaited.size() - most) : "";
-  return fmt::format(": all others wait for {}{}", join(names, ", "), more);
+  return fmt::format("all others wait for {}{}", join(names, ", "), more);
 }
 
 }  // namespace
@@ -293,8 +294,10 @@ Seconds longest_wait(const Run& run) {
 }
 
 void handle_hang(Run& run, const Watchdog::Hang& hang) {
-  std::string why =
-      fmt::format("no progress in {} within {}{}", hang.step, to_text(hang.limit), describe_missing_ranks(run));
+  // The rank first: a long sentence is cut at its end.
+  const std::string awaited = describe_missing_ranks(run);
+  std::string why = fmt::format("{}{}no progress in {} within {}", awaited, awaited.empty() ? "" : ": ", hang.step,
+                                to_text(hang.limit));
   if (!run.control.is_leader()) {
     wait_while(hang.lasts, grace_after_hang);
     if (!hang.lasts()) return;
@@ -331,8 +334,8 @@ void end_by_limit(Run& run) {
   if (!run.control.is_leader()) return;
   const std::string awaited = describe_missing_ranks(run);
   const std::string why =
-      fmt::format("no answer within {} while {}{}", to_text(run.options.limit_with_burn()), run.phase.load(),
-                  awaited.empty() ? ": " + describe_rank(run, run.control.participant()) : awaited);
+      fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
+                  awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
   run.recorder.end_early(why);
 }

@@ -82,7 +82,8 @@ void Shutdown::set_actions(Actions actions) {
   actions_ = std::move(actions);
 }
 
-void Shutdown::exit(ExitCode code) const {
+void Shutdown::exit(ExitCode code) {
+  temporary_.remove_all();
   if (limit_) end_descendants();
   std::_Exit(static_cast<int>(code));
 }

@@ -10,6 +10,7 @@
 #include <thread>
 
 #include "bench/base/error.hpp"
+#include "bench/base/temporary.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 
@@ -45,12 +46,14 @@ class Shutdown {
   void set_final_exit_code(ExitCode code) { code_ = code; }
   // For errors after the command is done, which do not change its exit code any more.
   ExitCode final_exit_code_or(ExitCode code) const { return code_.load().value_or(code); }
+  // Folders that the command removes itself unless the process is ended before.
+  TemporaryFolders& temporary() { return temporary_; }
   // Later steps, such as MPI_Finalize, may wait for ranks that are gone: the process ends after `limit`.
   void limit_teardown(const std::string& step, Seconds limit);
 
   // Ends the process without destructors and MPI_Finalize, which would wait for other ranks. Where the command has a
   // time limit, ends all that it started first.
-  [[noreturn]] void exit(ExitCode code) const;
+  [[noreturn]] void exit(ExitCode code);
 
  private:
   void wait_for_signals();
@@ -61,6 +64,7 @@ class Shutdown {
   std::mutex mutex_;  // held while an action runs
   Actions actions_;
   bool done_ = false;
+  TemporaryFolders temporary_;
   std::atomic<std::optional<ExitCode>> code_{};  // the final exit code
   std::thread signals_;
   std::optional<Seconds> limit_;  // of the command

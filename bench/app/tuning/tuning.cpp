@@ -55,6 +55,7 @@ class Tuning {
         options_(options),
         machine_(machine),
         place_(role_on_host(control, machine.topology)),
+        temporary_(job.temporary),
         clock_(job.time_left, [this] { return since(start_).count; }),
         tuning_limits_(scale_limits(limits_of_mode(job.mode), job.time_left)),
         seed_(job.seed),
@@ -396,7 +397,7 @@ class Tuning {
   // Calls `measure` with workers that load only the files, and ends them and those of the default; the latter are
   // measured alternately.
   void with_files(const std::function<void(Backend& files)>& measure) {
-    TemporaryOnHosts there(control_, place_);
+    TemporaryOnHosts there(control_, place_, temporary_);
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
@@ -482,6 +483,7 @@ class Tuning {
   const Clock::time_point start_ = Clock::now();
   double stage_began_ = 0;
   HostRole place_;
+  TemporaryFolders& temporary_;
   TuningClock clock_;
   TuningLimits tuning_limits_;
   std::uint64_t seed_;

@@ -9,6 +9,7 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/tuning/stages.hpp"
+#include "bench/base/temporary.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"
@@ -23,7 +24,8 @@
 namespace p5 {
 
 struct TuningJob {
-  std::string mode;  // quick, full
+  TemporaryFolders& temporary;  // of the process
+  std::string mode;             // quick, full
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
