@@ -9,7 +9,7 @@ namespace p5::nccl {
 
 namespace {
 
-constexpr std::uint64_t guard = 512;  // keeps the alignment of NCCL's fastest paths
+constexpr std::uint64_t guard = 512;         // keeps the alignment of NCCL's fastest paths
 constexpr std::uint64_t pool = 16ull << 30;  // what NVLink moves in the time of a burst
 constexpr std::uint64_t most_slots = 20;
 
