@@ -12,7 +12,7 @@ from workers import BYTES, Workers, case, skip_unless_built
 OPS = ("sum", "prod", "min", "max", "avg", "mulsum")
 BOTH = ("lsa_all_reduce", "lsa_all_to_all")
 LARGE = 5_003  # elements; of 64 bits two-shot begins at 32,768, so that larger cases name their bytes
-FLAGS, GUARD = 64 << 10, 512  # before the first buffer
+FLAGS, GUARD = 128 << 10, 512  # before the first buffer
 
 
 def wrong(verifications):
