@@ -228,22 +228,6 @@ std::set<int> nodes_of(const Part& part) {
   return {part.node};
 }
 
-// The measurement that distinguishes the candidates.
-std::string next_step(const std::vector<Part>& candidates) {
-  std::set<int> nodes;
-  for (const Part& part : candidates) nodes.merge(nodes_of(part));
-  std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(fmt::format("n{}", node));
-  if (nodes.size() == 1)
-    return fmt::format(
-        "replace {}: all candidates are parts of it; p5bench check and nvidia-smi -q on it may show more",
-        names.front());
-  return fmt::format(
-      "measure again without one of {} at a time, or each of them with a node that is not among them: the one "
-      "without which everything is fast is at fault",
-      join(names));
-}
-
 OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   OpenQuestion question;
   std::vector<std::pair<Part, double>> likeliest_first{{faulty.part, faulty.confidence}};
@@ -368,6 +352,28 @@ bool is_outside_clique(const Part& part, const Report& report) {
 }
 
 }  // namespace
+
+std::string next_step(const std::vector<Part>& candidates) {
+  std::set<int> nodes, domains;
+  for (const Part& part : candidates) {
+    nodes.merge(nodes_of(part));
+    if (part.kind == PartKind::domain) domains.insert(part.node);
+  }
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(fmt::format("n{}", node));
+  for (const int domain : domains) names.push_back(fmt::format("domain d{}", domain));
+  if (names.empty()) return "measure each rail by itself, with --group rail: the one that is slow then is at fault";
+  if (nodes.size() == 1 && std::ranges::all_of(candidates, is_in_node))
+    return fmt::format(
+        "replace {}: all candidates are parts of it; p5bench check and nvidia-smi -q on it may show more",
+        names.front());
+  if (names.size() == 1)
+    return fmt::format("measure again without {}: if everything is fast then, it is at fault", names.front());
+  return fmt::format(
+      "measure again without one of {} at a time, or each of them with {} that is not among them: the one "
+      "without which everything is fast is at fault",
+      join(names), domains.empty() ? "a node" : "one");
+}
 
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) {
   const NicNumbers numbers(report.topology);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "reports/observations.hpp"
 #include "reports/report.hpp"
 
 namespace p5::reports {
@@ -22,6 +23,9 @@ struct Diagnosis {
 // nodes) and "domain" (an NVLink domain of several nodes). `again` holds retests; a part that was sound in the retest
 // is not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
+
+// The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
+std::string next_step(const std::vector<Part>& candidates);
 
 // A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
 struct RetestCase {

@@ -163,6 +163,20 @@ TEST(Suspects, of_nodes_with_one_gpu_are_nodes) {
   EXPECT_THAT(question.next, HasSubstr("replace n3"));
 }
 
+TEST(Suspects, of_an_open_question_have_a_measurement_that_distinguishes_them) {
+  using Kind = Part::Kind;
+  const Part rail{Kind::rail, 0, 2, 2}, node{Kind::node, 1}, gpu{Kind::gpu, 1, 3}, first{Kind::domain, 0},
+      second{Kind::domain, 1};
+  EXPECT_THAT(next_step({rail, first, second}), HasSubstr("without one of domain d0, domain d1 at a time"));
+  EXPECT_THAT(next_step({rail, first}), HasSubstr("again without domain d0: if everything is fast"));
+  EXPECT_THAT(next_step({node, first}), HasSubstr("without one of n1, domain d0 at a time"));
+  EXPECT_THAT(next_step({node, gpu}), HasSubstr("replace n1"));
+  EXPECT_THAT(next_step({node, rail}), HasSubstr("again without n1: if everything is fast"));
+  EXPECT_THAT(next_step({node, {Kind::link, 0, 2}}),
+              HasSubstr("one of n0, n1, n2 at a time, or each of them with a node"));
+  EXPECT_THAT(next_step({rail, {Kind::rail, 0, 3, 3}}), HasSubstr("--group rail"));
+}
+
 TEST(Suspects, need_ten_percent_and_more_than_a_pair) {
   EXPECT_THAT(names({.noise = 0.005, .longer = slow_gpu(1, 2, 1.05)}), IsEmpty());
   const Longer one_pair = [](int a, int ga, int b, int gb) {
