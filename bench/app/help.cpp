@@ -243,7 +243,6 @@ constexpr std::array all_examples{
     Example{"plan", "p5bench plan --backend sim --platform p5.48xlarge --nodes 16",
             "the same for a cluster that does not exist yet"},
     Example{"plan", "mpirun -np 32 p5bench plan --format json", "its figures, for a program"},
-    Example{"plan", "mpirun -np 8 p5bench plan --sizes 1GiB --collectives all_to_all", "one size of one collective"},
 
     Example{"list", "p5bench list collectives", "what can be measured"},
     Example{"list", "p5bench list platforms", "the instance types that are known"},

@@ -10,6 +10,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/embedded.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/launches.hpp"
 #include "bench/measure/runner.hpp"
