@@ -118,7 +118,7 @@ inline bool is_in_node(const Part& part) {
   return part.kind != Part::Kind::link && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
 }
 
-// Of two links.
+// True if two links share a node.
 inline bool have_a_common_end(const Part& one, const Part& other) {
   return one.node == other.node || one.node == other.number || one.number == other.node || one.number == other.number;
 }

@@ -1,4 +1,4 @@
-// What each traffic matrix of a run asks of the machine: the parts that bind it, its imbalance and its loss by incast;
+// Demands of each traffic matrix of a run on the machine: the parts that bind it, its imbalance and its loss by incast;
 // and tokens of dispatch and combine.
 #pragma once
 

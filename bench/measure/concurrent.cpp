@@ -57,7 +57,7 @@ ConcurrentRequest ConcurrentSampling::first() const { return request(); }
 
 ConcurrentRequest ConcurrentSampling::request_of(const Combination& which, int samples) const {
   ConcurrentRequest request{.operations = which.operations, .samples = samples};
-  // Of a device under load the rates count, not who waits for whom.
+  // The check under load wants a device's rates, whoever waits for whom.
   if (which.is_beside() && detail_ == Detail::operations) request.starts_last = static_cast<int>(which.timed);
   return request;
 }

@@ -53,7 +53,7 @@ GrowthByRanks fit_growth(const std::vector<TimeOfRanks>& times);
 // cannot be read there.
 CommunicatorCosts footprint();
 
-// What is in `after` beyond `before`, of names in both; 0 where it is less.
+// The growth from `before` to `after` of each name in both; 0 where it is less.
 CommunicatorCosts grown(const CommunicatorCosts& before, const CommunicatorCosts& after);
 
 }  // namespace p5

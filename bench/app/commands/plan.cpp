@@ -60,7 +60,7 @@ Communicators communicators_of_plan(const Machine& machine, const topo::Limits& 
   return all;
 }
 
-// What a run would do, in figures.
+// The figures of a planned run.
 struct PlanFigures {
   struct Row {
     std::string name;

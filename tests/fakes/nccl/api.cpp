@@ -271,7 +271,7 @@ ncclResult_t ncclCommShrink(ncclComm_t parent_handle, int* excluded, int count, 
                        parent->name() + "-shrunk");
 }
 
-// Of NCCL 2.29, whose headers need not be there: an id that a communicator has for those that it takes in.
+// NCCL 2.29, whose headers need not be there: an id that a communicator has for those that it takes in.
 extern "C" ncclResult_t ncclCommGetUniqueId(ncclComm_t handle, ncclUniqueId* id) {
   if (!find_handle(handle)) return refuse(ncclInvalidArgument, "no communicator");
   return ncclGetUniqueId(id);
