@@ -1,6 +1,7 @@
 #include "reports/decision.hpp"
 
 #include <algorithm>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -169,7 +170,8 @@ std::string about_untested(const Report& report) {
   bool single_nics = false, of_domains = false;
   for (std::size_t rank = 0; rank < topology.nics_of_rank.size(); ++rank)
     if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < nics.size())
-      nics[*host].insert(topology.nics_of_rank[rank].begin(), topology.nics_of_rank[rank].end());
+      std::ranges::copy_if(topology.nics_of_rank[rank], std::inserter(nics[*host], nics[*host].end()),
+                           [](const std::string& name) { return !name.empty(); });  // "": the place of an absent NIC
   for (const Result& each : report.results) {
     const Measurement& m = each.measurement;
     if (!was_measured(each) || !is_pairwise(each) || domains_of(m.measured_case) < 2) continue;
@@ -182,7 +184,7 @@ std::string about_untested(const Report& report) {
         if (!m.measured_case.nic || std::cmp_greater_equal(rank, topology.nics_of_rank.size())) continue;
         const std::vector<std::string>& own = topology.nics_of_rank[static_cast<std::size_t>(rank)];
         const auto nic = static_cast<std::size_t>(*m.measured_case.nic);
-        if (nic < own.size()) tested[*host].insert(own[nic]), single_nics = true;
+        if (nic < own.size() && !own[nic].empty()) tested[*host].insert(own[nic]), single_nics = true;
       }
   }
   std::vector<std::string> clauses, alone;

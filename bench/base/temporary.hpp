@@ -1,4 +1,4 @@
-// Folders for a while, which are removed wherever their process ends in its own code: at a signal too, when no
+// Temporary folders, which are removed wherever their process ends in its own code: at a signal too, when no
 // destructor runs. Only SIGKILL leaves them.
 #pragma once
 

@@ -161,10 +161,14 @@ TEST(Decision, says_which_nics_and_hosts_no_measurement_tested) {
               HasSubstr("ACCEPT: but 2 of 2 NICs of h2 not tested: "));
   EXPECT_THAT(report_of_pairs({{std::nullopt, {{0, 2}, {1, 3}}}}).decision.sentence,
               HasSubstr("ACCEPT: but h2 in no pair between nodes: "));
-  // Of machines whose NICs are not measured one by one nothing is known of them.
+  // A run that measured no single NIC says nothing about them.
   Report report = report_of_pairs({{std::nullopt, all}});
   report.topology.nics_of_rank.clear();
   EXPECT_THAT(decide(report).sentence, Not(HasSubstr("but")));
+  // A host that lacks a NIC of the others has an empty place there.
+  Report lacking = report_of_pairs({{std::nullopt, all}, {0, {{0, 2}, {1, 3}, {2, 4}}}});
+  lacking.topology.nics_of_rank.back() = {""};
+  EXPECT_THAT(decide(lacking).sentence, Not(HasSubstr("but")));
 }
 
 // A setting or a version of one host slows it as a broken part does.
@@ -186,7 +190,7 @@ TEST(Decision, to_reject_a_host_names_the_errors_that_only_it_has) {
     EXPECT_EQ(decision.next.at(0), fmt::format("first, as it may be why: {} on h1: mend it", id));
     EXPECT_EQ(decision.next.at(1), "node n1: replace it");
   }
-  // What all hosts have, or another, slows no single one.
+  // A setting of all hosts, or of another host, slows no single one.
   Situation all{.grades = {Grade::slow}, .suspects = {suspect("node", "n1", "h1")}};
   all.findings = {error("host.memlock", "h2", topo::About::host)};
   EXPECT_EQ(report_of(all).decision.sentence, "REJECT h1: node n1 is slow");

@@ -28,7 +28,7 @@ std::vector<std::string> works_of(const LoadCase& load) {
   return names;
 }
 
-// Of each rank the ranks that it exchanges messages with, over links and over NICs.
+// The ranks that each rank exchanges messages with, over links and over NICs.
 std::map<int, std::set<int>> partners_of(const std::vector<LoadCase>& cases, const std::string& way) {
   std::map<int, std::set<int>> partners;
   const auto add = [&](const Case& c) {

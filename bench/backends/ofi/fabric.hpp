@@ -199,7 +199,7 @@ class Nics {
   template <class Post>
   void divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post);
   std::size_t meeting(int peer) const;
-  // Those that exist.
+  // The endpoints that exist.
   auto endpoints() const {
     return endpoints_ | std::views::filter([](const auto& each) { return each.has_value(); }) |
            std::views::transform([](const auto& each) -> const Endpoint& { return *each; });
