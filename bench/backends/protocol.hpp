@@ -99,7 +99,8 @@ struct Identity {
 // null. "verify" {}: {Verification}; "selection" {}: {Selection or null}; "host_time" {}: {"seconds": NUMBER or null};
 // "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}: {"cost_table": [Offer]}; "probe_nics"
 // {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
-// "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means none.
+// "compute": {ComputeCheck}}; "check_host_copies" {}: {"figures": {NAME: NUMBER}}; "quit" {}: no reply. An absent
+// "setting" means none.
 
 // A case as a worker needs it: the operation and its data, without what reports need.
 nlohmann::json to_json(const Case& c, int round);

@@ -26,12 +26,12 @@ struct SharedPage {
 };
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free && std::atomic<std::uint32_t>::is_always_lock_free);
 
-inline constexpr std::array<std::string_view, 17> order_names{
-    "",           "identify",   "unique_id", "join",
-    "open",       "warm_up",    "sample",    "sample_concurrently",
-    "verify",     "selection",  "host_time", "communicator_costs",
-    "cost_table", "probe_nics", "close",     "check_locally",
-    "quit"};
+inline constexpr std::array<std::string_view, 18> order_names{
+    "",           "identify",         "unique_id", "join",
+    "open",       "warm_up",          "sample",    "sample_concurrently",
+    "verify",     "selection",        "host_time", "communicator_costs",
+    "cost_table", "probe_nics",       "close",     "check_locally",
+    "quit",       "check_host_copies"};
 
 // 0 for an unknown name.
 constexpr std::uint32_t order_number(std::string_view name) {

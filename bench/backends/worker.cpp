@@ -443,6 +443,10 @@ std::vector<LocalChecks> WorkerBackend::check_locally(Seconds burn) {
   return {{.figures = told<LocalFigures>(reply, "figures"), .compute = told<ComputeCheck>(reply, "compute")}};
 }
 
+std::vector<LocalFigures> WorkerBackend::check_host_copies() {
+  return {told<LocalFigures>(ask({{"order", "check_host_copies"}}, options_.timeout), "figures")};
+}
+
 void WorkerBackend::postpone_limit(Seconds time) {
   if (options_.deadline) options_.deadline = later(*options_.deadline, time);
 }

@@ -51,6 +51,7 @@ class WorkerBackend final : public Backend {
   const protocol::Identity& identity() const { return identity_; }
   LibraryStart library_start() const override;
   std::vector<LocalChecks> check_locally(Seconds burn) override;
+  std::vector<LocalFigures> check_host_copies() override;
   void postpone_limit(Seconds time) override;
   FailureContext failure_context() const override;
 

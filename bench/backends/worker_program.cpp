@@ -124,7 +124,8 @@ json WorkerProgram::act(const json& order) {
                              OrderHandler{"cost_table", &WorkerProgram::cost_table},
                              OrderHandler{"probe_nics", &WorkerProgram::probe_nics},
                              OrderHandler{"close", &WorkerProgram::close_order},
-                             OrderHandler{"check_locally", &WorkerProgram::check_locally_order}};
+                             OrderHandler{"check_locally", &WorkerProgram::check_locally_order},
+                             OrderHandler{"check_host_copies", &WorkerProgram::check_host_copies_order}};
   const auto name = order.at("order").get<std::string>();
   const auto* const row = std::ranges::find(table, name, &OrderHandler::name);
   if (row == table.end()) throw CaseError(fmt::format("the worker knows no order \"{}\"", name));
@@ -241,6 +242,10 @@ json WorkerProgram::check_locally_order(const json& order) {
   const Seconds burn{order.value("burn_s", 0.0)};
   const LocalChecks checks = risk([&] { return check_locally(burn); });
   return {{"figures", checks.figures}, {"compute", json_fields::written(checks.compute)}};
+}
+
+json WorkerProgram::check_host_copies_order(const json&) {
+  return {{"figures", risk([&] { return check_host_copies(); })}};
 }
 
 Session& WorkerProgram::session() {

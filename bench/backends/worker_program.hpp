@@ -52,6 +52,7 @@ class WorkerProgram {
   // Closes the session together with the other ranks.
   virtual void close() {}
   virtual LocalChecks check_locally(Seconds /*burn*/) { return {}; }
+  virtual LocalFigures check_host_copies() { return {}; }
   // Operations that are unfinished at an abort, as text, or "".
   virtual std::string waits_for() const { return ""; }
   // True if the device is idle after the library was aborted.
@@ -76,6 +77,7 @@ class WorkerProgram {
   Json probe_nics(const Json& order);
   Json close_order(const Json& order);
   Json check_locally_order(const Json& order);
+  Json check_host_copies_order(const Json& order);
 
   // Runs an action whose failure may leave operations on the device or other ranks waiting.
   template <class Action>

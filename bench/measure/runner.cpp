@@ -550,13 +550,36 @@ Measurement CaseRun::result() const {
   return m;
 }
 
-std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn) {
+// The number of ranks before each on its node.
+static std::vector<int> places_on_nodes(const NodeOfRank& node_of_rank) {
+  std::vector<int> places;
+  for (std::size_t rank = 0; rank < node_of_rank.size(); ++rank)
+    places.push_back(static_cast<int>(std::count(
+        node_of_rank.begin(), node_of_rank.begin() + static_cast<std::ptrdiff_t>(rank), node_of_rank[rank])));
+  return places;
+}
+
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, const NodeOfRank& node_of_rank,
+                                       Seconds burn) {
   std::vector<LocalChecks> all;
   agree(
       control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(burn); },
       [&](const std::vector<std::vector<LocalChecks>>& parts) {
         for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
       });
+  const std::vector<int> places = places_on_nodes(node_of_rank);
+  const bool several_hosted = control.hosted().size() > 1;  // no devices: a model
+  for (int turn = 0; !several_hosted && turn <= std::ranges::max(places); ++turn)
+    agree(
+        control, Phase::sample, backend.recovers(),
+        [&] {
+          const bool next = places.at(static_cast<std::size_t>(control.hosted().front())) == turn;
+          return next ? backend.check_host_copies() : std::vector<LocalFigures>{};
+        },
+        [&](const std::vector<std::vector<LocalFigures>>& parts) {
+          for (std::size_t rank = 0; rank < parts.size(); ++rank)
+            for (const LocalFigures& figures : parts[rank]) all.at(rank).figures.insert(figures.begin(), figures.end());
+        });
   // Removes figures that are not finite and positive. Reports name a GPU that lacks what others of its model have.
   for (LocalChecks& each : all)
     std::erase_if(each.figures, [](const auto& figure) { return !std::isfinite(figure.second) || figure.second <= 0; });

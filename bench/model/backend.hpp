@@ -220,9 +220,12 @@ class Backend {
   virtual LibraryStart library_start() const { return {}; }
   // Context of a failure on this rank; called after a phase failed and before abandon().
   virtual FailureContext failure_context() const { return {}; }
-  // Copies, launches, memory and matrix products of the devices of the hosted ranks, each alone; none where there is no
-  // device. Matrix products go on for `burn`, if it is above 0. Ranks have joined.
+  // Copies on the device, launches, memory and matrix products of the devices of the hosted ranks, each alone; none
+  // where there is no device. Matrix products go on for `burn`, if it is above 0. Ranks have joined.
   virtual std::vector<LocalChecks> check_locally(Seconds /*burn*/) { return {}; }
+  // Copies between host memory and the devices of the hosted ranks, for check_locally(). The ranks of a host share its
+  // memory, so that one of them calls it at a time.
+  virtual std::vector<LocalFigures> check_host_copies() { return {}; }
   // Calls may take so much longer than a limit that the backend has for all of them.
   virtual void postpone_limit(Seconds /*time*/) {}
   // The same backend in processes of its own, with variables over those of this backend (an empty value removes one).

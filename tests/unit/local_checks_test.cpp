@@ -5,10 +5,15 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <thread>
 
 #include "bench/backends/backends.hpp"
 #include "bench/control/control_planes.hpp"
@@ -158,6 +163,51 @@ TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where
   EXPECT_THAT(corruptions(report), IsEmpty()) << "other versions of the library may take other sums";
 }
 
+// ---- copies between host and device: the ranks of a host take turns
+
+struct CopiesOfHost {
+  std::atomic<int> at_once = 0, most_at_once = 0, all = 0;
+};
+
+class Copying final : public Backend {
+ public:
+  explicit Copying(CopiesOfHost& copies) : copies_(copies) {}
+  std::unique_ptr<Session> open(const Case&, int) override { return nullptr; }
+  Bytes memory_per_rank(const Case&) const override { return {1}; }
+  CostModel cost() const override { return {}; }
+  bool recovers() const override { return true; }
+  std::vector<LocalChecks> check_locally(Seconds) override { return {{.figures = {{"launch_us", 3}}}}; }
+  std::vector<LocalFigures> check_host_copies() override {
+    const int now = ++copies_.at_once;
+    copies_.most_at_once = std::max<int>(copies_.most_at_once, now);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));  // so that another rank would meet it
+    --copies_.at_once;
+    return {{{"host_to_device_gb_per_s", 50.0 + ++copies_.all}}};
+  }
+
+ private:
+  CopiesOfHost& copies_;
+};
+
+TEST(LocalChecks, copy_between_host_and_device_on_one_rank_of_a_host_at_a_time) {
+  const NodeOfRank node_of_rank{0, 0, 1, 0, 1};
+  std::array<CopiesOfHost, 2> copies;
+  std::vector<LocalChecks> all;
+  run_threads(5, [&](ControlPlane& control) {
+    const int rank = control.participant();
+    Copying backend(copies.at(static_cast<std::size_t>(node_of_rank.at(static_cast<std::size_t>(rank)))));
+    std::vector<LocalChecks> found = check_locally(control, backend, node_of_rank, {});
+    if (rank == 0) all = std::move(found);
+  });
+  ASSERT_THAT(all, SizeIs(5));
+  const std::array<int, 5> turns{1, 2, 1, 3, 2};
+  for (std::size_t rank = 0; rank < 5; ++rank) {
+    EXPECT_EQ(all[rank].figures.at("launch_us"), 3);
+    EXPECT_EQ(all[rank].figures.at("host_to_device_gb_per_s"), 50 + turns.at(rank)) << rank;
+  }
+  for (const CopiesOfHost& each : copies) EXPECT_EQ(each.most_at_once, 1);
+}
+
 // Simulated machines: the ranks that the checks of each GPU name there, alone and under load.
 std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, const std::string& fault) {
   SimMachine machine;
@@ -170,9 +220,9 @@ std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, cons
   if (!fault.empty()) machine.faults.push_back(parse_fault(fault, machine));
   const std::unique_ptr<Backend> backend = make_sim_backend(machine);
   const auto control = make_solo_control_plane(nodes * machine.gpus);
-  std::vector<LocalChecks> all = check_locally(*control, *backend, {});
   JobFacts job;
   for (int rank = 0; rank < nodes * machine.gpus; ++rank) job.node_of_rank.push_back(rank / machine.gpus);
+  std::vector<LocalChecks> all = check_locally(*control, *backend, job.node_of_rank, {});
   std::vector<LocalChecks> loaded = check_under_load(*control, *backend, load_cases("sim", job), {});
   std::vector<LocalFigures> figures;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

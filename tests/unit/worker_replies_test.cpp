@@ -37,7 +37,8 @@ replies = dict(identify=identity, unique_id=dict(id="x"), join=dict(environment=
                selection=dict(selection=None), host_time=dict(seconds=1e-6), probe_nics=dict(nics=["", "nothing"]),
                cost_table=dict(cost_table=[dict(setting="a", microseconds=-1.5, chosen=True)]),
                check_locally=dict(figures=dict(launch_us=2.5), compute=dict(digests=dict(bf16="0a"), library="",
-                                                                            corruption="", not_measured="")))
+                                                                            corruption="", not_measured="")),
+               check_host_copies=dict(figures=dict(host_to_device_gb_per_s=55.5)))
 while True:
     head = ours.recv(16, socket.MSG_WAITALL)
     if len(head) < 16:
@@ -90,6 +91,7 @@ class Replies : public InFolder {
     ASSERT_EQ(checks.size(), 1u);
     EXPECT_EQ(checks[0].figures.at("launch_us"), 2.5);
     EXPECT_EQ(checks[0].compute.digests.at("bf16"), "0a");
+    EXPECT_EQ(backend.check_host_copies().at(0).at("host_to_device_gb_per_s"), 55.5);
     EXPECT_EQ(session->host_time(), 1e-6);
     EXPECT_THAT(session->probe_nics({1}), testing::ElementsAre("", "nothing"));
     Case with_work = c;
@@ -177,6 +179,8 @@ TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
       {"check_locally", "{}"},
       {"check_locally", "{\"figures\": {\"launch_us\": -1}}"},
       {"check_locally", "{\"figures\": {\"launch_us\": 1}}"},
+      {"check_host_copies", "{}"},
+      {"check_host_copies", "{\"figures\": {\"host_to_device_gb_per_s\": \"fast\"}}"},
       {"check_locally", "{\"figures\": {\"launch_us\": 1}, \"compute\": {\"digests\": 7}}"},
       {"warm_up", "[]"},
       {"warm_up", "7"}};

@@ -81,7 +81,8 @@ static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::s
 
 static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, burn);
+  std::vector<LocalChecks> of_ranks =
+      check_locally(run.control, backend, job_facts(run.machine, run.seed).node_of_rank, burn);
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
   return of_ranks;
 }

@@ -209,36 +209,44 @@ std::size_t bytes_on_device() {
   return std::min(most_on_device, free / 64);
 }
 
-LocalFigures copies_and_launches(Queue& queue) {
-  const std::size_t bytes = bytes_on_device(), through_link = std::min(bytes, on_host);
+// Whatever else uses a memory or a link only slows a copy, so the fastest counts.
+double copied_gb_per_s(const Collector& found, const char* name, std::size_t bytes) {
+  return static_cast<double>(bytes) * copies / found.fastest_of(name) / 1e9;
+}
+
+LocalFigures device_copies_and_launches(Queue& queue) {
+  const std::size_t bytes = bytes_on_device();
   const DeviceMemory first = make_device_memory(bytes), second = make_device_memory(bytes);
-  const PinnedMemory host = make_pinned_memory(through_link), other = make_pinned_memory(through_link);
   Bench bench(queue);
   bench.add("device_copy", [&] { return bench.copy(second.get(), first.get(), bytes, cudaMemcpyDeviceToDevice); });
-  bench.add("host_to_device",
-            [&] { return bench.copy(first.get(), host.get(), through_link, cudaMemcpyHostToDevice); });
-  bench.add("device_to_host",
-            [&] { return bench.copy(host.get(), first.get(), through_link, cudaMemcpyDeviceToHost); });
-  bench.add("host_both_ways",
-            [&] { return bench.copy_both_ways(first.get(), second.get(), host.get(), other.get(), through_link); });
   bench.add("launch", [&] { return bench.launch(); });
   const Collector found = bench.run();
-  // Other GPUs of the host share its memory and switches, and copy at the same time: they only slow a copy.
-  const auto rate = [&](const char* name, std::size_t moved) {
-    return static_cast<double>(moved) * copies / found.fastest_of(name) / 1e9;
-  };
-  return {{"device_copy_gb_per_s", rate("device_copy", 2 * bytes)},
-          {"host_to_device_gb_per_s", rate("host_to_device", through_link)},
-          {"device_to_host_gb_per_s", rate("device_to_host", through_link)},
-          {"host_both_ways_gb_per_s", rate("host_both_ways", 2 * through_link)},
+  return {{"device_copy_gb_per_s", copied_gb_per_s(found, "device_copy", 2 * bytes)},
           {"launch_us", 1e6 * found.median_of("launch") / launches}};
 }
 
 }  // namespace
 
+LocalFigures check_host_copies(Queue& queue) {
+  const std::size_t bytes = std::min(bytes_on_device(), on_host);
+  const DeviceMemory first = make_device_memory(bytes), second = make_device_memory(bytes);
+  const PinnedMemory host = make_pinned_memory(bytes), other = make_pinned_memory(bytes);
+  Bench bench(queue);
+  bench.add("host_to_device", [&] { return bench.copy(first.get(), host.get(), bytes, cudaMemcpyHostToDevice); });
+  bench.add("device_to_host", [&] { return bench.copy(host.get(), first.get(), bytes, cudaMemcpyDeviceToHost); });
+  bench.add("host_both_ways",
+            [&] { return bench.copy_both_ways(first.get(), second.get(), host.get(), other.get(), bytes); });
+  const Collector found = bench.run();
+  return {{"host_to_device_gb_per_s", copied_gb_per_s(found, "host_to_device", bytes)},
+          {"device_to_host_gb_per_s", copied_gb_per_s(found, "device_to_host", bytes)},
+          {"host_both_ways_gb_per_s", copied_gb_per_s(found, "host_both_ways", 2 * bytes)}};
+}
+
 #else
 
-static LocalFigures copies_and_launches(Queue&) { return {}; }
+static LocalFigures device_copies_and_launches(Queue&) { return {}; }
+
+LocalFigures check_host_copies(Queue&) { return {}; }
 
 #endif
 
@@ -352,7 +360,7 @@ void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
 }  // namespace
 
 LocalChecks check_locally(Queue& queue, Seconds burn) {
-  LocalChecks checks{.figures = copies_and_launches(queue)};
+  LocalChecks checks{.figures = device_copies_and_launches(queue)};
   const MemoryCheck memory = check_memory(queue);
   checks.figures["memory_read_gb_per_s"] = memory.read_gb_per_s;
   checks.figures["slowest_slice_share"] = memory.slowest_slice_share;

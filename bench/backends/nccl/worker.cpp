@@ -54,6 +54,7 @@ class Worker final : public WorkerProgram {
   std::unique_ptr<Session> open(Case c, int round, std::optional<RankInGroup> place, std::uint64_t memory) override;
   void close() override;
   LocalChecks check_locally(Seconds burn) override;
+  LocalFigures check_host_copies() override;
   std::string waits_for() const override { return session_ ? session_->unfinished() : ""; }
   bool is_idle_after_abort() noexcept override;
 
@@ -235,6 +236,8 @@ void Worker::close() {
 }
 
 LocalChecks Worker::check_locally(Seconds burn) { return nccl::check_locally(engine_->queue(), burn); }
+
+LocalFigures Worker::check_host_copies() { return nccl::check_host_copies(engine_->queue()); }
 
 // NCCL's kernels end after an abort; a kernel that does not is another one, and the reason that peers wait.
 bool Worker::is_idle_after_abort() noexcept {
