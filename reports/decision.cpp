@@ -387,6 +387,7 @@ std::string healthy_figures(const Report& report) {
 
 // True if the budget left out as much as was measured, or more.
 bool most_lacked_time(const Report& report) {
+  if (is_check(report)) return ran_out_of_time(report);
   const std::size_t left_out = count_results(report, lacked_time);
   return left_out > 0 && left_out >= count_results(report, was_measured);
 }
@@ -609,7 +610,8 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
       if (finding.id.starts_with("join.")) add_step(list, finding.action);
   if (tuned_nothing(report)) return list;
   if (word == cannot_tell && most_lacked_time(report))
-    add_step(list, "run again with a longer --budget, or fewer --collectives and --sizes");
+    add_step(list, is_check(report) ? "run again with a longer --limit"
+                                    : "run again with a longer --budget, or fewer --collectives and --sizes");
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(
         list,

@@ -193,10 +193,10 @@ std::string checks_of(const Report& report, std::size_t host) {
   for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank)
     if (std::cmp_equal(report.topology.host_of_rank[rank], host)) ranks.insert(static_cast<int>(rank));
   std::set<std::pair<int, int>> pairs, nics;
-  std::size_t judged = 0, measured = 0, skipped = 0, between = 0, judged_between = 0;
+  std::size_t judged = 0, measured = 0, skipped = 0, late = 0, between = 0, judged_between = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
-    if (m.outcome == Outcome::skipped) ++skipped;
+    if (m.outcome == Outcome::skipped) ++(lacked_time(result) ? late : skipped);
     if (m.outcome != Outcome::measured) continue;
     const bool is_judged = result.verdict.grade != Grade::unknown;
     ++measured;
@@ -235,6 +235,7 @@ std::string checks_of(const Report& report, std::size_t host) {
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
   if (between > 0 && judged_between == 0) text += ", in none between nodes";
   if (skipped > 0) text += fmt::format(", {} skipped", skipped);
+  if (late > 0) text += fmt::format(", {} skipped for lack of time (a longer --limit measures more)", late);
   for (const std::string& sentence : products_left_out(report, host)) text += "; " + printable(sentence);
   return text;
 }
@@ -339,10 +340,18 @@ ExitCode check_exit_code(const Report& report, ExitCode code) {
   return all_are_sound(nodes) ? code : ExitCode::slow;
 }
 
+bool is_check(const Report& report) {
+  return std::ranges::find(report.run.command, "check") != report.run.command.end();
+}
+
 bool ran_out_of_time(const Report& report) {
-  return std::ranges::any_of(report.results, [](const Result& result) {
+  const bool together = std::ranges::any_of(report.results, [](const Result& result) {
+    return result.measurement.outcome == Outcome::measured && !result.measurement.measured_case.collective->pairwise;
+  });
+  return std::ranges::any_of(report.results, [&](const Result& result) {
     const Case& c = result.measurement.measured_case;
-    return !c.for_parts && (lacked_time(result) || c.pairs_sampled);  // parts are optional, as time permits
+    const bool optional = c.for_parts || (together && c.collective->pairwise && c.nodes == 1);  // as time permits
+    return !optional && (lacked_time(result) || c.pairs_sampled);
   });
 }
 

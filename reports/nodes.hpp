@@ -22,7 +22,9 @@ struct NodeVerdict {
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
 
-// True if a case or some of its pairs were skipped because the budget was spent.
+bool is_check(const Report& report);
+// True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all
+// GPUs of each node were measured together.
 bool ran_out_of_time(const Report& report);
 
 // One line per node, "n1 (i-0abc): fit; checked ...", "n1 (i-0abc): NOT FIT: gpu n1g3" or "n1 (i-0abc): IN DOUBT: node

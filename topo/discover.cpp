@@ -157,7 +157,10 @@ Host discover_host(const Probes& probes) {
     // The call is deferred if no thread can be created.
     return std::async(std::launch::async | std::launch::deferred, std::move(question));
   };
-  auto nvml = launch([&] { return probes.nvml.empty() ? NvmlAnswer{} : ask_nvml(probes.nvml, probes.limit); });
+  auto nvml = launch([&] {
+    if (probes.told) return *probes.told;
+    return probes.nvml.empty() ? NvmlAnswer{} : ask_nvml(probes.nvml, probes.limit);
+  });
   auto libfabric = launch([&]() -> std::optional<Libfabric> {
     if (probes.libfabric.empty()) return std::nullopt;
     return ask_libfabric(probes.libfabric, probes.limit);

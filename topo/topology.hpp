@@ -112,10 +112,13 @@ HostName host_name();
 JobSettings job_settings();
 
 // Sources to query on a live host besides its files.
+struct NvmlAnswer;
+
 struct Probes {
-  std::string nvml, libfabric;  // paths of the probe programs; "": not queried
-  bool metadata = false;        // EC2's instance metadata, for at most a second, and only on an EC2 instance
-  Seconds limit{20};            // time limit of a probe, because a driver may hang
+  std::string nvml, libfabric;       // paths of the probe programs; "": not queried
+  bool metadata = false;             // EC2's instance metadata, for at most a second, and only on an EC2 instance
+  Seconds limit{20};                 // time limit of a probe, because a driver may hang
+  const NvmlAnswer* told = nullptr;  // NVML's answer, if this process has it already: asking 8 GPUs takes a second
 };
 
 // NVML's report through its probe alone: uses no thread and takes little more than the limit.

@@ -550,26 +550,41 @@ Measurement CaseRun::result() const {
   return m;
 }
 
-// The number of ranks before each on its node.
-static std::vector<int> places_on_nodes(const NodeOfRank& node_of_rank) {
-  std::vector<int> places;
-  for (std::size_t rank = 0; rank < node_of_rank.size(); ++rank)
-    places.push_back(static_cast<int>(std::count(
-        node_of_rank.begin(), node_of_rank.begin() + static_cast<std::ptrdiff_t>(rank), node_of_rank[rank])));
-  return places;
+// Removes figures that are not finite and positive. Reports name a GPU that lacks what others of its model have.
+static void remove_impossible_figures(std::vector<LocalChecks>& of_ranks) {
+  for (LocalChecks& each : of_ranks)
+    std::erase_if(each.figures, [](const auto& figure) { return !std::isfinite(figure.second) || figure.second <= 0; });
 }
 
-std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, const NodeOfRank& node_of_rank,
-                                       Seconds burn) {
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn) {
   std::vector<LocalChecks> all;
   agree(
       control, Phase::sample, backend.recovers(), [&] { return backend.check_locally(burn); },
       [&](const std::vector<std::vector<LocalChecks>>& parts) {
         for (const std::vector<LocalChecks>& part : parts) all.insert(all.end(), part.begin(), part.end());
       });
+  remove_impossible_figures(all);
+  return all;
+}
+
+// The number of ranks before each on its node.
+static std::vector<int> places_on_nodes(const NodeOfRank& node_of_rank) {
+  std::map<int, int> ranks_of_node;
+  std::vector<int> places;
+  for (const int node : node_of_rank) places.push_back(ranks_of_node[node]++);
+  return places;
+}
+
+int turns_on_hosts(const NodeOfRank& node_of_rank) {
   const std::vector<int> places = places_on_nodes(node_of_rank);
-  const bool several_hosted = control.hosted().size() > 1;  // no devices: a model
-  for (int turn = 0; !several_hosted && turn <= std::ranges::max(places); ++turn)
+  return places.empty() ? 0 : std::ranges::max(places) + 1;
+}
+
+void check_host_copies(ControlPlane& control, Backend& backend, const NodeOfRank& node_of_rank,
+                       std::vector<LocalChecks>& of_ranks) {
+  if (control.hosted().size() > 1) return;  // a model, whose check_locally() has all figures
+  const std::vector<int> places = places_on_nodes(node_of_rank);
+  for (int turn = 0; turn < turns_on_hosts(node_of_rank); ++turn)
     agree(
         control, Phase::sample, backend.recovers(),
         [&] {
@@ -578,12 +593,10 @@ std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, 
         },
         [&](const std::vector<std::vector<LocalFigures>>& parts) {
           for (std::size_t rank = 0; rank < parts.size(); ++rank)
-            for (const LocalFigures& figures : parts[rank]) all.at(rank).figures.insert(figures.begin(), figures.end());
+            for (const LocalFigures& figures : parts[rank])
+              of_ranks.at(rank).figures.insert(figures.begin(), figures.end());
         });
-  // Removes figures that are not finite and positive. Reports name a GPU that lacks what others of its model have.
-  for (LocalChecks& each : all)
-    std::erase_if(each.figures, [](const auto& figure) { return !std::isfinite(figure.second) || figure.second <= 0; });
-  return all;
+  remove_impossible_figures(of_ranks);
 }
 
 }  // namespace p5

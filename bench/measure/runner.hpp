@@ -146,12 +146,17 @@ class CaseRun {
   std::vector<int> slowest_ranks_;
 };
 
-// Backend::check_locally() on all participants at the same time, with joined ranks, then Backend::check_host_copies()
-// on one rank of each host after the other. A figure that differs from all others points to the device, its link to the
-// host or the host, not to the fabric. Returns the checks of each rank at the leader, empty elsewhere. Throws
-// PhaseFailed.
-std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, const NodeOfRank& node_of_rank,
-                                       Seconds burn);
+// Backend::check_locally() on all participants at the same time, with joined ranks. A figure that differs from all
+// others points to the device, its link to the host or the host, not to the fabric. Returns the checks of each rank at
+// the leader, empty elsewhere. Throws PhaseFailed.
+std::vector<LocalChecks> check_locally(ControlPlane& control, Backend& backend, Seconds burn);
+
+// Backend::check_host_copies() on one rank of each host after the other. Adds to the figures of each rank at the
+// leader. Throws PhaseFailed.
+void check_host_copies(ControlPlane& control, Backend& backend, const NodeOfRank& node_of_rank,
+                       std::vector<LocalChecks>& of_ranks);
+// The number of turns that it takes.
+int turns_on_hosts(const NodeOfRank& node_of_rank);
 
 // ---- The times of a session, refused where one is no time: figures, verdicts and JSON take only finite times above 0.
 

@@ -196,10 +196,12 @@ TEST(LocalChecks, copy_between_host_and_device_on_one_rank_of_a_host_at_a_time) 
   run_threads(5, [&](ControlPlane& control) {
     const int rank = control.participant();
     Copying backend(copies.at(static_cast<std::size_t>(node_of_rank.at(static_cast<std::size_t>(rank)))));
-    std::vector<LocalChecks> found = check_locally(control, backend, node_of_rank, {});
+    std::vector<LocalChecks> found = check_locally(control, backend, {});
+    check_host_copies(control, backend, node_of_rank, found);
     if (rank == 0) all = std::move(found);
   });
   ASSERT_THAT(all, SizeIs(5));
+  EXPECT_EQ(turns_on_hosts(node_of_rank), 3);
   const std::array<int, 5> turns{1, 2, 1, 3, 2};
   for (std::size_t rank = 0; rank < 5; ++rank) {
     EXPECT_EQ(all[rank].figures.at("launch_us"), 3);
@@ -222,7 +224,7 @@ std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, cons
   const auto control = make_solo_control_plane(nodes * machine.gpus);
   JobFacts job;
   for (int rank = 0; rank < nodes * machine.gpus; ++rank) job.node_of_rank.push_back(rank / machine.gpus);
-  std::vector<LocalChecks> all = check_locally(*control, *backend, job.node_of_rank, {});
+  std::vector<LocalChecks> all = check_locally(*control, *backend, {});
   std::vector<LocalChecks> loaded = check_under_load(*control, *backend, load_cases("sim", job), {});
   std::vector<LocalFigures> figures;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

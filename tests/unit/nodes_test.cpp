@@ -97,6 +97,23 @@ TEST(Nodes, what_time_did_not_allow_is_no_fitness) {
   EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: not all was measured in time\n"));
 }
 
+TEST(Nodes, whose_gpus_were_measured_together_are_fit_without_their_pairs_but_not_without_the_others) {
+  Report report = two_nodes();
+  for (const int nodes : {1, 2}) {
+    Result& pairs = add(report, "p2p", nodes, Grade::unknown);
+    pairs.measurement.outcome = Outcome::skipped;
+    pairs.measurement.because = "budget";
+    EXPECT_TRUE(ran_out_of_time(report));
+    add(report, "all_reduce", 1, Grade::ok);
+    EXPECT_EQ(ran_out_of_time(report), nodes == 2) << "pairs of different nodes show the network";
+    if (nodes == 1) {
+      EXPECT_THAT(render_nodes(report, true),
+                  HasSubstr("speed judged in 1 of 1 measurements, 1 skipped for lack of time (a longer --limit"));
+    }
+    report.results.clear();
+  }
+}
+
 TEST(Nodes, where_nothing_could_be_measured_none_is_called_fit) {
   Report report = two_nodes();
   report.exit_code = ExitCode::environment;

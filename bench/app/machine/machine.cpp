@@ -98,7 +98,9 @@ int visible_gpus(const std::vector<topo::Gpu>& gpus, const char* visible) {
 
 OwnGpus take_own_gpus(const Options& options) {
   const topo::Probes probes = probes_for(options);
-  OwnGpus own = choose_gpus(topo::ask_nvml(probes.nvml, probes.limit), std::getenv(visible_variable));
+  topo::NvmlAnswer told = topo::ask_nvml(probes.nvml, probes.limit);
+  OwnGpus own = choose_gpus(told, std::getenv(visible_variable));
+  own.told = std::move(told);
   if (!own.usable.empty()) setenv(visible_variable, join(own.usable, ",").c_str(), /*overwrite=*/1);
   return own;
 }
@@ -278,7 +280,9 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
     machine.domain_of_rank = wide_domains(machine.topology);
   } else {
-    machine.topology = discover_cluster(control, probes_for(options));
+    topo::Probes probes = probes_for(options);
+    if (own && own->told.answered) probes.told = &own->told;
+    machine.topology = discover_cluster(control, probes);
     machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     // Only the leader knows the GPUs of other hosts.

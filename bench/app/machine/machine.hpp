@@ -35,6 +35,7 @@ struct OwnGpus {
   // environment if there are none.
   std::string why_none;
   ExitCode code_of_none = ExitCode::ok;
+  topo::NvmlAnswer told = {};
 };
 
 // True for `check` on GPUs without a launcher.

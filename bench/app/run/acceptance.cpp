@@ -81,8 +81,9 @@ static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::s
 
 static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> of_ranks =
-      check_locally(run.control, backend, job_facts(run.machine, run.seed).node_of_rank, burn);
+  std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, burn);
+  if (agree_on_time_left(run, time_for_host_copies(run)))
+    check_host_copies(run.control, backend, run.machine.topology.host_of_rank, of_ranks);
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
   return of_ranks;
 }
@@ -139,7 +140,10 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 // only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
 // what it is for.
 void check_gpus_alone(Run& run) {
-  if (!agree_on_time_left(run)) return;
+  if (!agree_on_time_left(run, time_for_gpus_alone())) {
+    run.recorder.remark("the GPUs were not checked alone: the time left is too short; a longer --limit leaves more");
+    return;
+  }
   if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
   backend.postpone_limit(run.options.burn);

@@ -103,6 +103,7 @@ namespace {
 constexpr std::size_t most_on_device = std::size_t{1} << 30, on_host = std::size_t{32} << 20;
 constexpr int launches = 20, copies = 4;  // in a burst
 constexpr int repetitions = 5;            // odd: one is in the middle
+constexpr int repetitions_of_turn = 3;    // while the other GPUs of the host wait
 constexpr double repetition_s = 0.01;
 
 // Keeps what would be printed.
@@ -128,7 +129,9 @@ class Collector final : public benchmark::BenchmarkReporter {
 // Benchmarks are registered in a list of the whole process.
 class Bench {
  public:
-  explicit Bench(Queue& queue) : queue_(queue) { benchmark::ClearRegisteredBenchmarks(); }
+  explicit Bench(Queue& queue, int repeated = repetitions) : queue_(queue), repetitions_(repeated) {
+    benchmark::ClearRegisteredBenchmarks();
+  }
   ~Bench() { benchmark::ClearRegisteredBenchmarks(); }
   Bench(const Bench&) = delete;
   Bench& operator=(const Bench&) = delete;
@@ -150,7 +153,7 @@ class Bench {
                                  })
         ->UseManualTime()
         ->MinTime(repetition_s)
-        ->Repetitions(repetitions);
+        ->Repetitions(repetitions_);
   }
 
   Collector run() {
@@ -197,6 +200,7 @@ class Bench {
 
  private:
   Queue& queue_;
+  int repetitions_;
   Stream second_ = make_stream();
   Event start_ = make_timing_event(), stop_ = make_timing_event(), second_done_ = make_marker_event();
   std::exception_ptr problem_;
@@ -231,7 +235,7 @@ LocalFigures check_host_copies(Queue& queue) {
   const std::size_t bytes = std::min(bytes_on_device(), on_host);
   const DeviceMemory first = make_device_memory(bytes), second = make_device_memory(bytes);
   const PinnedMemory host = make_pinned_memory(bytes), other = make_pinned_memory(bytes);
-  Bench bench(queue);
+  Bench bench(queue, repetitions_of_turn);
   bench.add("host_to_device", [&] { return bench.copy(first.get(), host.get(), bytes, cudaMemcpyHostToDevice); });
   bench.add("device_to_host", [&] { return bench.copy(host.get(), first.get(), bytes, cudaMemcpyDeviceToHost); });
   bench.add("host_both_ways",

@@ -18,7 +18,7 @@ namespace p5::nccl {
 // Throws CaseError.
 LocalChecks check_locally(Queue& queue, Seconds burn);
 
-// Some 0.3 s. host_to_device_gb_per_s, device_to_host_gb_per_s: from and to pinned host memory;
+// Some 0.2 s. host_to_device_gb_per_s, device_to_host_gb_per_s: from and to pinned host memory;
 // host_both_ways_gb_per_s: both at once, the sum. The fastest of each. None where the worker was built without Google
 // Benchmark. Throws CaseError.
 LocalFigures check_host_copies(Queue& queue);
