@@ -1,7 +1,8 @@
 """What `check` says of each GPU alone, on the GPUs of this host, against PyTorch and against faults made on purpose.
 python3 compare_products.py [--rounds N] [--out DIR] [--only CHECK...]
 
-  products  bf16 products of 8192 by F.linear, and copies of 512 MiB, 16 in a row as nvbandwidth makes them, alternating with `check`
+  products  bf16 products of 8192 by F.linear on all GPUs at once, then, one GPU after the other as `check` makes them,
+            copies of 512 MiB, 16 in a row as nvbandwidth makes them, alternating with `check`
   healthy   20 checks in a row: nobody may be named
   hog       N times a program that multiplies on GPU 1 meanwhile, and N times without: GPU 1 is named, and nobody
   flip      one bit of each product (2^40 operations) of GPU 1 is flipped: exit code 11 with GPU and bit
@@ -52,15 +53,17 @@ if what == "forever":
     print("ready", flush=True)
     while True:
         burst(product, 100)
-rate(0.3)
-flops = rate(0.5)
+if what == "products":
+    rate(0.3)
+    print(rate(0.5))
+    sys.exit()
 count = 512 << 20
 there = [torch.empty(count, dtype=torch.uint8, device=device) for _ in range(2)]
 host = torch.empty(count, dtype=torch.uint8, pin_memory=True)
 def copy(to, source):
     burst(lambda: to.copy_(source, non_blocking=True), 2)
     return count / min(burst(lambda: to.copy_(source, non_blocking=True), 16) for _ in range(3)) / 1e9
-print(flops, 2 * copy(*there), copy(there[0], host), copy(host, there[0]))
+print(2 * copy(*there), copy(there[0], host), copy(host, there[0]))
 """
 
 
@@ -82,10 +85,14 @@ def check(*arguments, **variables):
 
 
 def torch_figures():
-    """Of each GPU, all at the same time: TFLOP/s, GB/s on the device, to it, from it."""
-    running = [subprocess.Popen([sys.executable, "-c", PROGRAM, str(gpu), "once"], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
-               for gpu in range(gpus())]
-    return [[float(each) for each in one.communicate(timeout=120)[0].split()] for one in running]
+    """Of each GPU: TFLOP/s, all at the same time; GB/s on the device, to it, from it, one after the other."""
+    def start(gpu, what):
+        return subprocess.Popen([sys.executable, "-c", PROGRAM, str(gpu), what], env=ENVIRONMENT, stdout=subprocess.PIPE, text=True)
+
+    def figures(running):
+        return [float(each) for each in running.communicate(timeout=120)[0].split()]
+    rates = [figures(each) for each in [start(gpu, "products") for gpu in range(gpus())]]
+    return [rates[gpu] + figures(start(gpu, "copies")) for gpu in range(gpus())]
 
 
 def named(report):

@@ -140,7 +140,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 // only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
 // what it is for.
 void check_gpus_alone(Run& run) {
-  if (!agree_on_time_left(run, time_for_gpus_alone())) {
+  // A burn comes on top of the limit.
+  if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
     run.recorder.remark("the GPUs were not checked alone: the time left is too short; a longer --limit leaves more");
     return;
   }
