@@ -81,6 +81,7 @@ struct TransferClass {
   std::size_t ranks = 0;         // larger groups take longer
   int distance = 0, place = -1;  // difference of indices, and the index; -1 if indices do not matter
   int links = -1;                // NVLinks that join the two directly; -1 if all distances are equal
+  bool crossed = false;          // NICs of different numbers, whose way may be longer by design
   auto operator<=>(const TransferClass&) const = default;
 };
 
@@ -131,7 +132,7 @@ class Collector {
         const auto round = rounds.find(result.group);
         const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group);
         if (!at) continue;
-        const TransferClass its = class_of(*kind, operation, observations_[*at].ranks);
+        const TransferClass its = class_of(*kind, operation, observations_[*at]);
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
         alike[operation][its].push_back({&result, *at, round == rounds.end() ? new_events() : round->second});
       }
@@ -139,9 +140,14 @@ class Collector {
     for (const auto& [operation, classes] : alike) {
       const double drift = again ? drift_of(classes) : 1;
       for (const auto& [of_class, transfers] : classes) {
-        const auto [known, fresh] = fast_.try_emplace(of_class);
-        if (fresh) known->second = fast_times_of(transfers);
-        count_slow(transfers, {known->second.time * (fresh ? 1 : drift), known->second.deviation}, again);
+        const auto known = fast_.find(of_class);
+        const bool fresh = known == fast_.end();
+        const std::optional<FastTimes> fast = !fresh             ? known->second
+                                              : of_class.crossed ? fast_times_of_crossed(of_class, transfers)
+                                                                 : fast_times_of(transfers);
+        if (!fast) continue;
+        fast_.emplace(of_class, *fast);
+        count_slow(transfers, {fast->time * (fresh ? 1 : drift), fast->deviation}, again);
       }
     }
   }
@@ -213,8 +219,9 @@ class Collector {
     return found->second;
   }
 
-  TransferClass class_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
-    TransferClass of_class{.operation = operation, .ranks = ranks.size()};
+  TransferClass class_of(Transfers kind, const std::string& operation, const TransferRecord& transfer) {
+    const std::vector<RankLocation>& ranks = transfer.ranks;
+    TransferClass of_class{.operation = operation, .ranks = ranks.size(), .crossed = transfer.other_nic.has_value()};
     if (kind == Transfers::within_node && !equal_distances_) of_class.links = links_between(ranks[0], ranks[1]);
     if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return of_class;
     const int there = ranks_on_[ranks[0].node];
@@ -264,6 +271,32 @@ class Collector {
     for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
+  }
+
+  // The time of those whose two NICs are both fast with the NICs of their own numbers; without such ones that of the
+  // fastest. Null where all are alike, and slower than NICs of equal numbers: they may be far from each other by
+  // design.
+  std::optional<FastTimes> fast_times_of_crossed(TransferClass of_class, const std::vector<Timed>& transfers) const {
+    of_class.crossed = false;
+    const auto of_equal_numbers = fast_.find(of_class);
+    if (of_equal_numbers == fast_.end()) return std::nullopt;
+    FastTimes fast = of_equal_numbers->second;
+    std::vector<double> times, of_fast_nics;
+    for (const Timed& each : transfers) {
+      const TransferRecord& its = observations_[each.observation];
+      const auto is_fast = [&](int nic) {
+        const auto found = place_of_.find(Key{its.kind, nic, -1, its.ranks});
+        return found != place_of_.end() && observations_[found->second].slow.count > 0 &&
+               observations_[found->second].slow.share() < 0.5;
+      };
+      times.push_back(time_of(*each.result));
+      if (is_fast(its.nic_at(0)) && is_fast(its.nic_at(1))) of_fast_nics.push_back(times.back());
+    }
+    const auto [low, high] = std::ranges::minmax(times);
+    if (of_fast_nics.empty() && high <= low * (1 + gap_of_fault) && low > fast.time * (1 + gap_of_fault))
+      return std::nullopt;
+    fast.time = of_fast_nics.empty() ? low : median(std::move(of_fast_nics));
+    return fast;
   }
 
   // Ratio of retest time to first time of transfers that were fast before. All classes together: a class may have a

@@ -109,8 +109,8 @@ std::vector<std::size_t> cases_of_pairs(const Report& report);
 
 struct Part {
   // nics: all NICs beside one GPU, if the faulty one is unknown. only_nic: the only NIC beside a GPU, which carries all
-  // its messages. rail: the i-th ranks of all nodes, without GPUs the i-th NICs. domain: the switches of an NVLink domain
-  // of several nodes.
+  // its messages. rail: the i-th ranks of all nodes, without GPUs the i-th NICs. domain: the switches of an NVLink
+  // domain of several nodes.
   enum class Kind { node, gpu, nics, nic, only_nic, link, rail, domain } kind = Kind::node;
   int node = 0;    // link: the lower one; rail: 0; domain: its number
   int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail

@@ -366,7 +366,7 @@ bool is_only_one_of_its_nics(const TransferRecord& transfer, std::span<const Tra
   using NicOfRank = std::pair<RankLocation, int>;
   std::map<NicOfRank, int> transfers_of_nic;
   for (const TransferRecord& each : all)
-    for (std::size_t end = 0; each.nic && end < each.ranks.size(); ++end)
+    for (std::size_t end = 0; each.nic && each.slow.count > 0 && end < each.ranks.size(); ++end)
       ++transfers_of_nic[{each.ranks[end], each.nic_at(end)}];
   return transfer.nic && transfers_of_nic.at({transfer.ranks[0], transfer.nic_at(0)}) == 1 &&
          transfers_of_nic.at({transfer.ranks[1], transfer.nic_at(1)}) == 1;
@@ -502,14 +502,17 @@ std::vector<RetestCase> pairs_of_other_nics(std::span<const RetestCase> slow, co
         if (other != nic && of_a[at] != NicNumbers::lacking && of_b[at] != NicNumbers::lacking) others.push_back(other);
       }
       std::ranges::stable_partition(others, [&](int other) { return fast.contains({a, b, other}); });
-      for (const int other : others | std::views::take(enough_partners))
-        for (const auto& [one, two] : {std::pair(nic, other), std::pair(other, nic)}) {
-          RetestCase& retest = by_nics[{one, two}];
-          retest.like = each.like;
-          retest.like.nic = one;
-          retest.like.other_nic = two;
-          if (std::ranges::find(retest.pairs, ranks) == retest.pairs.end()) retest.pairs.push_back(ranks);
-        }
+      const auto add = [&](int one, int two) {
+        RetestCase& retest = by_nics[{one, two}];
+        retest.like = each.like;
+        retest.like.nic = one;
+        retest.like.other_nic = two;
+        if (std::ranges::find(retest.pairs, ranks) == retest.pairs.end()) retest.pairs.push_back(ranks);
+      };
+      for (const int other : others | std::views::take(enough_partners)) add(nic, other), add(other, nic);
+      // For comparison: NICs of different numbers may be farther from each other.
+      if (others.size() > 1 && fast.contains({a, b, others[0]}) && fast.contains({a, b, others[1]}))
+        add(others[0], others[1]);
     }
   }
   std::vector<RetestCase> all;

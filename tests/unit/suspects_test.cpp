@@ -300,16 +300,19 @@ Report report_of_single_nics(const std::set<Group>& silent, int hosts = 4) {
 }
 
 // Two hosts of one rank, whose NICs `slow` (host, number) have half the rate, with the retests of to_retest() if
-// `again`. Without `others` there are no NICs of other numbers in them.
-Diagnosis of_two_hosts(const std::set<std::pair<int, int>>& slow, bool again = true, bool others = true) {
+// `again`. Without `others` there are no NICs of other numbers in them, whose messages take `apart` times as long.
+Diagnosis of_two_hosts(const std::set<std::pair<int, int>>& slow, bool again = true, bool others = true,
+                       double apart = 1, std::size_t nics = 4) {
   Report report = report_of_single_nics({}, 2);
+  report.results.resize(nics);
+  for (std::vector<std::string>& names : report.topology.nics_of_rank) names.resize(nics);
   const auto add = [&](Measurement& m) {
     const Case& c = m.measured_case;
     m.groups.clear();
     const bool is_slow = slow.contains({0, *c.nic}) || slow.contains({1, c.other_nic.value_or(*c.nic)});
     GroupResult& result = m.groups.emplace_back();
     result.group = {0, 1};
-    result.median = Seconds{is_slow ? 2e-3 : 1e-3};
+    result.median = Seconds{(is_slow ? 2e-3 : 1e-3) * (c.other_nic ? apart : 1)};
     for (int sample = 0; sample < 9; ++sample)
       result.samples.push_back(static_cast<float>(result.median.count * (1 + 0.002 * sample)));
   };
@@ -342,6 +345,19 @@ TEST(Suspects, of_two_hosts_with_a_rank_each_are_told_by_nics_of_other_numbers) 
   ASSERT_EQ(found.suspects.size(), 1u);
   EXPECT_EQ(found.suspects[0].partners_tested, 4);
   EXPECT_THAT(names_of(of_two_hosts({{1, 2}, {0, 1}})), UnorderedElementsAre("nic n1r2", "nic n0r1"));
+}
+
+TEST(Suspects, of_two_hosts_are_none_of_the_nics_that_are_far_from_those_of_other_numbers) {
+  for (const double apart : {1.2, 1.5, 3.0}) {
+    EXPECT_THAT(names_of(of_two_hosts({{1, 2}}, true, true, apart)), ElementsAre("nic n1r2"));
+    EXPECT_THAT(names_of(of_two_hosts({{0, 2}, {1, 2}}, true, true, apart)), ElementsAre("rail 2"));
+    // Of two NICs a host none is left to compare with.
+    EXPECT_THAT(names_of(of_two_hosts({{1, 1}}, true, true, apart, 2)), ElementsAre("nic n1r1"));
+    const Diagnosis both = of_two_hosts({{0, 1}, {1, 1}}, true, true, apart, 2);
+    EXPECT_THAT(both.suspects, IsEmpty());
+    ASSERT_EQ(both.questions.size(), 1u);
+    EXPECT_THAT(both.questions[0].candidates, testing::IsSupersetOf({"nic n0r1", "nic n1r1"}));
+  }
 }
 
 TEST(Suspects, of_two_nics_that_are_slow_twice_and_have_no_other_partner_are_an_open_question) {
