@@ -134,7 +134,11 @@ std::string about_failed(const Report& report) {
   };
   const std::size_t count = count_results(report, failed);
   if (count == 0) return "";
-  const std::string text = fmt::format("{} of {} failed", count, counted(report.results.size(), "measurement"));
+  std::string text = fmt::format("{} of {} failed", count, counted(report.results.size(), "measurement"));
+  std::set<std::string> arms;
+  for (const Result& each : report.results)
+    if (failed(each)) arms.insert(each.measurement.measured_case.arm);
+  if (arms.size() == 1 && *arms.begin() != "default") text += ", all of arm " + *arms.begin();
   const auto at_a_rank = [&](const Result& each) { return failed(each) && each.measurement.failed_rank; };
   const auto known = std::ranges::find_if(report.results, at_a_rank);
   if (known == report.results.end())

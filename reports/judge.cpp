@@ -412,7 +412,8 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
     return without_limit(Grade::unknown, "not measured: " + m.because);
   if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
   if (!m.measured_case.beside.empty())
-    return without_limit(Grade::unknown, "not judged: " + describe_beside(m.measured_case.beside));
+    return without_limit(Grade::unknown, "not judged: nobody has shown what a healthy machine reaches " +
+                                             describe_beside(m.measured_case.beside));
   if (m.measured_case.replay)
     return without_limit(Grade::unknown, "nobody knows what a step may take: compare it with another run of it");
   if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "a single rank does not communicate");

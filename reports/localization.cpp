@@ -64,6 +64,9 @@ double log_uniform(const SampleCounts& trials) {
 // Prior probability that a part is faulty, the same for a part that is known to have another fault, and the fraction of
 // faults that show only with more than two ranks.
 constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
+// The same of all NICs of one number: less than of one NIC, which may explain the few pairs that were measured as well,
+// and more than of several.
+constexpr double prior_of_rail_of_nics = 3e-5;
 
 struct Score {
   double log_odds = 0;
@@ -76,6 +79,7 @@ class Localizer {
       : observations_(observations),
         fault_(fault),
         known_(known),
+        has_gpus_(paths.gpus),
         healthy_(observations.size()),
         open_(observations.size(), true) {
     // Silent or wrong pairs cause silent or wrong collectives, which add no information then.
@@ -244,6 +248,11 @@ class Localizer {
     return fault_ == Fault::slow && only_small_[kind] ? std::min(probability, at_most_in_small) : probability;
   }
 
+  double prior_of(const Part& part) const {
+    if (known_.contains(part)) return prior_of_known;
+    return part.kind == PartKind::rail && !has_gpus_ ? prior_of_rail_of_nics : prior;
+  }
+
   // Score at the most likely share of hits.
   Score score(const Part& part, const Mask& open) const {
     constexpr double never = -std::numeric_limits<double>::infinity();
@@ -272,8 +281,7 @@ class Localizer {
           std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
         usual = {never, {}};
       const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
-      const double log_odds =
-          std::log(known_.contains(part) ? prior_of_known : prior) + log_add(modes[0].log_odds, modes[1].log_odds);
+      const double log_odds = std::log(prior_of(part)) + log_add(modes[0].log_odds, modes[1].log_odds);
       if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
     }
     return best;
@@ -684,7 +692,8 @@ class Localizer {
 
   std::span<const TransferRecord> observations_;
   Fault fault_;
-  std::set<Part> known_;                     // have another fault
+  std::set<Part> known_;  // have another fault
+  bool has_gpus_ = true;
   std::vector<std::vector<int>> node_sets_;  // of groups whose rings join node by node
   std::vector<std::size_t> nodes_of_;        // of each observation, its set
   std::map<Part, TransferRecords> of_part_;

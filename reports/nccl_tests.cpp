@@ -551,6 +551,11 @@ std::string type_of(DataType type) {
   return known == type_names.end() ? std::string(name_of(type)) : known->first;
 }
 
+static std::string first_line_with(std::string_view text, std::string_view words) {
+  const std::size_t at = text.find(words);
+  return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
+}
+
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {
   const Log log = read(text);
   Imported imported;
@@ -566,8 +571,12 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.ended_by = log.ended_by;
   report.run.command = log.tables.front().arguments;
   report.run.remarks = log.remarks;
+  const std::string own = first_line_with(text, "# Figures of p5bench ");
+  if (own.find(", simulated in the columns of nccl-tests") != std::string::npos)
+    report.run.remarks.emplace_back("SIMULATED: the figures are of p5bench's simulator");
   report.run.remarks.emplace_back(
-      "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's");
+      own.empty() ? "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's"
+                  : "a table of p5bench's: times are the slowest rank's");
   Importer importer(report, collective, job);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();

@@ -10,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/groups.hpp"
@@ -31,12 +32,40 @@ bool are_pretended(const topo::Topology& topology) {
   return std::ranges::any_of(topology.hosts, &topo::Host::pretended);
 }
 
+// Without NVSwitch the distances between GPUs of a node differ by design.
+bool has_equal_distances(const topo::Topology& topology) {
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return !platform || platform->nvswitch;
+}
+
+const topo::Gpu* gpu_of(RankLocation place, std::size_t rank, const topo::Topology& topology) {
+  const std::vector<topo::Gpu>& gpus = topology.hosts.at(static_cast<std::size_t>(place.node)).gpu_devices;
+  if (rank < topology.gpu_of_rank.size()) {
+    const auto found = std::ranges::find(gpus, topology.gpu_of_rank[rank], &topo::Gpu::uuid);
+    if (found != gpus.end()) return &*found;
+  }
+  return std::cmp_less(place.number, gpus.size()) ? &gpus[static_cast<std::size_t>(place.number)] : nullptr;
+}
+
+// NVLinks that join two GPUs directly.
+int links_between(const topo::Gpu& one, const topo::Gpu& other) {
+  return static_cast<int>(std::ranges::count_if(one.nvlinks, [&](const topo::NvLink& link) {
+    return link.active != false && !link.remote_pci.empty() && link.remote_pci == other.pci.address;
+  }));
+}
+
+bool has_direct_links(const topo::Topology& topology) {
+  const auto has_some = [](const topo::Gpu& gpu) {
+    return std::ranges::any_of(gpu.nvlinks, [](const topo::NvLink& link) { return link.remote == "gpu"; });
+  };
+  return std::ranges::all_of(topology.hosts,
+                             [&](const topo::Host& host) { return std::ranges::any_of(host.gpu_devices, has_some); });
+}
+
 bool is_comparable(const Case& c, const topo::Topology& topology) {
   if (leaves_domain(c)) return !are_pretended(topology);  // pretended nodes use no NIC
-  if (find_backend(c.backend).parts != BackendInfo::Parts::gpus) return false;
-  // Without NVSwitch the distances between GPUs of a node differ by design.
-  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-  return !topo::gpu_model(topology).empty() && (!platform || platform->nvswitch);
+  if (find_backend(c.backend).parts != BackendInfo::Parts::gpus || topo::gpu_model(topology).empty()) return false;
+  return has_equal_distances(topology) || (c.collective->pairwise && has_direct_links(topology));
 }
 
 std::vector<std::string> fabric_nics(const topo::Host& host) {
@@ -51,6 +80,8 @@ struct TransferClass {
   std::string operation;
   std::size_t ranks = 0;         // larger groups take longer
   int distance = 0, place = -1;  // difference of indices, and the index; -1 if indices do not matter
+  int links = -1;                // NVLinks that join the two directly; -1 if all distances are equal
+  bool crossed = false;          // NICs of different numbers, whose way may be longer by design
   auto operator<=>(const TransferClass&) const = default;
 };
 
@@ -83,7 +114,8 @@ double relative_deviation(const std::vector<Timed>& transfers, double fast) {
 
 class Collector {
  public:
-  explicit Collector(const topo::Topology& topology) : topology_(topology), places_(places_of(topology)) {
+  explicit Collector(const topo::Topology& topology)
+      : topology_(topology), places_(places_of(topology)), equal_distances_(has_equal_distances(topology)) {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
@@ -98,17 +130,24 @@ class Collector {
       for (const GroupResult& result : m->groups) {
         if (result.median.count <= 0) continue;
         const auto round = rounds.find(result.group);
-        if (const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group))
-          alike[operation][class_of(*kind, operation, observations_[*at].ranks)].push_back(
-              {&result, *at, round == rounds.end() ? new_events() : round->second});
+        const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group);
+        if (!at) continue;
+        const TransferClass its = class_of(*kind, operation, observations_[*at]);
+        if (its.links == 0) continue;  // its way through the host differs from pair to pair
+        alike[operation][its].push_back({&result, *at, round == rounds.end() ? new_events() : round->second});
       }
     }
     for (const auto& [operation, classes] : alike) {
       const double drift = again ? drift_of(classes) : 1;
       for (const auto& [of_class, transfers] : classes) {
-        const auto [known, fresh] = fast_.try_emplace(of_class);
-        if (fresh) known->second = fast_times_of(transfers);
-        count_slow(transfers, {known->second.time * (fresh ? 1 : drift), known->second.deviation}, again);
+        const auto known = fast_.find(of_class);
+        const bool fresh = known == fast_.end();
+        const std::optional<FastTimes> fast = !fresh             ? known->second
+                                              : of_class.crossed ? fast_times_of_crossed(of_class, transfers)
+                                                                 : fast_times_of(transfers);
+        if (!fast) continue;
+        fast_.emplace(of_class, *fast);
+        count_slow(transfers, {fast->time * (fresh ? 1 : drift), fast->deviation}, again);
       }
     }
   }
@@ -127,7 +166,9 @@ class Collector {
       count(group, &TransferRecord::silent, hit);
       if (again) count(group, &TransferRecord::silent_again, hit);
     };
-    for (const Group& group : m.silent_groups) count_silence(group, true);
+    // NICs of different rails need not reach each other.
+    if (!m.measured_case.other_nic)
+      for (const Group& group : m.silent_groups) count_silence(group, true);
     for (const Group& group : m.finished_groups) count_silence(group, false);
     for (const GroupResult& result : m.groups) count_silence(result.group, false);
     for (const GroupResult& result : m.groups)
@@ -138,7 +179,7 @@ class Collector {
   std::vector<TransferRecord> all() && { return std::move(observations_); }
 
  private:
-  using Key = std::tuple<Transfers, int, std::vector<RankLocation>>;
+  using Key = std::tuple<Transfers, int, int, std::vector<RankLocation>>;
 
   // The first event of each group's round; reports that were read have no rounds.
   std::map<Group, std::uint64_t> rounds_of(const Case& c) {
@@ -161,11 +202,16 @@ class Collector {
     }
     if (c.collective->pairwise && ranks.size() != 2) return std::nullopt;
     std::ranges::sort(ranks);
-    const auto [found, fresh] = place_of_.try_emplace(Key{kind, c.nic.value_or(-1), ranks}, observations_.size());
+    std::optional<int> nic = c.nic, other_nic = c.other_nic;
+    if (other_nic && ranks.back() != places_[static_cast<std::size_t>(std::ranges::max(group))])
+      std::swap(nic, other_nic);
+    const auto [found, fresh] =
+        place_of_.try_emplace(Key{kind, nic.value_or(-1), other_nic.value_or(-1), ranks}, observations_.size());
     if (fresh) {
       TransferRecord& observation = observations_.emplace_back();
       observation.kind = kind;
-      observation.nic = c.nic;
+      observation.nic = nic;
+      observation.other_nic = other_nic;
       observation.ranks = std::move(ranks);
       observation.small = !observation.is_pair();
     }
@@ -173,8 +219,10 @@ class Collector {
     return found->second;
   }
 
-  TransferClass class_of(Transfers kind, const std::string& operation, const std::vector<RankLocation>& ranks) {
-    TransferClass of_class{.operation = operation, .ranks = ranks.size()};
+  TransferClass class_of(Transfers kind, const std::string& operation, const TransferRecord& transfer) {
+    const std::vector<RankLocation>& ranks = transfer.ranks;
+    TransferClass of_class{.operation = operation, .ranks = ranks.size(), .crossed = transfer.other_nic.has_value()};
+    if (kind == Transfers::within_node && !equal_distances_) of_class.links = links_between(ranks[0], ranks[1]);
     if (kind != Transfers::between_nodes && kind != Transfers::single_nic) return of_class;
     const int there = ranks_on_[ranks[0].node];
     of_class.distance = (ranks[1].number - ranks[0].number + there) % there;
@@ -183,12 +231,25 @@ class Collector {
     return of_class;
   }
 
+  int links_between(RankLocation a, RankLocation b) const {
+    const topo::Gpu* const one = gpu_at(a);
+    const topo::Gpu* const other = gpu_at(b);
+    return one && other ? reports::links_between(*one, *other) : 0;
+  }
+  const topo::Gpu* gpu_at(RankLocation place) const {
+    return gpu_of(place, static_cast<std::size_t>(std::ranges::find(places_, place) - places_.begin()), topology_);
+  }
+
   // Key of comparable operations. Single NICs of one kind and rate share a key, so that one pair that is fast by chance
   // has little weight.
   std::string comparison_key(Case c) const {
     std::string text = fmt::format("{} {} {} ", c.backend, to_text(c.bytes), c.group);
-    if (c.nic) text += kind_of_nic(static_cast<std::size_t>(*c.nic));
+    std::set<std::string> kinds;
+    for (const std::optional<int>* nic : {&c.nic, &c.other_nic})
+      if (*nic) kinds.insert(kind_of_nic(static_cast<std::size_t>(**nic)));
+    text += join(std::vector(kinds.begin(), kinds.end()));
     c.nic.reset();
+    c.other_nic.reset();
     return text + operation_of(c) + c.pair;
   }
 
@@ -210,6 +271,32 @@ class Collector {
     for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
+  }
+
+  // The time of those whose two NICs are both fast with the NICs of their own numbers; without such ones that of the
+  // fastest. Null where all are alike, and slower than NICs of equal numbers: they may be far from each other by
+  // design.
+  std::optional<FastTimes> fast_times_of_crossed(TransferClass of_class, const std::vector<Timed>& transfers) const {
+    of_class.crossed = false;
+    const auto of_equal_numbers = fast_.find(of_class);
+    if (of_equal_numbers == fast_.end()) return std::nullopt;
+    FastTimes fast = of_equal_numbers->second;
+    std::vector<double> times, of_fast_nics;
+    for (const Timed& each : transfers) {
+      const TransferRecord& its = observations_[each.observation];
+      const auto is_fast = [&](int nic) {
+        const auto found = place_of_.find(Key{its.kind, nic, -1, its.ranks});
+        return found != place_of_.end() && observations_[found->second].slow.count > 0 &&
+               observations_[found->second].slow.share() < 0.5;
+      };
+      times.push_back(time_of(*each.result));
+      if (is_fast(its.nic_at(0)) && is_fast(its.nic_at(1))) of_fast_nics.push_back(times.back());
+    }
+    const auto [low, high] = std::ranges::minmax(times);
+    if (of_fast_nics.empty() && high <= low * (1 + gap_of_fault) && low > fast.time * (1 + gap_of_fault))
+      return std::nullopt;
+    fast.time = of_fast_nics.empty() ? low : median(std::move(of_fast_nics));
+    return fast;
   }
 
   // Ratio of retest time to first time of transfers that were fast before. All classes together: a class may have a
@@ -249,6 +336,7 @@ class Collector {
   const topo::Topology& topology_;
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
+  bool equal_distances_ = true;
   std::uint64_t next_event_ = 0;
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;
@@ -399,7 +487,7 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
       {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
       {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
-      {{PartKind::rail, Mode::usual}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, no, no, mostly, no, no, surely, no, no}},
       {{PartKind::domain, Mode::usual},
        {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
       {{PartKind::node, Mode::at_scale},
@@ -409,7 +497,7 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
       {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
       {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
-      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, no, no, no, surely, no, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, never, no, no, surely, no, no}},
       {{PartKind::domain, Mode::at_scale},
        {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
   };
@@ -438,7 +526,8 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
     domains.insert(domain_of(rank.node));
   }
   const bool over_nics = transfer.nic || domains.size() > 1;
-  for (const RankLocation& rank : transfer.ranks) {
+  for (std::size_t end = 0; end < transfer.ranks.size(); ++end) {
+    const RankLocation& rank = transfer.ranks[end];
     if (!paths.own_nics) continue;
     if (!transfer.nic && paths.gpus) parts.insert({Part::Kind::gpu, rank.node, rank.number});
     if (!over_nics) continue;
@@ -446,8 +535,11 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
     const std::vector<int> near = paths.nics->near(rank);
     const Part::Kind kind = near.size() == 1 ? Part::Kind::only_nic : Part::Kind::nic;
     if (transfer.nic) {
-      if (std::cmp_less(*transfer.nic, numbers.size()))
-        parts.insert({kind, rank.node, numbers[static_cast<std::size_t>(*transfer.nic)]});
+      const int nic = transfer.nic_at(end);
+      if (!std::cmp_less(nic, numbers.size())) continue;
+      const int number = numbers[static_cast<std::size_t>(nic)];
+      parts.insert({kind, rank.node, number});
+      if (!paths.gpus) parts.insert({Part::Kind::rail, 0, number, number});
       continue;
     }
     if (near.size() == 1 || !numbers.empty())

@@ -74,6 +74,7 @@ struct TransferRecord {
   Transfers kind = Transfers::within_node;
   std::vector<RankLocation> ranks;        // pairs: two, ascending
   std::optional<int> nic;                 // single_nic: index among the NICs of its rank
+  std::optional<int> other_nic;           // index of the second rank's NIC, where it is another
   bool small = false;                     // groups: no message is large enough to be bound by bandwidth
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
@@ -83,6 +84,8 @@ struct TransferRecord {
   std::vector<bool> slow_in = {};
 
   bool is_pair() const { return is_of_pairs(kind); }
+  // Index of the NIC at ranks[end]; single_nic only.
+  int nic_at(std::size_t end) const { return end == 1 ? other_nic.value_or(*nic) : *nic; }
 };
 
 // Tolerance for the difference between equal parts, relative to the fast time. If samples of fast transfers scatter
@@ -94,8 +97,9 @@ double middle_of_fast(std::vector<double> times);
 
 // Slow samples are counted at the largest size that was measured for all pairs and is bound by bandwidth: from 64 MiB
 // between GPUs, 256 KiB elsewhere, any size for single NICs. Pairs that differ by design are skipped: GPUs of a node
-// without NVSwitch, ranks that communicate through host memory, pretended nodes. Comparable pairs have equal paths: all
-// pairs within nodes, all within NVLink domains; between nodes pairs with equal distance of their indices modulo the
+// without NVSwitch that no NVLink joins, ranks that communicate through host memory, pretended nodes. Comparable pairs
+// have equal paths: all pairs within nodes, without NVSwitch those joined by equally many NVLinks, all within NVLink
+// domains; between nodes pairs with equal distance of their indices modulo the
 // ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
 // count at all sizes. `again` holds retests of the same operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
@@ -105,8 +109,8 @@ std::vector<std::size_t> cases_of_pairs(const Report& report);
 
 struct Part {
   // nics: all NICs beside one GPU, if the faulty one is unknown. only_nic: the only NIC beside a GPU, which carries all
-  // its messages. rail: the i-th ranks of all nodes. domain: the switches of an
-  // NVLink domain of several nodes.
+  // its messages. rail: the i-th ranks of all nodes, without GPUs the i-th NICs. domain: the switches of an NVLink
+  // domain of several nodes.
   enum class Kind { node, gpu, nics, nic, only_nic, link, rail, domain } kind = Kind::node;
   int node = 0;    // link: the lower one; rail: 0; domain: its number
   int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail

@@ -52,6 +52,8 @@ std::string fault_name(Fault fault) {
   return fault == Fault::slow ? "slow" : fault == Fault::silent ? "silent" : "wrong";
 }
 
+bool is_one_nic(const Part& part) { return part.kind == PartKind::nic || part.kind == PartKind::only_nic; }
+
 bool shows_only_in_groups(const FaultyPart& faulty) { return std::ranges::none_of(faulty.shows_in, is_of_pairs); }
 
 // Median slowdown of the slow samples over the affected observations.
@@ -89,15 +91,18 @@ std::string figures_of(const FaultyPart& faulty) {
   return text;
 }
 
-// Number of partners of its slow transfers: nodes for nodes, ranks for GPUs and NICs.
+// Number of partners of its slow transfers: nodes for nodes, ranks for GPUs and NICs, each with the NICs that it uses
+// alone where they are others than the part's.
 std::size_t partners_of(const FaultyPart& faulty) {
-  std::set<RankLocation> met;
+  std::set<std::pair<RankLocation, int>> met;
   for (const TransferRecord* each : faulty.observations)
-    for (const RankLocation& rank : each->ranks) {
+    for (std::size_t end = 0; end < each->ranks.size(); ++end) {
+      const RankLocation& rank = each->ranks[end];
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
-      if (!is_in_node(faulty.part) || !own)
-        met.insert(faulty.part.kind == PartKind::node ? RankLocation{rank.node, 0} : rank);
+      if (is_in_node(faulty.part) && own) continue;
+      const int nic = each->other_nic && is_one_nic(faulty.part) ? each->nic_at(end) : -1;
+      met.emplace(faulty.part.kind == PartKind::node ? RankLocation{rank.node, 0} : rank, nic);
     }
   return met.size();
 }
@@ -173,7 +178,10 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       break;
   }
   return {
-      fmt::format("the GPUs {} of all nodes reach each other", name_of(part)),
+      faulty.shows_in.contains(Transfers::single_nic)
+          ? fmt::format("the NICs {} of all nodes ({} and its like) reach each other", name_of(part),
+                        numbers.name(0, part.number))
+          : fmt::format("the GPUs {} of all nodes reach each other", name_of(part)),
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }
 
@@ -185,9 +193,11 @@ std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord>
     if (!record.nic || record.slow.share() >= 0.5) continue;
     if (std::ranges::any_of(record.ranks, [&](const RankLocation& rank) { return slow_nodes.contains(rank.node); }))
       continue;
-    for (const RankLocation& rank : record.ranks)
-      if (rank.node == faulty.part.node && std::cmp_less(*record.nic, numbers.of(rank).size()))
-        fast.insert(numbers.of(rank)[static_cast<std::size_t>(*record.nic)]);
+    for (std::size_t end = 0; end < record.ranks.size(); ++end) {
+      const RankLocation& rank = record.ranks[end];
+      if (rank.node == faulty.part.node && std::cmp_less(record.nic_at(end), numbers.of(rank).size()))
+        fast.insert(numbers.of(rank)[static_cast<std::size_t>(record.nic_at(end))]);
+    }
   }
   for (int number = faulty.part.number; number <= faulty.part.last; ++number)
     if (!fast.contains(number)) return ": one of the NICs beside it is at fault; pairs of GPUs do not show which";
@@ -205,7 +215,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
     s.host = host.name;
     s.instance = host.instance;
   }
-  if (part.kind == PartKind::nic || part.kind == PartKind::only_nic) s.device = numbers.name(part.node, part.number);
+  if (is_one_nic(part)) s.device = numbers.name(part.node, part.number);
   if (part.kind == PartKind::gpu) s.device = uuid_of({part.node, part.number}, topology);
   s.partners_tested = static_cast<int>(partners_of(faulty));
   s.confidence = faulty.confidence;
@@ -351,6 +361,30 @@ bool is_outside_clique(const Part& part, const Report& report) {
          });
 }
 
+// True if both NICs of a transfer over single NICs have met no other one, so that no other transfer contradicts it.
+bool is_only_one_of_its_nics(const TransferRecord& transfer, std::span<const TransferRecord> all) {
+  using NicOfRank = std::pair<RankLocation, int>;
+  std::map<NicOfRank, int> transfers_of_nic;
+  for (const TransferRecord& each : all)
+    for (std::size_t end = 0; each.nic && each.slow.count > 0 && end < each.ranks.size(); ++end)
+      ++transfers_of_nic[{each.ranks[end], each.nic_at(end)}];
+  return transfer.nic && transfers_of_nic.at({transfer.ranks[0], transfer.nic_at(0)}) == 1 &&
+         transfers_of_nic.at({transfer.ranks[1], transfer.nic_at(1)}) == 1;
+}
+
+// Two NICs that are slow with each other, twice, and have no other partner: too little to name a part, whose deviation
+// may be that of a route, and too much to pass.
+std::vector<FaultyPart> slow_without_other_partners(std::span<const TransferRecord> observations, const Paths& paths,
+                                                    const std::set<Part>& known) {
+  std::vector<FaultyPart> all = localize(observations, paths, Fault::slow, doubtful_log_odds, known);
+  std::erase_if(all, [&](const FaultyPart& faulty) {
+    return faulty.observations.size() != 1 || faulty.observations.front()->slow_again.count == 0 || !faulty.repeated ||
+           slowdown(faulty.observations) < least_slowdown ||
+           !is_only_one_of_its_nics(*faulty.observations.front(), observations);
+  });
+  return all;
+}
+
 }  // namespace
 
 std::string next_step(const std::vector<Part>& candidates) {
@@ -399,6 +433,8 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
       }
     }
   }
+  for (const FaultyPart& faulty : slow_without_other_partners(observations, paths, known))
+    if (named.is_new(faulty)) found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())
     if (std::optional<OpenQuestion> question = question_of_two_nodes(report)) found.questions.push_back(*question);
   return found;
@@ -435,6 +471,52 @@ std::vector<RetestCase> silent_cases_to_retest(const Report& report, std::span<c
     }
     if (any) all.push_back(std::move(retest));
   }
+  return all;
+}
+
+// Single NICs whose ranks have met few others, as on two hosts, with other NICs of these ranks: `slow` are such cases.
+// The faulty one of two NICs is slow with them too.
+std::vector<RetestCase> pairs_of_other_nics(std::span<const RetestCase> slow, const Report& report,
+                                            std::span<const TransferRecord> observations, const NicNumbers& numbers) {
+  constexpr std::size_t enough_partners = 3;
+  const std::vector<RankLocation> places = places_of(report.topology);
+  std::map<std::pair<RankLocation, int>, std::size_t> partners;
+  std::set<std::tuple<RankLocation, RankLocation, int>> fast;
+  for (const TransferRecord& each : observations) {
+    if (!each.nic) continue;
+    for (const RankLocation& rank : each.ranks) ++partners[{rank, *each.nic}];
+    if (each.slow.share() < 0.5) fast.emplace(each.ranks[0], each.ranks[1], *each.nic);
+  }
+  std::map<std::pair<int, int>, RetestCase> by_nics;
+  for (const RetestCase& each : slow) {
+    if (!each.like.nic) continue;
+    const int nic = *each.like.nic;
+    for (const Group& ranks : each.pairs) {
+      const auto [a, b] = std::minmax(places.at(static_cast<std::size_t>(ranks.front())),
+                                      places.at(static_cast<std::size_t>(ranks.back())));
+      if (partners[{a, nic}] >= enough_partners && partners[{b, nic}] >= enough_partners) continue;
+      std::vector<int> others;
+      const std::vector<int>&of_a = numbers.of(a), &of_b = numbers.of(b);
+      for (int other = 0; std::cmp_less(other, std::min(of_a.size(), of_b.size())); ++other) {
+        const auto at = static_cast<std::size_t>(other);
+        if (other != nic && of_a[at] != NicNumbers::lacking && of_b[at] != NicNumbers::lacking) others.push_back(other);
+      }
+      std::ranges::stable_partition(others, [&](int other) { return fast.contains({a, b, other}); });
+      const auto add = [&](int one, int two) {
+        RetestCase& retest = by_nics[{one, two}];
+        retest.like = each.like;
+        retest.like.nic = one;
+        retest.like.other_nic = two;
+        if (std::ranges::find(retest.pairs, ranks) == retest.pairs.end()) retest.pairs.push_back(ranks);
+      };
+      for (const int other : others | std::views::take(enough_partners)) add(nic, other), add(other, nic);
+      // For comparison: NICs of different numbers may be farther from each other.
+      if (others.size() > 1 && fast.contains({a, b, others[0]}) && fast.contains({a, b, others[1]}))
+        add(others[0], others[1]);
+    }
+  }
+  std::vector<RetestCase> all;
+  for (auto& [nics, retest] : by_nics) all.push_back(std::move(retest));
   return all;
 }
 
@@ -478,13 +560,16 @@ std::vector<RetestCase> to_retest(const Report& report) {
     for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
     return pairs;
   };
-  std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths);
+  std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths), slow_cases;
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     // The most demanding pattern of the plan; cases for fault localization have only one.
     if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
-    if (std::vector<Group> pairs = slow_pairs(m); !pairs.empty()) all.push_back({m.measured_case, std::move(pairs)});
+    if (std::vector<Group> pairs = slow_pairs(m); !pairs.empty())
+      slow_cases.push_back({m.measured_case, std::move(pairs)});
   }
+  std::ranges::move(pairs_of_other_nics(slow_cases, report, observations, numbers), std::back_inserter(all));
+  std::ranges::move(slow_cases, std::back_inserter(all));
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     const std::optional<Transfers> kind = transfers_of(m.measured_case);

@@ -119,6 +119,17 @@ void read_latencies(std::string_view file, Fields& fields, Platform& platform) {
     platform.simulated_nics = simulator.whole("nics", 1, 1024);
     platform.simulated_nic_rate = {simulator.number("nic_rate_gb_per_s", 1e-3, 1e6)};
   }
+  if (!platform.nvswitch && object.contains("links_between_gpus")) {
+    const json& rows = simulator.at("links_between_gpus");
+    const auto gpus = static_cast<std::size_t>(platform.gpus);
+    bool right = rows.is_array() && rows.size() == gpus;
+    for (std::size_t a = 0; right && a < gpus; ++a) right = rows[a].is_array() && rows[a].size() == gpus;
+    for (std::size_t a = 0; right && a < gpus; ++a)
+      for (std::size_t b = 0; right && b < gpus; ++b)
+        right = rows[a][b].is_number_unsigned() && rows[a][b] == rows[b][a] && rows[a][b] <= platform.links_per_gpu;
+    if (!right) throw simulator.refused("links_between_gpus", "has to have a whole number for each two GPUs");
+    platform.simulated_links = rows.get<std::vector<std::vector<int>>>();
+  }
   simulator.refuse_unknown();
 }
 
@@ -350,6 +361,22 @@ std::vector<Published> published_of(const Platform& platform) {
 
 namespace {
 
+void add_links_between_gpus(const Platform& platform, Host& host) {
+  if (platform.simulated_links.empty()) return;
+  for (std::size_t gpu = 0; gpu < host.gpu_devices.size(); ++gpu)
+    host.gpu_devices[gpu].pci.address = fmt::format("0000:{:02x}:00.0", 16 + gpu);
+  for (std::size_t a = 0; a < host.gpu_devices.size(); ++a)
+    for (std::size_t b = 0; b < host.gpu_devices.size(); ++b)
+      for (int link = 0; link < platform.simulated_links[a][b]; ++link) {
+        std::vector<NvLink>& links = host.gpu_devices[a].nvlinks;
+        links.push_back({.number = static_cast<int>(links.size()),
+                         .active = true,
+                         .rate_raw = platform.link_rate_raw,
+                         .remote = "gpu",
+                         .remote_pci = host.gpu_devices[b].pci.address});
+      }
+}
+
 Host synthetic_host(const Platform& platform, int node) {
   Host host;
   host.name = host.host_name = fmt::format("n{}", node);
@@ -380,6 +407,7 @@ Host synthetic_host(const Platform& platform, int node) {
     gpu.numa_node = numa_of(at);
     host.gpu_devices.push_back(std::move(gpu));
   }
+  add_links_between_gpus(platform, host);
   for (int i = 0; i < nics; ++i) {
     const int at = i * switches / nics;
     Nic nic{fmt::format("rdma{}", i), "efa", "efa", "up", platform.simulated_nic_rate, numa_of(at)};

@@ -59,6 +59,8 @@ struct Platform {
   Seconds link_latency, nic_latency;
   int simulated_nics = 0;
   GBps simulated_nic_rate;
+  std::vector<std::vector<int>>
+      simulated_links;  // NVLinks between each two GPUs where no switch joins them; empty: none
   std::vector<Conflict> conflicts;
   std::vector<Published> published;
   std::vector<std::string> sources;

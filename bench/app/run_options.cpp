@@ -451,6 +451,9 @@ void check_tune(const Options& o) {
   for (const char* option : {"--weights", "--keep-table"})
     if (o.command == "plan" && o.given.contains(option))
       throw UsageError(fmt::format("plan reads no files for tuning; leave {} out", option));
+  for (const char* option : {"--delivery", "--weights", "--keep-table"})
+    if (o.command != "tune" && o.tune == "off" && o.given.contains(option))
+      throw UsageError(fmt::format("--tuning off tunes nothing; leave {} out", option));
   const BackendInfo* const asked = requested_backend(o.backend);
   if (o.requests_tuning() && asked && !asked->tunable)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));

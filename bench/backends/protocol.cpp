@@ -125,6 +125,7 @@ json to_json(const Case& c, int round) {
   json j{{"collective", c.collective->name},
          {"pattern", c.pattern},
          {"nic", c.nic ? json(*c.nic) : json(nullptr)},
+         {"other_nic", c.other_nic ? json(*c.other_nic) : json(nullptr)},
          {"gpu", c.gpu ? json(*c.gpu) : json(nullptr)},
          {"bytes", c.bytes.count},
          {"type", name_of(c.type)},
@@ -171,6 +172,7 @@ Case case_from_json(const json& j) {
   c.collective = &find_collective(j.at("collective").get<std::string>());
   c.pattern = j.at("pattern");
   if (const json nic = j.value("nic", json()); !nic.is_null()) c.nic = nic.get<int>();
+  if (const json other = j.value("other_nic", json()); !other.is_null()) c.other_nic = other.get<int>();
   if (const json gpu = j.value("gpu", json()); !gpu.is_null()) c.gpu = gpu.get<int>();
   c.bytes = c.shape.bytes = {j.at("bytes")};
   c.type = parse_data_type(j.at("type").get<std::string>());

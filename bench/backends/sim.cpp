@@ -176,7 +176,7 @@ class SimSession final : public Session {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const double rate =
-        c.nic                    ? state.through_nic(members[0], members[1], *c.nic)
+        c.nic ? state.through_nics(members[0], *nic_of(c, group, group[0]), members[1], *nic_of(c, group, group[1]))
         : c.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
         : c.shape.traffic        ? state.of_traffic(members, c.shape.traffic->matrix)
                           : state.of_group(members, c.collective->route, static_cast<std::size_t>(root_in(c, number_)));
@@ -217,7 +217,7 @@ class SimSession final : public Session {
     for (const Fault& fault : machine_.faults) {
       if (fault.mode != Fault::Mode::under_load || fault.node != p.node) continue;
       if (fault.kind == Fault::Kind::nic) {
-        if (is_nic_of(case_, fault.part, p)) brakes.nics *= fault.factor;
+        if (is_nic_of(case_.nic, fault.part, p)) brakes.nics *= fault.factor;
       } else if (fault.kind == Fault::Kind::node || fault.part == p.gpu) {
         brakes.products *= fault.factor;
         brakes.links *= fault.factor;
@@ -325,10 +325,10 @@ class SimSession final : public Session {
     throw problem;
   }
 
-  // True if this GPU's messages go through the NIC; in a case of one NIC alone, if it is that one.
-  bool is_nic_of(const Case& c, int number, Port p) const {
+  // True if this GPU's messages go through the NIC; where they use one of its NICs alone, if it is that one.
+  bool is_nic_of(std::optional<int> alone, int number, Port p) const {
     const int first = p.gpu * machine_.nics / machine_.gpus;
-    if (c.nic) return number == first + *c.nic;
+    if (alone) return number == first + *alone;
     return first <= number && number < std::max(first + 1, (p.gpu + 1) * machine_.nics / machine_.gpus);
   }
 
@@ -337,9 +337,9 @@ class SimSession final : public Session {
     for (std::size_t i = 0; i < group.size(); ++i) {
       const Port p = port(group[i]);
       // Single-NIC messages are host memory, so a GPU's fault does not affect them.
-      const bool touched = fault.kind == Fault::Kind::gpu ? p.node == fault.node && p.gpu == fault.part && !c.nic
-                           : fault.kind == Fault::Kind::nic
-                               ? p.node == fault.node && (c.nic || leaves_domain(group)) && is_nic_of(c, fault.part, p)
+      const bool touched = fault.kind == Fault::Kind::gpu   ? p.node == fault.node && p.gpu == fault.part && !c.nic
+                           : fault.kind == Fault::Kind::nic ? p.node == fault.node && (c.nic || leaves_domain(group)) &&
+                                                                  is_nic_of(nic_of(c, group, group[i]), fault.part, p)
                            : fault.kind == Fault::Kind::domain ? machine_.domain_of(p.node) == fault.node
                            : fault.kind == Fault::Kind::node   ? p.node == fault.node
                                                                : p.node == fault.node && reaches(group, fault.part);

@@ -93,15 +93,15 @@ class SampleState {
     return std::min({nvlink_rate(a), nvlink_rate(b), nics}) * ends * remaining_link_rate(a.node, b.node);
   }
 
-  // Rate of host-memory messages through NIC number `nic` of each rank.
-  double through_nic(Port a, Port b, int nic) const {
-    const auto end = [&](Port p) {
+  // Rate of host-memory messages through one NIC of each rank, by its number among those of the rank.
+  double through_nics(Port a, int nic_of_a, Port b, int nic_of_b) const {
+    const auto end = [&](Port p, int nic) {
       const auto [first, last] = nics_of_gpu(p.gpu);
       const int number = std::min(first + nic, last - 1);
       return machine_.nic.count * remaining(Fault::Kind::nic, p.node, number) * natural_rate(p.node, number);
     };
-    return std::min(end(a), end(b)) * remaining(Fault::Kind::node, a.node) * remaining(Fault::Kind::node, b.node) *
-           remaining_link_rate(a.node, b.node);
+    return std::min(end(a, nic_of_a), end(b, nic_of_b)) * remaining(Fault::Kind::node, a.node) *
+           remaining(Fault::Kind::node, b.node) * remaining_link_rate(a.node, b.node);
   }
 
   // Bus bandwidth of a group by the route of its collective.

@@ -82,6 +82,10 @@ bool measures_latency(const Case& c) {
 
 bool leaves_domain(const Case& c) { return c.pair == "other_node" || c.pair == "other_domain"; }
 
+std::optional<int> nic_of(const Case& c, const Group& pair, int rank) {
+  return c.other_nic && rank == std::ranges::max(pair) ? c.other_nic : c.nic;
+}
+
 std::uint64_t elements(const Case& c) { return c.bytes_per_rank.count / size_of(c.type); }
 
 std::string root_text(const Case& c) { return c.every_root ? "all" : c.root ? std::to_string(*c.root) : ""; }
@@ -95,6 +99,7 @@ std::string own_operation_of(const Case& c) {
   if (c.shape.traffic) text += " " + c.shape.traffic->name;
   if (c.replay) text += " " + c.replay->name;
   if (c.nic) text += fmt::format(" nic {}", *c.nic);
+  if (c.other_nic) text += fmt::format(" to {}", *c.other_nic);
   if (c.gpu) text += fmt::format(" gpu +{}", *c.gpu);
   return text;
 }

@@ -72,6 +72,8 @@ struct Case {
   // p2p between nodes: the index of the only NIC that each rank uses (Topology::nics_of_rank); null: the library's
   // choice.
   std::optional<int> nic;
+  // With it: the index of the NIC that the pair's higher rank uses in its place; null: the same index.
+  std::optional<int> other_nic;
   // With it: the source's data lies in the memory of the GPU that comes so many after the one beside the NIC, of those
   // that its process may use; null: beside.
   std::optional<int> gpu;
@@ -106,6 +108,9 @@ inline constexpr std::array<std::string_view, 4> pair_kinds{"same_node", "same_d
 
 // NVLink domains that the largest group spans.
 inline int domains_of(const Case& c) { return c.domains.value_or(c.nodes); }
+
+// Index of the NIC that a rank of the pair uses; null: the library's choice.
+std::optional<int> nic_of(const Case& c, const Group& pair, int rank);
 
 // True for p2p cases whose pairs are in different NVLink domains.
 bool leaves_domain(const Case& c);

@@ -30,6 +30,8 @@ bool is_library_variable(std::string_view text) {
 std::map<std::string, std::string> parse_arm(const std::string& text) {
   std::map<std::string, std::string> variables;
   if (text.empty()) return variables;
+  // Both arms run on the GPUs and nodes that the job found.
+  constexpr std::array of_the_job{"CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "NCCL_HOSTID"};
   std::string* last = nullptr;
   for (const std::string& part : split(text)) {
     const std::size_t equals = part.find('=');
@@ -37,6 +39,11 @@ std::map<std::string, std::string> parse_arm(const std::string& text) {
     if (equals != std::string::npos && is_name(name)) {
       const auto [place, fresh] = variables.emplace(name, part.substr(equals + 1));
       if (!fresh) throw UsageError(fmt::format("'{}' sets {} twice", text, name));
+      if (std::ranges::find(of_the_job, name) != of_the_job.end())
+        throw UsageError(
+            fmt::format("an arm cannot set {}: both arms have the GPUs and nodes of the job; set it outside, "
+                        "for both",
+                        name));
       last = &place->second;
     } else if (last && !is_library_variable(part)) {
       *last += "," + part;

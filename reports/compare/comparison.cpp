@@ -352,7 +352,11 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.bad_ends = bad_ends_of(base, fresh, options.history, options.across_hardware, out.repeated);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
-    const std::string why = why_pairs_do_not_match(base, fresh);
+    std::string why = why_pairs_do_not_match(base, fresh);
+    if (!options.across_hardware && match(base, fresh, true).in_common)
+      why =
+          "they have some in other backends, or on other numbers of ranks or nodes: give --across-hardware to compare "
+          "those all the same";
     throw UsageError(fmt::format("the sides have no case in common: {} has {}, {} has {}, for example{}", base.name,
                                  matched.only_in_base.front(), fresh.name, matched.only_in_new.front(),
                                  why.empty() ? why : "; " + why));

@@ -276,7 +276,14 @@ std::string text_of_troubles(const Comparison& c, bool wrong_data) {
   const std::string too = before == 0       ? ""
                           : before == count ? fmt::format(", as of {}", c.base_name)
                                             : fmt::format(", {} of them as of {}", before, c.base_name);
-  return fmt::format("{} in {} of {}{}", wrong_data ? "WRONG DATA" : "FAILED", counted(count, "case"), c.new_name, too);
+  const std::string text =
+      fmt::format("{} in {} of {}{}", wrong_data ? "WRONG DATA" : "FAILED", counted(count, "case"), c.new_name, too);
+  if (wrong_data || !c.bands.empty()) return text;
+  // Where no figure is left, what failed is all that there is to say.
+  constexpr std::size_t longest_reason = 160;
+  const std::string& why = std::ranges::find(c.troubles, false, &FailedCase::wrong_data)->what;
+  return fmt::format("{}: {}", text,
+                     printable(why.size() <= longest_reason ? why : why.substr(0, longest_reason) + "..."));
 }
 
 std::string text_of_failed_run(const Comparison& c, ExitCode code) {

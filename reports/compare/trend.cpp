@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/statistics.hpp"
 #include "bench/measure/change_points.hpp"
 #include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
@@ -99,6 +100,22 @@ void add_changes(Trend& trend, std::size_t row, const Limits& limits, std::span<
   add_level(series.logs.size());
 }
 
+// How much slower the newest run is than the runs before it, at most, as a logarithm: than the median of all and than
+// that of the last three, so that neither the level of most runs nor the newest level is undercut. The scatter is that
+// of the differences from run to run, which a change of level does not widen. Null: too few runs.
+std::optional<double> slower_at_most(const RowSeries& series, std::size_t newest) {
+  constexpr std::size_t fewest = 6, last_ones = 3;
+  constexpr double two_sided = 1.96;
+  if (series.logs.size() < fewest + 1 || series.runs.back() != newest) return std::nullopt;
+  const std::vector<double> earlier(series.logs.begin(), series.logs.end() - 1);
+  std::vector<double> steps;
+  for (std::size_t i = 1; i < earlier.size(); ++i) steps.push_back(std::abs(earlier[i] - earlier[i - 1]));
+  const double deviation = standard_deviation_per_mad * median(steps) / std::sqrt(2.0);
+  const double of_all = median(earlier), of_last = median({earlier.end() - last_ones, earlier.end()});
+  return series.logs.back() - std::min(of_all, of_last) +
+         two_sided * deviation * std::sqrt(1 + M_PI / 2 / static_cast<double>(last_ones));
+}
+
 }  // namespace
 
 Trend trend_of(std::span<const Run> runs) {
@@ -163,7 +180,19 @@ void add_trend(Comparison& comparison, Trend trend) {
       if (!each.still || t.rows[each.row] != name) continue;
       if (!row.change || *each.still > *t.changes[*row.change].still) row.change = i;
     }
-    if (!row.change) continue;
+    if (!row.change) {
+      const auto at = static_cast<std::size_t>(std::ranges::find(t.rows, name) - t.rows.begin());
+      if (row.answer != Answer::inconclusive || at == t.rows.size()) continue;
+      const std::optional<double> most = slower_at_most(series_of(t, at), t.points.size() - 1);
+      if (!most || *most >= std::log1p(row.threshold.matters)) continue;
+      row.answer = Answer::no_regression;
+      row.launches_needed.reset();
+      row.because = fmt::format(
+          "the newest run is {:.1f} % slower at most than the median of all runs before and than that of the last "
+          "three, by how much runs differ from one to the next; among all as one: {}",
+          100 * std::max(0.0, std::expm1(*most)), row.because);
+      continue;
+    }
     const Trend::Change& change = t.changes[*row.change];
     row.answer = Answer::regression;
     row.launches_needed.reset();

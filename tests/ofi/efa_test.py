@@ -269,6 +269,11 @@ class Faults(OnEfa):
         report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
         self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap81s0")], [each["evidence"] for each in report["suspects"]])
 
+    def test_a_slow_nic_of_two_hosts_with_a_rank_each_is_told_by_other_nics(self):
+        # The pair of NICs is one observation; with NICs of other numbers each of the two has partners of its own.
+        report = self.report_with(2, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
+        self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap81s0")], [report["decision"], report["open_questions"]])
+
     @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_nobody_is_named_where_all_are_alike(self):
         report = self.report_with(4, ["--sizes", "1MiB"], (0,))

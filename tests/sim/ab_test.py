@@ -98,6 +98,8 @@ class Arms(Folder):
         report = self.report()
         self.assertEqual({(m["case"]["arm"], m["outcome"]) for m in report["measurements"]}, {("a", "measured"), ("b", "failed")})
         self.assertIn("in launches 1, 2 of 7", report["measurements"][-1]["because"] + report["measurements"][0]["because"])
+        self.assertRegex(report["decision"]["sentence"], "6 of 12 measurements failed, all of arm b: ")
+        self.assertRegex(done.stdout, r"FAILED in \d+ cases of NEW: in launches 1, 2 of 7: .*no progress")
 
     def test_failures_of_the_first_arm_end_everything_with_the_same_code(self):
         for other in ("gpu:n0g3:1", "nic:n0r0:0.5"):

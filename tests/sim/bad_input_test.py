@@ -72,6 +72,8 @@ IGNORED = [(["report", "x", "--fault", "nic:n0r0:0.5"], ["--fault", "report"]), 
            (["plan", *SIM, "--baseline", "x"], ["--baseline", "plan"]), (["tune", "--baseline", "x"], ["--baseline", "tune"]),
            (["plan", *SIM, "--keep-table", "x"], ["--keep-table", "plan"]),
            (["ab", "--b", "A=1", "--weights", "x"], ["--weights", "ab"]), (["report", "x", "--resume"], ["--resume", "report"]),
+           ([*SIM, "--tuning", "off", "--delivery", "env"], ["--delivery", "--tuning off tunes nothing"]),
+           (["run", *SIM, "--tuning", "off", "--weights", "x"], ["--weights", "--tuning off tunes nothing"]),
            (["topo", "--out", "x"], ["--out", "topo"]), (["list", "backends", "--format", "json"], ["--format", "list"])]
 
 NONSENSE = [

@@ -30,6 +30,12 @@ class Check(Folder):
         self.assertEqual([line.split("; ")[0].split(",")[0] for line in nodes], ["n0: fit", "n1: NOT FIT: gpu n1g3", "n2: fit", "n3: fit"])
         self.assertTrue(any(line.startswith("  suspect gpu n1g3 (n1): GPU 3 reaches") for line in lines), lines)
 
+    def test_a_slow_gpu_without_a_switch_is_named_by_its_links(self):
+        for fault, exits in (("gpu:n0g2:0.7", 10), ("gpu:n0g5:0.8", 10), (None, 0)):
+            done = self.run_it("check", "--backend", "sim", "--platform", "p3dn.24xlarge", *(["--fault", fault] if fault else []))
+            self.assertEqual(done.returncode, exits, done.stdout)
+            self.assertEqual("NOT FIT: gpu " + fault.split(":")[1] in done.stdout if fault else "NOT FIT" in done.stdout, bool(fault), done.stdout)
+
     def test_a_slow_nic_is_named_on_its_node(self):
         lines = self.check("--fault", "nic:n2r9:0.5", exits=10).splitlines()
         nodes = [line for line in lines if not line.startswith(" ")]

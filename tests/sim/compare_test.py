@@ -608,6 +608,18 @@ class Compare(Folder):
         self.assertAlmostEqual(series["median_us"], 17179869184 * 1.5 / 1.56e3, delta=1)
         self.assertAlmostEqual(series["rounding_us"], series["median_us"] * 0.005 / 1.56, delta=1)
 
+    def test_imports_of_simulated_tables_say_so_and_compare_across_backends_only(self):
+        run = self.simulate("run", "--collectives", "all_reduce", "--tuning", "off")
+        (self.folder / "table.txt").write_text(self.run_it("report", str(run), "--as", "nccl-tests").stdout)
+        self.assertEqual(self.run_it("import", "nccl-tests", "table.txt", "--out", "out").returncode, GOOD)
+        remarks = read_report(self.folder / "out/imported/table/report.json")["run"]["remarks"]
+        self.assertEqual(remarks, ["SIMULATED: the figures are of p5bench's simulator", "a table of p5bench's: times are the slowest rank's"])
+        code, problem = self.compare(str(run), "out/imported/table")
+        self.assertEqual(code, USAGE)
+        self.assertRegex(problem, "no case in common: .* in other backends.*: give --across-hardware")
+        code, comparison = self.compare(str(run), "out/imported/table", "--across-hardware")
+        self.assertEqual((code, comparison["answer"]), (GOOD, "no regression"))
+
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"
         done = self.run_it("import", "nccl-tests", log, "--out", "out")

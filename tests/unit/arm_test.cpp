@@ -32,6 +32,8 @@ TEST(Arm, nonsense_is_refused_by_its_name) {
                                           {"8X=1", "'8X=1'"},
                                           {",A=1", "''"},
                                           {"A=1,A=2", "A twice"},
+                                          {"NCCL_PROTO=LL,CUDA_VISIBLE_DEVICES=1", "cannot set CUDA_VISIBLE_DEVICES"},
+                                          {"NCCL_HOSTID=x", "cannot set NCCL_HOSTID"},
                                           {"NCCL_ALGO=ring,NCCL_PROTO", "'NCCL_PROTO'"}}) {
     try {
       parse_arm(text);

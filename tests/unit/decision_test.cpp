@@ -306,6 +306,9 @@ TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
   report.results[1].measurement.failed_rank = 3;
   decision = decide(report);
   EXPECT_EQ(decision.sentence, "CANNOT TELL: 1 of 3 measurements failed, first at rank 3 on h1 in sample: it died");
+  report.results[1].measurement.measured_case.arm = "b";
+  EXPECT_THAT(decide(report).sentence, HasSubstr("1 of 3 measurements failed, all of arm b, first at rank 3 on h1"));
+  report.results[1].measurement.measured_case.arm = "default";
   EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("that rank's host is at fault")));
 }
 

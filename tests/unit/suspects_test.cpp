@@ -11,6 +11,7 @@
 #include <random>
 #include <set>
 
+#include "bench/base/names.hpp"
 #include "reports/judge.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
@@ -185,8 +186,10 @@ TEST(Suspects, need_ten_percent_and_more_than_a_pair) {
   EXPECT_THAT(names({.longer = one_pair}), IsEmpty());
 }
 
-TEST(Suspects, of_gpus_without_a_switch_are_none_because_some_are_farther_apart) {
-  EXPECT_THAT(names({.platform = "p3dn.24xlarge", .nodes = 1, .longer = slow_gpu(0, 1, 2)}), IsEmpty());
+TEST(Suspects, of_gpus_without_a_switch_and_known_links_are_none_because_some_are_farther_apart) {
+  Report report = report_of({.platform = "p3dn.24xlarge", .nodes = 1, .longer = slow_gpu(0, 1, 2)}, 1);
+  for (topo::Gpu& gpu : report.topology.hosts[0].gpu_devices) gpu.nvlinks.clear();
+  EXPECT_THAT(diagnose(report, {}).suspects, IsEmpty());
 }
 
 TEST(Suspects, between_nodes_that_are_pretended_are_none) {
@@ -261,14 +264,20 @@ Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out 
 
 // Four hosts with four NICs each, beside one rank. NIC 2 alone has been measured between all pairs; `silent` ones gave
 // nothing.
-Report report_of_single_nics(const std::set<Group>& silent) {
+Report report_of_single_nics(const std::set<Group>& silent, int hosts = 4) {
   Report report;
-  for (int node = 0; node < 4; ++node) {
-    report.topology.hosts.emplace_back().name = fmt::format("h{}", node);
+  for (int node = 0; node < hosts; ++node) {
+    topo::Host& host = report.topology.hosts.emplace_back();
+    host.name = fmt::format("h{}", node);
     report.topology.host_of_rank.push_back(node);
     report.topology.nics_of_rank.push_back({"nic0", "nic1", "nic2", "nic3"});
+    for (const std::string& name : report.topology.nics_of_rank.back()) {
+      topo::Nic& nic = host.nics.emplace_back();
+      nic.name = name;
+      nic.kind = "efa";
+    }
   }
-  report.run.ranks = report.run.nodes = 4;
+  report.run.ranks = report.run.nodes = hosts;
   for (int nic = 0; nic < 4; ++nic) {
     Measurement& m = report.results.emplace_back().measurement;
     Case& c = m.measured_case;
@@ -280,14 +289,108 @@ Report report_of_single_nics(const std::set<Group>& silent) {
     c.ranks = c.nodes = 2;
     c.nic = nic;
     c.for_parts = true;
-    for (int a = 0; a < 4; ++a)
-      for (int b = a + 1; b < 4; ++b)
+    for (int a = 0; a < hosts; ++a)
+      for (int b = a + 1; b < hosts; ++b)
         if (nic == 2 && silent.contains({a, b}))
           m.silent_groups.push_back({b, a});
         else if (nic != 2 || silent.empty())
           m.groups.push_back({{a, b}, {1e-3}});
   }
   return report;
+}
+
+// Two hosts of one rank, whose NICs `slow` (host, number) have half the rate, with the retests of to_retest() if
+// `again`. Without `others` there are no NICs of other numbers in them, whose messages take `apart` times as long.
+Diagnosis of_two_hosts(const std::set<std::pair<int, int>>& slow, bool again = true, bool others = true,
+                       double apart = 1, std::size_t nics = 4) {
+  Report report = report_of_single_nics({}, 2);
+  report.results.resize(nics);
+  for (std::vector<std::string>& names : report.topology.nics_of_rank) names.resize(nics);
+  const auto add = [&](Measurement& m) {
+    const Case& c = m.measured_case;
+    m.groups.clear();
+    const bool is_slow = slow.contains({0, *c.nic}) || slow.contains({1, c.other_nic.value_or(*c.nic)});
+    GroupResult& result = m.groups.emplace_back();
+    result.group = {0, 1};
+    result.median = Seconds{(is_slow ? 2e-3 : 1e-3) * (c.other_nic ? apart : 1)};
+    for (int sample = 0; sample < 9; ++sample)
+      result.samples.push_back(static_cast<float>(result.median.count * (1 + 0.002 * sample)));
+  };
+  for (Result& result : report.results) add(result.measurement);
+  std::vector<Measurement> retested;
+  for (const RetestCase& each : to_retest(report)) {
+    if (!again || (!others && each.like.other_nic)) continue;
+    EXPECT_EQ(each.pairs, (std::vector<Group>{{0, 1}}));
+    retested.emplace_back().measured_case = each.like;
+    add(retested.back());
+  }
+  return diagnose(report, retested);
+}
+
+std::vector<std::string> names_of(const Diagnosis& found) {
+  std::vector<std::string> all;
+  for (const Suspect& suspect : found.suspects) all.push_back(suspect.kind + " " + suspect.name);
+  for (const OpenQuestion& question : found.questions) all.push_back("? " + join(question.candidates));
+  return all;
+}
+
+TEST(Suspects, of_two_hosts_with_a_rank_each_are_told_by_nics_of_other_numbers) {
+  EXPECT_THAT(names_of(of_two_hosts({})), IsEmpty());
+  for (const int host : {0, 1})
+    for (const int nic : {0, 2, 3}) {
+      EXPECT_THAT(names_of(of_two_hosts({{host, nic}})), ElementsAre(fmt::format("nic n{}r{}", host, nic)));
+      EXPECT_THAT(names_of(of_two_hosts({{host, nic}}, false)), IsEmpty()) << "one observation may be a route's";
+    }
+  const Diagnosis found = of_two_hosts({{1, 2}});
+  ASSERT_EQ(found.suspects.size(), 1u);
+  EXPECT_EQ(found.suspects[0].partners_tested, 4);
+  EXPECT_THAT(names_of(of_two_hosts({{1, 2}, {0, 1}})), UnorderedElementsAre("nic n1r2", "nic n0r1"));
+}
+
+TEST(Suspects, of_two_hosts_are_none_of_the_nics_that_are_far_from_those_of_other_numbers) {
+  for (const double apart : {1.2, 1.5, 3.0}) {
+    EXPECT_THAT(names_of(of_two_hosts({{1, 2}}, true, true, apart)), ElementsAre("nic n1r2"));
+    EXPECT_THAT(names_of(of_two_hosts({{0, 2}, {1, 2}}, true, true, apart)), ElementsAre("rail 2"));
+    // Of two NICs a host none is left to compare with.
+    EXPECT_THAT(names_of(of_two_hosts({{1, 1}}, true, true, apart, 2)), ElementsAre("nic n1r1"));
+    const Diagnosis both = of_two_hosts({{0, 1}, {1, 1}}, true, true, apart, 2);
+    EXPECT_THAT(both.suspects, IsEmpty());
+    ASSERT_EQ(both.questions.size(), 1u);
+    EXPECT_THAT(both.questions[0].candidates, testing::IsSupersetOf({"nic n0r1", "nic n1r1"}));
+  }
+}
+
+TEST(Suspects, of_two_nics_that_are_slow_twice_and_have_no_other_partner_are_an_open_question) {
+  const Diagnosis found = of_two_hosts({{1, 2}}, true, false);
+  EXPECT_THAT(found.suspects, IsEmpty());
+  ASSERT_EQ(found.questions.size(), 1u);
+  EXPECT_THAT(found.questions[0].candidates, testing::IsSupersetOf({"nic n0r2", "nic n1r2"}));
+}
+
+TEST(Suspects, are_a_rail_where_its_nics_are_slow_on_all_hosts) {
+  EXPECT_THAT(names_of(of_two_hosts({{0, 2}, {1, 2}})), ElementsAre("rail 2"));
+  Report report = report_of_single_nics({});
+  for (GroupResult& pair : report.results[2].measurement.groups) pair.median = Seconds{2e-3};
+  const Diagnosis found = diagnose(report, {});
+  EXPECT_THAT(names_of(found), ElementsAre("rail 2"));
+  EXPECT_THAT(sentence_about(found.suspects.at(0)), HasSubstr("the NICs 2 of all nodes (nic2 and its like)"));
+}
+
+TEST(Suspects, of_gpus_without_a_switch_are_told_by_pairs_with_as_many_links) {
+  // As wired, pairs without a link are three times slower, and those with one half as fast as those with two.
+  const topo::Platform& platform = topo::find_platform("p3dn.24xlarge");
+  const auto wired = [&](const Longer& longer) {
+    return [=, &platform](int a, int ga, int b, int gb) {
+      const int links = platform.simulated_links.at(static_cast<std::size_t>(ga)).at(static_cast<std::size_t>(gb));
+      return longer(a, ga, b, gb) * (links == 2 ? 1 : links == 1 ? 2 : 6);
+    };
+  };
+  const auto found = [&](const Longer& longer) {
+    return names({.platform = "p3dn.24xlarge", .nodes = 1, .outliers = 0, .longer = wired(longer)});
+  };
+  EXPECT_THAT(found(Longer([](int, int, int, int) { return 1.0; })), IsEmpty());
+  for (const int gpu : {0, 3, 6})
+    EXPECT_THAT(found(slow_gpu(0, gpu, 1 / 0.7)), ElementsAre(fmt::format("gpu n0g{}", gpu)));
 }
 
 std::vector<std::string> names_after(const Report& report, const std::vector<Group>& silent_again,

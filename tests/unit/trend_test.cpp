@@ -16,6 +16,7 @@ namespace {
 
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Not;
 using testing::SizeIs;
 
 const std::vector<Bytes> two_sizes{MiB(64), GiB(1)};
@@ -81,6 +82,20 @@ TEST(History, on_a_level_that_got_better_is_none) {
   EXPECT_THAT(c.trend->changes, SizeIs(1));
   EXPECT_FALSE(c.trend->changes[0].still);
   EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+}
+
+TEST(History, is_answered_by_each_run_after_it_got_better) {
+  for (const std::size_t since : {1, 2, 3, 4, 5, 7, 9, 12})
+    for (std::uint64_t seed = 1; seed <= 10; ++seed) {
+      std::vector<double> factors(10, 1.25);
+      factors.resize(10 + since, 1);
+      const Comparison c = history(runs_of(factors, 0.005, seed));
+      EXPECT_EQ(c.exit_code, ExitCode::ok) << since << " runs, seed " << seed << ": " << c.bands[0].because;
+      if (since < 3) continue;  // one or two runs are no level
+      factors.push_back(1.08);
+      EXPECT_THAT(history(runs_of(factors, 0.003, seed)).bands[0].because, Not(HasSubstr("slower at most than")))
+          << since << " runs, then a slower one, seed " << seed;
+    }
 }
 
 TEST(History, that_was_mended_since_is_none) {

@@ -47,7 +47,10 @@ bool names_parts(const Run& run) {
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
 }
 
-bool is_same(const Case& a, const Case& b) {
+// `again` may let NICs of other indices meet than the known case.
+bool is_same(const Case& known, Case again) {
+  again.other_nic.reset();
+  const Case &a = known, &b = again;
   return a.backend == b.backend && a.group == b.group && operation_of(a) == operation_of(b) && a.bytes == b.bytes &&
          a.type == b.type;
 }
@@ -77,6 +80,24 @@ std::vector<Round> rounds_of_pairs_again(const reports::RetestCase& doubt, const
   return directed ? both_directions(rounds) : rounds;
 }
 
+// Both directions of each pair, a node in one pair at a time.
+std::vector<Round> rounds_of_single_pairs(const std::vector<Group>& pairs, const NodeOfRank& node_of_rank) {
+  std::vector<Round> rounds;
+  std::vector<std::set<int>> busy;
+  for (const Group& pair : pairs) {
+    std::set<int> nodes;
+    for (const int rank : pair) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+    const auto is_free = [&](const std::set<int>& taken) {
+      return std::ranges::none_of(nodes, [&](int node) { return taken.contains(node); });
+    };
+    const auto at = static_cast<std::size_t>(std::ranges::find_if(busy, is_free) - busy.begin());
+    if (at == busy.size()) busy.emplace_back(), rounds.emplace_back();
+    busy[at].insert(nodes.begin(), nodes.end());
+    rounds[at].push_back(pair);
+  }
+  return both_directions(rounds);
+}
+
 // Each silent round takes the timeout. So those without a silent pair come first: a rank that is silent with another
 // partner too is at fault, and one that is not is cleared.
 std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
@@ -86,6 +107,7 @@ std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts
     if (doubt.silent) rounds.insert(rounds.end(), doubt.like.rounds->begin(), doubt.like.rounds->end());
     return rounds;
   }
+  if (doubt.like.other_nic) return rounds_of_single_pairs(doubt.pairs, job.node_of_rank);
   RetestPairs doubts;
   for (const Group& pair : doubt.pairs) doubts.pairs.insert(pair);
   if (!doubt.silent) return rounds_of_pairs_again(doubt, doubts, job);
@@ -259,14 +281,17 @@ std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend,
 
 std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,
                               const std::vector<Case>& known, const JobFacts& job) {
-  std::vector<std::vector<int>> places;
+  constexpr int same_nic = -1;
+  std::vector<std::vector<int>> places;  // index of the known case, and Case::other_nic
   std::vector<std::vector<Round>> rounds;
   for (const reports::RetestCase& doubt : to_retest) {
     const auto found = std::ranges::find_if(known, [&](const Case& each) { return is_same(each, doubt.like); });
     if (found == known.end()) continue;
-    std::vector<Round> again = rounds_again({*found, doubt.pairs, doubt.silent}, job);
+    reports::RetestCase retest{*found, doubt.pairs, doubt.silent};
+    retest.like.other_nic = doubt.like.other_nic;
+    std::vector<Round> again = rounds_again(retest, job);
     if (again.empty()) continue;
-    places.push_back({static_cast<int>(found - known.begin())});
+    places.push_back({static_cast<int>(found - known.begin()), doubt.like.other_nic.value_or(same_nic)});
     rounds.push_back(std::move(again));
   }
   places = shared_by_leader(control, places);
@@ -275,6 +300,7 @@ std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::
   for (std::size_t i = 0; i < places.size(); ++i) {
     cases.push_back(with_rounds(known[static_cast<std::size_t>(places[i].front())], std::move(rounds[i])));
     cases.back().for_parts = true;
+    if (places[i].back() != same_nic) cases.back().other_nic = places[i].back();
   }
   return cases;
 }

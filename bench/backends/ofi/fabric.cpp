@@ -276,21 +276,24 @@ std::string Endpoint::host() const {
 }
 
 void Endpoint::connect(const std::vector<std::string>& addresses) {
-  for (const std::string& text : addresses) {
-    std::vector<unsigned char> bytes;
-    for (std::size_t i = 0; i + 1 < text.size(); i += 2)
-      bytes.push_back(static_cast<unsigned char>(std::stoi(text.substr(i, 2), nullptr, 16)));
-    fi_addr_t found = FI_ADDR_UNSPEC;
-    const int inserted = fi_av_insert(addresses_.get(), bytes.data(), 1, &found, 0, nullptr);
-    if (inserted != 1)
-      throw CaseError(fmt::format("fi_av_insert: {} ({}) takes no message to rank {} ({}){}", device_of(*info_),
-                                  text_of_address(own_name()), of_rank_.size(), text_of_address(bytes),
-                                  inserted < 0 ? fmt::format(": {}", fi_strerror(-inserted)) : "") +
-                      (is_efa(*info_) ? "; EFA's device made no address handle: EINVAL in its log (FI_LOG_LEVEL=warn) "
-                                        "is a peer in another availability zone, ENOMEM are too many peers"
-                                      : ""));
-    of_rank_.push_back(found);
-  }
+  for (std::size_t rank = 0; rank < addresses.size(); ++rank) add_peer(addresses[rank], static_cast<int>(rank));
+}
+
+int Endpoint::add_peer(const std::string& address, int rank) {
+  std::vector<unsigned char> bytes;
+  for (std::size_t i = 0; i + 1 < address.size(); i += 2)
+    bytes.push_back(static_cast<unsigned char>(std::stoi(address.substr(i, 2), nullptr, 16)));
+  fi_addr_t found = FI_ADDR_UNSPEC;
+  const int inserted = fi_av_insert(addresses_.get(), bytes.data(), 1, &found, 0, nullptr);
+  if (inserted != 1)
+    throw CaseError(fmt::format("fi_av_insert: {} ({}) takes no message to rank {} ({}){}", device_of(*info_),
+                                text_of_address(own_name()), rank, text_of_address(bytes),
+                                inserted < 0 ? fmt::format(": {}", fi_strerror(-inserted)) : "") +
+                    (is_efa(*info_) ? "; EFA's device made no address handle: EINVAL in its log (FI_LOG_LEVEL=warn) "
+                                      "is a peer in another availability zone, ENOMEM are too many peers"
+                                    : ""));
+  peers_.push_back(found);
+  return static_cast<int>(peers_.size()) - 1;
 }
 
 fi_context2* Endpoint::begin(int& under_way) {
@@ -323,7 +326,7 @@ void Endpoint::make_room() {
 
 bool Endpoint::try_send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
                         std::uint64_t tag, int& under_way) {
-  const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
+  const fi_addr_t there = peers_.at(static_cast<std::size_t>(to));
   return try_post(
       [&](void* context) {
         return fi_tsend(endpoint_.get(), memory, bytes, registration.descriptor(), there, tag, context);
@@ -358,7 +361,7 @@ bool Endpoint::writes() const {
 
 void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
                      const Target& target, int& under_way) {
-  const fi_addr_t there = of_rank_.at(static_cast<std::size_t>(to));
+  const fi_addr_t there = peers_.at(static_cast<std::size_t>(to));
   constexpr std::uint64_t said = 0;  // the receiver only counts completions
   const auto write_now = [&](void* context) {
     return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
@@ -427,24 +430,27 @@ const std::string& first_of(const std::vector<std::string>& addresses) {
 }  // namespace
 
 void Nics::connect(const std::vector<std::string>& addresses) {
-  std::vector<std::vector<std::string>> of_ranks;
   for (const std::string& text : addresses) {
-    of_ranks.push_back(split(text));
-    most_ = std::max(most_, of_ranks.back().size());
-    of_ranks_.emplace_back();
-    for (const std::string& address : of_ranks.back()) of_ranks_.back().push_back(!address.empty());
+    of_ranks_.push_back(split(text));
+    most_ = std::max(most_, of_ranks_.back().size());
   }
-  const auto has_nic = [](std::size_t nic) {
-    return [nic](const std::vector<bool>& its) { return nic < its.size() && its[nic]; };
-  };
   for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
     if (!endpoints_[nic]) continue;
-    if (std::ranges::all_of(of_ranks_, has_nic(nic))) common_.push_back(nic);
+    const auto has_such = [&](const std::vector<std::string>& its) { return nic < its.size() && !its[nic].empty(); };
+    if (std::ranges::all_of(of_ranks_, has_such)) common_.push_back(nic);
     std::vector<std::string> others;
-    for (std::size_t rank = 0; rank < of_ranks.size(); ++rank)
-      others.push_back(has_nic(nic)(of_ranks_[rank]) ? of_ranks[rank][nic] : first_of(of_ranks[rank]));
+    for (const std::vector<std::string>& its : of_ranks_) others.push_back(has_such(its) ? its[nic] : first_of(its));
     endpoints_[nic]->connect(others);
   }
+}
+
+int Nics::peer_at(int nic, int rank, int of_peer) {
+  if (nic == of_peer) return rank;
+  const auto [known, fresh] = peers_.try_emplace(std::array{nic, rank, of_peer});
+  if (fresh)
+    known->second =
+        at(nic).add_peer(of_ranks_.at(static_cast<std::size_t>(rank)).at(static_cast<std::size_t>(of_peer)), rank);
+  return known->second;
 }
 
 Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu) {
@@ -455,9 +461,9 @@ Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::opti
 
 // The first NIC that this rank and the peer have, else the first one of each.
 std::size_t Nics::meeting(int peer) const {
-  const std::vector<bool>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
+  const std::vector<std::string>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
   for (std::size_t nic = 0; nic < std::min(peers.size(), endpoints_.size()); ++nic)
-    if (endpoints_[nic] && peers[nic]) return nic;
+    if (endpoints_[nic] && !peers[nic].empty()) return nic;
   return first_;
 }
 
@@ -507,12 +513,12 @@ void Nics::finish() {
 std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit) {
   const auto memory = [](std::uint64_t& message) { return reinterpret_cast<std::byte*>(&message); };
   constexpr std::size_t bytes = sizeof(std::uint64_t);
-  const std::vector<bool>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
+  const std::vector<std::string>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
   for (std::size_t i = 0; i < most_; ++i) {
     Probe& probe = *probes_.emplace_back(std::make_unique<Probe>());
     if (i >= endpoints_.size() || !endpoints_[i])
       probe.failure = nic_absent;
-    else if (i >= peers.size() || !peers[i])
+    else if (i >= peers.size() || peers[i].empty())
       probe.failure = nic_unmatched;
     else
       probe.out_registration = endpoints_[i]->enlist(memory(probe.out), bytes),

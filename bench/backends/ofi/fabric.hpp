@@ -10,8 +10,10 @@
 #include <rdma/fi_tagged.h>
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <ranges>
@@ -86,6 +88,8 @@ class Endpoint {
   std::string host() const;     // the address without its port: "10.0.0.1", "fe80::1"
   // `addresses`: of all ranks, in rank order.
   void connect(const std::vector<std::string>& addresses);
+  // Connects to one more endpoint of a rank. Returns its index for send() and write(), beyond those of the ranks.
+  int add_peer(const std::string& address, int rank);
   Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}) {
     return {domain_.get(), *info_, memory, bytes, gpu, ++registrations_};
   }
@@ -93,7 +97,7 @@ class Endpoint {
   bool writes() const;
 
   // send() and receive() return at once and increment `under_way`, which progress() decrements at completion; until
-  // then the library owns `memory`. A message matches a receive with the same tag.
+  // then the library owns `memory`. A message matches a receive with the same tag. `to`: a rank, or from add_peer().
   void send(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, std::uint64_t tag,
             int& under_way);
   void receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
@@ -103,7 +107,7 @@ class Endpoint {
                 int& under_way);
   bool try_receive(std::byte* memory, std::size_t bytes, const Registration& registration, std::uint64_t tag,
                    int& under_way);
-  // Writes to that rank's memory; its endpoint then counts one arrival. `under_way` as above.
+  // Writes to the memory of that peer; its endpoint then counts one arrival. `under_way` as above.
   void write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to, const Target& target,
              int& under_way);
   // Adds to the number of writes of peers that is_done() waits for.
@@ -138,7 +142,7 @@ class Endpoint {
   Owned<fid_cq> completions_;
   Owned<fid_av> addresses_;
   Owned<fid_ep> endpoint_;
-  std::vector<fi_addr_t> of_rank_;
+  std::vector<fi_addr_t> peers_;  // all ranks, then those of add_peer()
   std::vector<std::unique_ptr<Context>> contexts_;
   std::size_t begun_ = 0, done_ = 0;  // since the last reset
   int awaited_ = 0;  // expected writes that have not arrived; negative: writes that arrived before expect()
@@ -171,6 +175,9 @@ class Nics {
   std::size_t count() const { return endpoints_.size(); }
   bool has(std::size_t nic) const { return endpoints_.at(nic).has_value(); }
   Endpoint& at(int nic) { return endpoints_.at(static_cast<std::size_t>(nic)).value(); }
+  // Index, for messages through NIC `nic`, of the peer's NIC `of_peer`. Ranks are the indices of their NICs of equal
+  // number.
+  int peer_at(int nic, int rank, int of_peer);
 
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
   Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
@@ -223,7 +230,8 @@ class Nics {
   std::vector<std::unique_ptr<Probe>> probes_;      // memory of operations in flight, which must outlive the endpoints
   std::vector<std::optional<Endpoint>> endpoints_;  // null: the host lacks this NIC
   std::size_t first_ = 0;                           // the first that exists
-  std::vector<std::vector<bool>> of_ranks_;         // by rank and number: whether the rank has such a NIC
+  std::vector<std::vector<std::string>> of_ranks_;  // addresses by rank and number; "" for a NIC that the rank lacks
+  std::map<std::array<int, 3>, int> peers_;         // results of peer_at(), by its arguments
   std::size_t most_ = 1;                            // NICs of the rank with the most
   std::vector<std::size_t> common_;                 // numbers of the NICs that all ranks have
   std::uint64_t looks_ = 0;

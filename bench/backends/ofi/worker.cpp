@@ -74,6 +74,8 @@ class OfiSession final : public Session {
   Nics& nics_;
   int rank_ = 0, ranks_ = 1;
   const DataPlace& data_;
+  std::optional<int> nic_;  // the only NIC that this rank uses
+  int data_peer_ = 0;       // index of the peer, or of its NIC, for data through that NIC
   HostBuffers buffers_;
   std::unique_ptr<GpuMirror> mirror_;                  // null: the data lies in host memory
   bool writes_ = false;                                // RMA writes to the receiver's memory instead of messages
@@ -118,7 +120,9 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
   if (case_.bytes >= windowed && case_.pattern != "ping_pong") operations_ = most_operations;
   moved_before_ = nics_.moved();
   if (!place_) return;  // a rank that pauses may lack this NIC
-  writes_ = case_.nic && case_.pattern == "one_way" && !data_.copied && nics_.at(*case_.nic).writes();
+  nic_ = nic_of(case_, place_->group, rank_);
+  if (nic_) data_peer_ = nics_.peer_at(*nic_, peer(), *nic_of(case_, place_->group, peer()));
+  writes_ = nic_ && case_.pattern == "one_way" && !data_.copied && nics_.at(*nic_).writes();
   if (data_.gpus) mirror_ = std::make_unique<GpuMirror>(*data_.gpus, gpu_place(), buffers_);
   enlist();
   buffers_.fill(*place_, round);
@@ -126,7 +130,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
 }
 
 std::size_t OfiSession::gpu_place() const {
-  const std::size_t beside = data_.beside.at(static_cast<std::size_t>(case_.nic.value_or(0)));
+  const std::size_t beside = data_.beside.at(static_cast<std::size_t>(nic_.value_or(0)));
   return (beside + static_cast<std::size_t>(is_source() ? case_.gpu.value_or(0) : 0)) % data_.gpus->size();
 }
 
@@ -241,16 +245,16 @@ void OfiSession::learn_targets() {
   if (!is_source())
     for (int slot = 0; slot < buffers_.slots(); ++slot)
       targets_[static_cast<std::size_t>(slot)] =
-          registration_of(outputs_, slot).at(static_cast<std::size_t>(*case_.nic)).target(output(slot));
+          registration_of(outputs_, slot).at(static_cast<std::size_t>(*nic_)).target(output(slot));
   for (std::size_t i = slots; i < targets_.size(); ++i) targets_[i] = targets_[i - slots];
   auto* const table = reinterpret_cast<std::byte*>(targets_.data());
   const std::size_t bytes = targets_.size() * sizeof(Target);
   const Nics::Registrations registration = nics_.enlist(table, bytes);
   int under_way = 0;
   if (is_source())
-    nics_.receive(table, bytes, registration, peer(), tag(false, bursts_, 0, peer()), case_.nic, under_way);
+    nics_.receive(table, bytes, registration, peer(), tag(false, bursts_, 0, peer()), nic_, under_way);
   else
-    nics_.send(table, bytes, registration, peer(), tag(false, bursts_, 0, rank_), case_.nic, under_way);
+    nics_.send(table, bytes, registration, data_peer_, tag(false, bursts_, 0, rank_), nic_, under_way);
   nics_.finish();
   for (std::size_t i = 0; i < slots; ++i)
     if (targets_[i] != targets_[i + slots]) targets_[i] = targets_[i + 2 * slots];
@@ -259,7 +263,7 @@ void OfiSession::learn_targets() {
 // A window of writes, as for messages. The receiver only counts arrivals; rewriting a buffer leaves the same data.
 void OfiSession::writes(int first, int count) {
   if (targets_.empty()) learn_targets();
-  Endpoint& nic = nics_.at(*case_.nic);
+  Endpoint& nic = nics_.at(*nic_);
   if (!is_source()) {
     nic.expect(count);
     return nics_.finish();
@@ -270,7 +274,7 @@ void OfiSession::writes(int first, int count) {
     const int slot = (first + begun) % buffers_.slots();
     int& its = under_way[static_cast<std::size_t>(slot)];
     while (its > 0) nics_.progress();
-    nic.write(input(slot), bytes, registration_of(inputs_, slot).at(static_cast<std::size_t>(*case_.nic)), peer(),
+    nic.write(input(slot), bytes, registration_of(inputs_, slot).at(static_cast<std::size_t>(*nic_)), data_peer_,
               targets_[static_cast<std::size_t>(slot)], its);
   }
   nics_.finish();
@@ -365,13 +369,13 @@ void OfiSession::came(int slot) {
 void OfiSession::send(int slot, int number, int to, int& under_way) {
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
   if (mirror_ && data_.copied) mirror_->download(buffers_.input(slot, *place_), bytes);
-  nics_.send(input(slot), bytes, registration_of(inputs_, slot), to, tag(false, bursts_, number, rank_), case_.nic,
-             under_way);
+  nics_.send(input(slot), bytes, registration_of(inputs_, slot), nic_ ? data_peer_ : to,
+             tag(false, bursts_, number, rank_), nic_, under_way);
 }
 
 void OfiSession::receive(int slot, int number, int from, int& under_way) {
   nics_.receive(output(slot), case_.shape.output_elements * size_of(case_.type), registration_of(outputs_, slot), from,
-                tag(false, bursts_, number, from), case_.nic, under_way);
+                tag(false, bursts_, number, from), nic_, under_way);
 }
 
 // ---- The libfabric worker program: one endpoint on each NIC of its rank, data in host or GPU memory.
