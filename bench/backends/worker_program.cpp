@@ -178,7 +178,8 @@ json WorkerProgram::open_order(const json& order) {
   std::optional<RankInGroup> place = group ? rank_in_group({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),
                   order.value("memory", std::numeric_limits<std::uint64_t>::max()));
-  return {{"slots", session_->slots()}, {"unavailable", session_->unavailable()}};
+  unavailable_ = session_->unavailable();
+  return {{"slots", session_->slots()}, {"unavailable", unavailable_}};
 }
 
 json WorkerProgram::warm_up(const json& order) {
@@ -231,6 +232,7 @@ json WorkerProgram::probe_nics(const json& order) {
 }
 
 json WorkerProgram::close_order(const json&) {
+  unavailable_.clear();
   session();
   risk([&] { close(); });
   session_.reset();
@@ -245,6 +247,7 @@ json WorkerProgram::check_locally_order(const json& order) {
 
 Session& WorkerProgram::session() {
   if (!session_) throw CaseError("an order that needs \"open\" came before it");
+  if (!unavailable_.empty()) throw CaseError("the case cannot be measured: " + unavailable_);
   return *session_;
 }
 
