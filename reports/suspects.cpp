@@ -474,16 +474,16 @@ std::vector<RetestCase> to_retest(const Report& report) {
         for (std::size_t b = a + 1; b < places.size(); ++b)
           if (places[a].number == places[b].number && nodes_to_meet.contains({places[a].node, places[b].node}))
             found.insert({0, {static_cast<int>(a), static_cast<int>(b)}});
-    std::vector<Group> pairs;
-    for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
-    return pairs;
+    RetestCase retest{.like = m.measured_case, .pairs = {}, .slowest = found.empty() ? 0 : found.begin()->first};
+    for (const auto& [its, pair] : found | std::views::take(most)) retest.pairs.push_back(pair);
+    return retest;
   };
   std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths);
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     // The most demanding pattern of the plan; cases for fault localization have only one.
     if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
-    if (std::vector<Group> pairs = slow_pairs(m); !pairs.empty()) all.push_back({m.measured_case, std::move(pairs)});
+    if (RetestCase retest = slow_pairs(m); !retest.pairs.empty()) all.push_back(std::move(retest));
   }
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;

@@ -217,6 +217,16 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
   return lines;
 }
 
+const std::vector<reports::Suspect>& ReportBuilder::diagnose() {
+  combine_launches();
+  if (fitness_.comparable) {
+    reports::Diagnosis found = reports::diagnose(report_, retested_);
+    report_.suspects = std::move(found.suspects);
+    report_.open_questions = std::move(found.questions);
+  }
+  return report_.suspects;
+}
+
 void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.status = ended_by.empty() ? "complete" : "partial";
   report_.run.ended_by = ended_by;
@@ -225,12 +235,8 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
-  if (fitness_.comparable) {
-    reports::Diagnosis found = reports::diagnose(report_, retested_);
-    report_.suspects = std::move(found.suspects);
-    report_.open_questions = std::move(found.questions);
-    add_findings(reports::below_published(report_));
-  }
+  diagnose();
+  if (fitness_.comparable) add_findings(reports::below_published(report_));
   reports::withdraw_sampled_pairs(report_.results);
   report_.grade = reports::overall(report_);
   const bool tuned_nothing = only_tunes_ && report_.tuning && report_.tuning->outcome == "refused";
