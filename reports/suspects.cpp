@@ -507,6 +507,7 @@ std::vector<RetestCase> pairs_of_other_nics(std::span<const RetestCase> slow, co
         retest.like = each.like;
         retest.like.nic = one;
         retest.like.other_nic = two;
+        retest.slowest = std::max(retest.slowest, each.slowest);
         if (std::ranges::find(retest.pairs, ranks) == retest.pairs.end()) retest.pairs.push_back(ranks);
       };
       for (const int other : others | std::views::take(enough_partners)) add(nic, other), add(other, nic);
@@ -545,6 +546,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
     std::set<std::pair<double, Group>, std::greater<>> found;
     for (const GroupResult& result : m.groups) {
       const auto [low, high] = std::minmax(result.group.front(), result.group.back());
+      if (result.waiting) found.insert({0, {low, high}});  // nothing is known of it so far
       const std::vector<RankLocation> two{places.at(static_cast<std::size_t>(low)),
                                           places.at(static_cast<std::size_t>(high))};
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
@@ -556,17 +558,16 @@ std::vector<RetestCase> to_retest(const Report& report) {
         for (std::size_t b = a + 1; b < places.size(); ++b)
           if (places[a].number == places[b].number && nodes_to_meet.contains({places[a].node, places[b].node}))
             found.insert({0, {static_cast<int>(a), static_cast<int>(b)}});
-    std::vector<Group> pairs;
-    for (const auto& [its, pair] : found | std::views::take(most)) pairs.push_back(pair);
-    return pairs;
+    RetestCase retest{.like = m.measured_case, .pairs = {}, .slowest = found.empty() ? 0 : found.begin()->first};
+    for (const auto& [its, pair] : found | std::views::take(most)) retest.pairs.push_back(pair);
+    return retest;
   };
   std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths), slow_cases;
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
     // The most demanding pattern of the plan; cases for fault localization have only one.
     if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
-    if (std::vector<Group> pairs = slow_pairs(m); !pairs.empty())
-      slow_cases.push_back({m.measured_case, std::move(pairs)});
+    if (RetestCase retest = slow_pairs(m); !retest.pairs.empty()) slow_cases.push_back(std::move(retest));
   }
   std::ranges::move(pairs_of_other_nics(slow_cases, report, observations, numbers), std::back_inserter(all));
   std::ranges::move(slow_cases, std::back_inserter(all));

@@ -32,6 +32,7 @@ struct RetestCase {
   Case like;
   std::vector<Group> pairs;
   bool silent = false;
+  double slowest = 0;  // of the pair that has most slow samples, their share
 };
 // Cases that are slow in a part that may be faulty, and those that were silent without a part that alone explains it.
 std::vector<RetestCase> to_retest(const Report& report);

@@ -179,7 +179,8 @@ json WorkerProgram::open_order(const json& order) {
   std::optional<RankInGroup> place = group ? rank_in_group({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),
                   order.value("memory", std::numeric_limits<std::uint64_t>::max()));
-  return {{"slots", session_->slots()}, {"unavailable", session_->unavailable()}};
+  unavailable_ = session_->unavailable();
+  return {{"slots", session_->slots()}, {"unavailable", unavailable_}};
 }
 
 json WorkerProgram::warm_up(const json& order) {
@@ -194,7 +195,7 @@ json WorkerProgram::sample(const json& order) {
   Session& at = session();
   const SampleRequest request = protocol::request_from_json(order);
   const Times times = risk([&] { return at.sample(request); });
-  return {{"seconds", written_times(times.front())}};
+  return {{"seconds", written_times(times.front())}, {"waits", at.waits()}};
 }
 
 json WorkerProgram::sample_concurrently(const json& order) {
@@ -232,6 +233,7 @@ json WorkerProgram::probe_nics(const json& order) {
 }
 
 json WorkerProgram::close_order(const json&) {
+  unavailable_.clear();
   session();
   risk([&] { close(); });
   session_.reset();
@@ -250,6 +252,7 @@ json WorkerProgram::check_host_copies_order(const json&) {
 
 Session& WorkerProgram::session() {
   if (!session_) throw CaseError("an order that needs \"open\" came before it");
+  if (!unavailable_.empty()) throw CaseError("the case cannot be measured: " + unavailable_);
   return *session_;
 }
 

@@ -85,6 +85,7 @@ class WorkerProgram {
   Session& session();
 
   std::unique_ptr<Session> session_;
+  std::string unavailable_;  // why the open case cannot be measured
   int rank_ = 0;
   enum class State { started, identified, joined } state_ = State::started;
   // Set after such a failure: operations may hang forever, so further orders are refused.

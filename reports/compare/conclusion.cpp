@@ -115,8 +115,9 @@ Facts context_of(Reports reports, bool variables) {
     for (const topo::Host& host : report->topology.hosts) {
       add(facts, "kernel", host.kernel);
       add(facts, "GPU driver", host.gpu_driver);
+      // What was loaded counts, and not what is installed. NVML reports the driver too.
       for (const auto& [name, value] : host.versions)
-        if (name != "nvidia driver") add(facts, name, value);  // NVML reports the same
+        if (name != "nvidia driver" && !report->context.contains(name)) add(facts, name, value);
     }
   }
   return facts;

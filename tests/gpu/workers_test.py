@@ -164,10 +164,18 @@ class Workers(Runs):
     @staticmethod
     def bad(report):
         """Results that are wrong or missing, but for what this NCCL does not have."""
-        lacks = re.compile("NCCL 2.28|device API|symmetric memory")
+        lacks = re.compile(r"device API|symmetric memory")
+
+        def is_lacking(m):
+            if m["outcome"] != "skipped":
+                return False
+            if versions := re.search(r"needs NCCL ([\d.]+); this is NCCL ([\d.]+)$", m["because"]):
+                needed, have = ([int(part) for part in version.split(".")] for version in versions.groups())
+                return have < needed
+            return m["case"]["collective"].startswith("lsa_") and lacks.search(m["because"])
+
         return [(m["case"], m["first_wrong"], m["because"]) for m in report["measurements"]
-                if m["wrong_elements"] or (m["outcome"] != "measured" and not (
-                    m["case"]["collective"].startswith("lsa_") and m["outcome"] == "skipped" and lacks.search(m["because"])))]
+                if m["wrong_elements"] or (m["outcome"] != "measured" and not is_lacking(m))]
 
     def device_initiated(self, *arguments, **variables):
         """A run of them; its exit code, its output and its report."""

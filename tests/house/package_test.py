@@ -61,7 +61,7 @@ class Installed(Folder):
         for have, worker in ((HAVE_NCCL, "nccl"), (HAVE_OFI, "ofi")):
             if have:
                 wanted.add(f"lib/p5bench/p5bench-worker-{worker}")
-        libraries = {name for name in found - wanted if re.fullmatch(r"lib/p5bench/lib(cudart|benchmark)\.so\.\w+", name)}
+        libraries = {name for name in found - wanted if re.fullmatch(r"lib/p5bench/lib(cudart|benchmark)\.so\.[\w.]+", name)}
         self.assertEqual(found - libraries, wanted)
         for name in ("prolog", "p5bench.sbatch"):
             self.assertTrue(os.access(self.prefix / "share/p5bench/slurm" / name, os.X_OK), name)

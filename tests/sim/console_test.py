@@ -14,7 +14,7 @@ import termios
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, PATIENCE_S, PROGRAM, SOURCE, main, read_report, wait_for  # noqa: E402
+from program import BUILD, Folder, PATIENCE_S, PROGRAM, SOURCE, main, read_report, wait_for  # noqa: E402
 
 QUICK = ["--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_reduce", "--sizes", "8,1GiB", "--out", "out"]
 WRONG = [*QUICK, "--fault", "gpu:n0g0:1:lies"]
@@ -221,7 +221,13 @@ class HangUp(Folder):
         self.assertTrue(self.files("report.html"))
 
     def test_is_nothing_to_a_run_that_was_told_so(self):
-        run = self.begin(preexec_fn=ignore_hangup)
+        self.outlives_a_hang_up()
+
+    def test_is_nothing_to_such_a_run_where_a_library_takes_the_signal(self):
+        self.outlives_a_hang_up(variables={"LD_PRELOAD": str(BUILD / "tests/takes_hangup.so")})
+
+    def outlives_a_hang_up(self, **how):
+        run = self.begin(preexec_fn=ignore_hangup, **how)
         run.send_signal(signal.SIGHUP)
         length = self.files("measurements.jsonl")[0].stat().st_size
         self.assertTrue(wait_for(lambda: self.files("measurements.jsonl")[0].stat().st_size > length), self.printed())

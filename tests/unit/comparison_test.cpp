@@ -329,6 +329,10 @@ TEST(Compare, lists_what_differs_beside_the_times) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   base.reports[0].context = {{"nccl", "2.27.7"}, {"env.NCCL_PROTO", "Simple"}, {"env.SLURM_JOB_ID", "1"}};
   fresh.reports[0].context = {{"nccl", "2.28.3"}, {"env.SLURM_JOB_ID", "2"}};
+  // Both hosts have the same NCCL installed, which need not be the one that is loaded.
+  topo::Host host;
+  host.versions = {{"nccl", "2.22.3"}};
+  for (Side* const side : {&base, &fresh}) side->reports[0].topology.hosts = {host};
   base.observations[0].selections = {{"ring", "simple", 24, "log"}};
   fresh.observations[0].selections = {{"tree", "simple", 16, "log"}};
   std::vector<std::string> told;

@@ -4,9 +4,9 @@ and what fails is named."""
 import unittest
 
 from jobs import UNJUDGED, Job
-from workers import BUILD, FAKES, Workers, case, skip_unless_built
+from workers import BUILD, Workers, case, fake_cublaslt, skip_unless_built
 
-PRODUCTS = {"P5BENCH_FAKE_CUBLASLT": str(FAKES / "cublaslt" / "libcublasLt.so.13"), "P5BENCH_FAKE_PRODUCT_US": "2000"}
+PRODUCTS = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_PRODUCT_US": "2000"}
 GEMM, COPY, GATHER = "gemm:256,128,bf16", "d2h", "all_gather@node:4KiB"
 WORKS = [GEMM, COPY, GATHER]
 
@@ -83,6 +83,11 @@ class Beside(unittest.TestCase):
         workers = self.start(P5BENCH_FAKE_CUBLASLT="")
         for reply in self.open(workers, [GEMM]):
             self.assertRegex(reply["unavailable"], "^gemm:256,128,bf16: .*cublasLt")
+        for reply in workers.ask("warm_up", operations=1):
+            self.assertRegex(reply["error"], "^the case cannot be measured: gemm:256,128,bf16: .*cublasLt")
+        workers.good("close")
+        self.assertEqual([reply["unavailable"] for reply in self.open(workers, [COPY])], ["", ""])
+        workers.good("warm_up", operations=1)
 
 
 class OfAJob(Job):

@@ -12,7 +12,7 @@ import time
 import unittest
 
 from jobs import PATIENCE_S, Job
-from workers import BUILD, FAKES, skip_unless_built
+from workers import BUILD, FAKES, fake_cublaslt, skip_unless_built
 
 # The longer one suffices for a healthy node on a busy machine; the shorter one is for processes that hang.
 LONG, SHORT = "150s", "24s"
@@ -208,7 +208,7 @@ class Unfit(Checks):
 class WithProducts(Checks):
     def products(self, *arguments, faults="", **variables):
         """A check with matrix products, of which the fake cuBLASLt makes some wrong."""
-        return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=str(FAKES / "cublaslt" / "libcublasLt.so.13"),
+        return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=fake_cublaslt(),
                           P5BENCH_FAKE_PRODUCTS=faults, **{"P5BENCH_FAKE_MEMORY": str(64 << 20), **variables})
 
 

@@ -9,7 +9,7 @@ import time
 import unittest
 
 from workers import (BYTES, COPYING, FAKES, IN_PLACE, OPERATIONS_TO_JOIN, PROGRAM, REDUCING, ROOTED, Worker, Workers,
-                     case, skip_unless_built)
+                     built_with, case, skip_unless_built)
 
 OPS = ("sum", "prod", "min", "max", "avg", "mulsum")
 PATTERNS = ("one_way", "both_ways", "ping_pong")
@@ -293,7 +293,16 @@ class Results(unittest.TestCase):
                 self.assertEqual([count > 0 for count in wrong(workers.measure(of_traffic)[0])], [True, False, True])
 
     def test_cta_policies_are_those_of_the_communicators(self):
+        of_nccl = {"efficiency": (2, 27), "zero": (2, 28)}
+        if built_with()["NCCL"] < of_nccl["efficiency"]:
+            for policy in of_nccl:
+                with Workers(2) as workers:
+                    for reply in workers.open(case("all_reduce", 500, 2, cta_policy=policy), form="groups"):
+                        self.assertIn(f"CTA policy {policy} needs a worker that is built with NCCL 2.27 or later", reply["unavailable"])
+            return
         for policy, number in (("efficiency", 1), ("zero", 2)):
+            if built_with()["NCCL"] < of_nccl[policy]:
+                continue
             with Workers(2, environment={"P5BENCH_FAKE_CTA_POLICY": str(number)}) as workers:
                 each = case("all_reduce", 500, 2, cta_policy=policy)
                 self.all_right(workers, each, [[[0, 1]]], form="groups")

@@ -1,6 +1,7 @@
 """Drives worker programs as a supervisor does: one process for each rank, orders down a socket pair, replies up."""
 
 import fcntl
+import functools
 import json
 import mmap
 import os
@@ -31,6 +32,24 @@ def skip_unless_built():
     if missing:
         print("skipped: the NCCL worker needs CUDA and NCCL to be built; missing: " + ", ".join(missing))
         sys.exit(77)
+
+
+def fake_cublaslt():
+    """The path of the fake cuBLASLt, which has the version of the CUDA that it was built with."""
+    return str(next((FAKES / "cublaslt").glob("libcublasLt.so.*"), ""))
+
+
+@functools.cache
+def built_with():
+    """The versions of CUDA and NCCL that the worker and the fakes were built with, as (major, minor)."""
+    worker = Worker()
+    told = worker.ask("identify", local_rank=0)
+    worker.end()
+    return {"CUDA": version_of(told["runtime"]), "NCCL": version_of(told["library"].removeprefix("NCCL "))}
+
+
+def version_of(text):
+    return tuple(int(part) for part in text.split(".")[:2])
 
 
 class Worker:

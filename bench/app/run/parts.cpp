@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <functional>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/base/console.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
@@ -242,7 +244,11 @@ std::vector<Measurement> measure_nics(Run& run) {
       name, job_facts(machine, run.seed), machine.topology.nics_of_rank, std::min(size_of_nic_messages, run.plan.max),
       besides, machine.platform && !direct ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
-  std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options_beside(run));
+  // A NIC has a pair with each other node, both ways: few samples of each find those to measure again.
+  constexpr int most_samples = 12;
+  RunnerOptions options = options_beside(run);
+  options.most_samples = std::min(options.most_samples, most_samples);
+  std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options);
   if (direct && !run.options.checks()) measure_gdr(run, *backend, cases, measured);
   // An additional measurement that fails does not fail the test.
   for (Measurement& m : measured)
@@ -305,26 +311,34 @@ std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::
   return cases;
 }
 
-bool parts_can_be_measured(const Run& run) { return nics_can_be_measured(run) || groups_can_be_measured(run); }
+namespace {
 
-void measure_parts(Run& run) {
-  std::vector<Measurement> measured;
-  if (nics_can_be_measured(run)) measured = measure_nics(run);
-  if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
-  if (run.control.is_leader()) run.recorder.add_unplanned(run.machine.topology.nics_of_rank, measured);
+enum class Retested { nics, others, all };
+
+// Names the suspects so far as soon as they are known: the rest of the run may take long.
+void name_suspects(Run& run) {
+  run.recorder.add([&](ReportBuilder& report) {
+    for (const reports::Suspect& each : report.diagnose())
+      if (run.named.insert(each.name).second) print_error("so far: " + reports::sentence_about(each));
+  });
+  run.recorder.write_report();
 }
 
-bool may_need_retest(const Run& run) { return names_parts(run); }
-
-void measure_again(Run& run) {
+// Measures what seemed slow or silent once more: single NICs, one after the other and the most suspicious first,
+// everything else, or all of it.
+void measure_again(Run& run, Retested which) {
   const auto start = Clock::now();
   std::vector<reports::RetestCase> to_retest;
-  if (run.control.is_leader()) run.recorder.add([&](ReportBuilder& report) { to_retest = report.to_retest(); });
+  if (run.control.is_leader())
+    run.recorder.add([&](ReportBuilder& report) {
+      std::ranges::copy_if(report.to_retest(), std::back_inserter(to_retest), [&](const reports::RetestCase& each) {
+        return which == Retested::all || each.like.nic.has_value() == (which == Retested::nics);
+      });
+    });
   std::vector<Case> known = run.plan.cases;
   known.insert(known.end(), run.beside.begin(), run.beside.end());
+  if (which == Retested::nics) std::ranges::stable_sort(to_retest, std::greater(), &reports::RetestCase::slowest);
   const JobFacts job = job_facts(run.machine, run.seed);
-  std::vector<Measurement> measured;
-  std::vector<std::string> remarks;
   for (const bool silent : {true, false}) {
     std::vector<reports::RetestCase> its;
     std::ranges::copy_if(to_retest, std::back_inserter(its),
@@ -337,18 +351,55 @@ void measure_again(Run& run) {
       for (const Case& c : cases)
         if ((run.fabric && c.backend == "ofi") == of_fabric) cases_of_backend.push_back(c);
       if (cases_of_backend.empty()) continue;
-      RunnerOptions options = options_beside(run);
-      options.budget.count -= since(start).count;
-      options.in_order = silent;
-      std::ranges::move(measure_beside(run.control, *backend, cases_of_backend, options), std::back_inserter(measured));
+      std::vector<std::vector<Case>> turns;
+      for (Case& c : cases_of_backend)
+        if (turns.empty() || which == Retested::nics)
+          turns.push_back({std::move(c)});
+        else
+          turns.back().push_back(std::move(c));
+      for (std::size_t i = 0; i < turns.size(); ++i) {
+        RunnerOptions options = options_beside(run);
+        options.budget.count -= run.retesting.count + since(start).count;
+        options.budget.count /= static_cast<double>(turns.size() - i);
+        options.in_order = silent;
+        std::vector<Measurement> measured = measure_beside(run.control, *backend, turns[i], options);
+        run.recorder.add([&](ReportBuilder& report) { report.add_retests(std::move(measured)); });
+        if (which == Retested::nics) name_suspects(run);
+      }
     }
-    remarks.push_back(remark_on_retest(silent, its, cases));
+    run.recorder.remark(remark_on_retest(silent, its, cases));
   }
-  if (remarks.empty()) return;
-  run.recorder.add([&](ReportBuilder& report) {
-    report.add_retests(std::move(measured));
-    for (const std::string& remark : remarks) report.remark(remark);
-  });
+  run.retesting.count += since(start).count;
 }
+
+}  // namespace
+
+bool nics_come_first(const Run& run) {
+  return nics_can_be_measured(run) && run.machine.backend_info().parts == BackendInfo::Parts::nics;
+}
+
+void measure_nics_first(Run& run) {
+  const std::vector<Measurement> measured = measure_nics(run);
+  if (run.control.is_leader()) run.recorder.add_unplanned(run.machine.topology.nics_of_rank, measured);
+  measure_again(run, Retested::nics);
+  if (run.options.launches == 1) return;
+  run.arms.all.front().backend->abandon();  // the first launch has fresh processes too
+  run.control.barrier();
+}
+
+bool parts_can_be_measured(const Run& run) { return nics_can_be_measured(run) || groups_can_be_measured(run); }
+
+bool parts_are_left(const Run& run) { return parts_can_be_measured(run) && !nics_come_first(run); }
+
+void measure_parts(Run& run) {
+  std::vector<Measurement> measured;
+  if (nics_can_be_measured(run)) measured = measure_nics(run);
+  if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
+  if (run.control.is_leader()) run.recorder.add_unplanned(run.machine.topology.nics_of_rank, measured);
+}
+
+bool may_need_retest(const Run& run) { return names_parts(run); }
+
+void measure_again(Run& run) { measure_again(run, nics_come_first(run) ? Retested::others : Retested::all); }
 
 }  // namespace p5

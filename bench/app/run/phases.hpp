@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -117,6 +118,8 @@ struct Run {
   RunnerOptions runner;
   std::optional<CaseMonitor> case_monitor;
   std::unique_ptr<Backend> fabric;  // measures single NICs if the backend under test cannot
+  Seconds retesting{0};             // time that was spent on measuring again
+  std::set<std::string> named;      // suspects that were named before the end, at the leader
   std::vector<Case> beside;         // cases that locate slow parts, beside the plan; the same on all ranks
   ExitCode code = ExitCode::ok;     // merged with the report's exit code; at the end the run's
 
@@ -180,8 +183,13 @@ void report_library_log(Run& run);
 
 // ---- parts.cpp
 
-// Measures single NICs, rails and halves of the nodes.
+// Measures single NICs before the plan's cases where the backend moves data with NICs alone, and again those that seem
+// slow or silent: pairs pass through several NICs and tell less.
+bool nics_come_first(const Run& run);
+void measure_nics_first(Run& run);
+// True if the run measures single NICs, rails or halves of the nodes, and if it does so after the plan's cases.
 bool parts_can_be_measured(const Run& run);
+bool parts_are_left(const Run& run);
 void measure_parts(Run& run);
 bool may_need_retest(const Run& run);
 // Measures slow parts again before a part is named.

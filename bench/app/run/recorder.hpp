@@ -2,10 +2,12 @@
 // The run does not wait for the disk before its end.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -66,7 +68,9 @@ class ReportBuilder {
                                              const std::vector<Measurement>& measured);
   // Cases to measure again before a part is named, and their new results.
   std::vector<reports::RetestCase> to_retest();
-  void add_retests(std::vector<Measurement> again) { retested_ = std::move(again); }
+  void add_retests(std::vector<Measurement> again);
+  // The suspects by all results so far, as they are in the report then.
+  const std::vector<reports::Suspect>& diagnose();
   // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.
   // `least_sent` as in topo::watch_findings.
   void add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case, const std::vector<std::size_t>& numbers,

@@ -26,17 +26,21 @@ constexpr Seconds report_time{0.7}, cleanup_time{1.3};
 constexpr Seconds diagnosis_time{5};
 constexpr double diagnosis_share = 0.25;
 
-// nohup ignores SIGHUP so that a process outlives its terminal.
-bool ignored(int signal) {
-  struct sigaction now {};
-  return sigaction(signal, nullptr, &now) == 0 && now.sa_handler == SIG_IGN;
+// Whether SIGHUP was ignored when the process started, as nohup does it so that a process outlives its terminal. It is
+// asked before constructors of libraries run, since UCX's, which Open MPI 5 loads, takes the signal.
+bool hangup_was_ignored = false;
+
+void note_hangup() {
+  struct sigaction at_start {};
+  hangup_was_ignored = sigaction(SIGHUP, nullptr, &at_start) == 0 && at_start.sa_handler == SIG_IGN;
 }
+
+[[gnu::used, gnu::section(".preinit_array")]] void (*const before_libraries)() = note_hangup;
 
 sigset_t handled_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const auto& [signal, name] : termination_signals)
-    if (signal != SIGHUP || !ignored(signal)) sigaddset(&set, signal);
+  for (const auto& [signal, name] : termination_signals) sigaddset(&set, signal);
   return set;
 }
 
@@ -99,7 +103,7 @@ void Shutdown::wait_for_signals() {
     const std::optional<ExitCode> final_code = code_;
     if (first_signal && since(*first_signal).count > longest_end.count) exit(final_code.value_or(ExitCode::unfinished));
     const auto known = std::ranges::find(termination_signals, signal, [](const auto& each) { return each.first; });
-    if (known == termination_signals.end()) continue;
+    if (known == termination_signals.end() || (signal == SIGHUP && hangup_was_ignored)) continue;
     const auto code = actions_.on_signal ? actions_.on_signal(known->second) : std::nullopt;
     if (code || (!actions_.on_signal && !final_code)) exit(code.value_or(ExitCode::unfinished));
     if (!first_signal) first_signal = Clock::now();
