@@ -38,7 +38,7 @@ constexpr const char* about_links =
     "compare its clocks and its NVLinks with the others' while a job runs: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE "
     "and "
     "nvidia-smi nvlink -e; if they do not differ, replace the instance";
-constexpr const char* about_nics =
+constexpr const char* about_slow_nics =
     "compare the PCIe link and the error counters of the NIC beside it with the others'; if they do not differ, "
     "replace "
     "the instance";
@@ -163,20 +163,20 @@ constexpr std::array checks{
                .label = "messages over NICs alone",
                .unit = "GB/s",
                .tolerated = any_deviation,
-               .action = about_nics,
+               .action = about_slow_nics,
                .under_load = true},
     LocalCheck{.name = "load_nics_gb_per_s",
                .label = "while it computes",
                .unit = "GB/s",
                .tolerated = any_deviation,
-               .action = about_nics,
+               .action = about_slow_nics,
                .under_load = true},
     LocalCheck{.name = "load_nics_share",
                .label = "what matrix products and links leave of the rate of messages over NICs",
                .unit = "",
                .tolerated = tolerated_messages,
                .condemned = condemned_rate,
-               .action = about_nics,
+               .action = about_slow_nics,
                .under_load = true,
                .of_exchange = true,
                .rate = "load_nics_gb_per_s"},

@@ -270,14 +270,18 @@ namespace {
 
 // State shared by the threads. A barrier ends when all have arrived; a thread that failed breaks it.
 struct SharedBarrier {
-  explicit SharedBarrier(int count) : expected(count), blobs(static_cast<std::size_t>(count)) {}
+  explicit SharedBarrier(int count) : expected(count) {
+    for (std::vector<std::string>& each : blobs) each.resize(static_cast<std::size_t>(count));
+  }
 
   void arrive(std::unique_lock<std::mutex>& lock) {
     const std::uint64_t mine = generation;
     if (++arrived == expected) {
       arrived = 0;
       ++generation;
+      lock.unlock();  // for which those that wake would wait again
       changed.notify_all();
+      lock.lock();
       return;
     }
     changed.wait(lock, [&] { return generation != mine || broken; });
@@ -291,8 +295,9 @@ struct SharedBarrier {
   std::uint64_t generation = 0;
   bool broken = false;
   std::exception_ptr first_problem;
-  std::vector<std::string> blobs;
-  std::string leaders;
+  // Of a step and the next: no rank is two steps ahead of another, since each has a barrier.
+  std::array<std::vector<std::string>, 2> blobs;
+  std::array<std::string, 2> leaders;
   std::set<std::uint32_t> aborts;
 };
 
@@ -304,19 +309,16 @@ class ThreadControlPlane final : public ControlPlane {
 
   std::vector<std::string> gather(const std::string& mine) override {
     std::unique_lock lock(barrier_.mutex);
-    barrier_.blobs[static_cast<std::size_t>(hosted_[0])] = mine;
+    std::vector<std::string>& blobs = barrier_.blobs[step_++ % 2];
+    blobs[static_cast<std::size_t>(hosted_[0])] = mine;
     barrier_.arrive(lock);
-    std::vector<std::string> all;
-    if (is_leader()) all = barrier_.blobs;
-    barrier_.arrive(lock);  // no rank writes the next blob before the leader has read this one
-    return all;
+    return is_leader() ? blobs : std::vector<std::string>{};
   }
 
   std::string broadcast(const std::string& leaders) override {
     std::unique_lock lock(barrier_.mutex);
-    if (is_leader()) barrier_.leaders = leaders;
-    barrier_.arrive(lock);
-    std::string text = barrier_.leaders;
+    std::string& text = barrier_.leaders[step_++ % 2];
+    if (is_leader()) text = leaders;
     barrier_.arrive(lock);
     return text;
   }
@@ -333,6 +335,7 @@ class ThreadControlPlane final : public ControlPlane {
  private:
   SharedBarrier& barrier_;
   std::vector<int> hosted_;
+  std::size_t step_ = 0;
 };
 
 }  // namespace

@@ -121,11 +121,12 @@ class ThreadSession final : public Session {
     return threads_.operation_s * factor * (lies(Kind::slow) ? 2 : 1);
   }
 
-  // All ranks synchronize, including those that pause: before, between reading and writing, and after.
+  // All ranks synchronize, including those that pause: before all operations, and in each between reading and writing,
+  // and after.
   void run(int first, int count) {
+    threads_.exchange.meet(rank_);
     for (int i = 0; i < count; ++i) {
       const int slot = (first + i) % buffers_.slots();
-      threads_.exchange.meet(rank_);
       std::vector<std::byte> result;
       const int from = lies(Kind::stale) ? (slot + 1) % buffers_.slots() : slot;
       if (place_) result = compute(from);
@@ -338,6 +339,7 @@ void Exchange::meet(int rank) {
     arrived_ = 0;
     here_.assign(here_.size(), false);
     ++generation_;
+    lock.unlock();  // for which those that wake would wait again
     changed_.notify_all();
     return;
   }

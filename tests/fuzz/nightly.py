@@ -1,5 +1,5 @@
 """Builds the fuzz targets with clang's sanitizers and lets libFuzzer look for inputs that break them,
-P5BENCH_FUZZ_SECONDS (300) each. What it finds lies in build/fuzz/found; it belongs into the corpus once it is mended."""
+P5BENCH_FUZZ_SECONDS (100) each. What it finds lies in build/fuzz/found; it belongs into the corpus once it is mended."""
 
 import os
 import pathlib
@@ -11,7 +11,7 @@ import unittest
 SOURCE = pathlib.Path(os.environ.get("P5BENCH_SOURCE") or pathlib.Path(__file__).resolve().parents[2])
 BUILD = SOURCE / "build" / "fuzz"
 CORPUS = SOURCE / "tests" / "fuzz" / "corpus"
-SECONDS = int(os.environ.get("P5BENCH_FUZZ_SECONDS", "300"))
+SECONDS = int(os.environ.get("P5BENCH_FUZZ_SECONDS", "100"))
 # An input takes milliseconds and some MB; what takes a hundred times as much is a finding.
 LIMITS = ["-timeout=20", "-rss_limit_mb=3000", "-max_len=200000", "-print_final_stats=0", "-verbosity=0"]
 

@@ -34,7 +34,7 @@ SMALL = "64,4KiB,64KiB" if FAKES else "8,64KiB,1MiB,64MiB"
 def environment(**more):
     clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_"))}
     if FAKES:
-        clean |= {"LD_LIBRARY_PATH": FAKES, "P5BENCH_FAKE_MEMORY": str(1 << 30), "OMPI_MCA_mpi_yield_when_idle": "1"}
+        clean |= {"LD_LIBRARY_PATH": FAKES, "P5BENCH_FAKE_MEMORY": str(32 << 20), "OMPI_MCA_mpi_yield_when_idle": "1"}
     return clean | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | more
 
 
@@ -185,7 +185,7 @@ class Workers(Runs):
         return code, output, job.report()
 
     def test_device_initiated_collectives_give_right_data(self):
-        few, many = ("1000,600000",) * 2 if FAKES else ("8,64KiB,1000003", "8,1000,64KiB,256KiB,1000003,64MiB,1GiB")
+        few, many = ("1000,66000",) * 2 if FAKES else ("8,64KiB,1000003", "8,1000,64KiB,256KiB,1000003,64MiB,1GiB")
         every = [["--type", "all", "--op", "all"], ["--cuda-graph"], ["--unalign", "1", "--type", "int8,bfloat16,float64"],
                  ["--in-place", "--collectives", "lsa_all_reduce", "--type", "int8,bfloat16,float8_e4m3,float64", "--op", "all"]]
         for more in every if ALL else every[1:]:
@@ -355,7 +355,7 @@ class Faults(Runs):
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
         every = itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"]))
         for what, place in every if ALL else (("element", []), ("bit", ["--in-place"]), ("stale", []), ("nothing", ["--in-place"])):
-            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="20s")
+            job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="20s", **FEW_SAMPLES)
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
                 self.assertGreater(m["wrong_elements"], 0, (what, m["case"]))
@@ -419,7 +419,7 @@ class Faults(Runs):
         for kind, order, lost in every if ALL else every[1:3]:
             with self.subTest(kind=kind, order=order):
                 notes = tempfile.mkdtemp(dir=self.folder)
-                job = Job(self.folder, "--sizes", "64,4KiB,64KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s", "--cuda-graph",
+                job = Job(self.folder, "--sizes", "64,4KiB,64KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s", "--cuda-graph", **FEW_SAMPLES,
                           preload=BUILD / "tests" / "gpu" / "misbehave.so",
                           P5BENCH_MISBEHAVE=f"{kind}@1:{order}#1", P5BENCH_MISBEHAVE_NOTES=notes)
                 code, output = job.end(60 + GRACE_S)

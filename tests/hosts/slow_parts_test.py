@@ -12,12 +12,12 @@ from hosts_test import HAVE_OFI, OnHosts
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 # Slow enough for other load of this machine to be negligible.
 RATE, HALF = "100mbit", "50mbit"
-NETWORKS = 4
-TIMES = 20 if NIGHTLY else 1
+NETWORKS = 4 if NIGHTLY else 2
+TIMES = int(os.environ.get("P5BENCH_SLOW_PARTS_TIMES", "3" if NIGHTLY else "1"))
 # Samples end each measurement, and the budget none: how much of it is used depends on the machine.
 OPTIONS = ["--collectives", "p2p", "--budget", "1200s", "--timeout", "60s"]
 # MPI spreads a message over all interfaces, and other work of the hosts' processors shows in small ones.
-SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9"), "mpi": ("1MiB", "9")}
+SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9" if NIGHTLY else "6"), "mpi": ("1MiB", "9")}
 
 
 class SlowPartsOnHosts(OnHosts):

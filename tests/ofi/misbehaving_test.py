@@ -113,7 +113,7 @@ class MisbehavingNccl(Misbehaving):
     SEEDS = range(200, 230)
     BY_DAY = (200, 209)
     ARGUMENTS = ("--backend", "nccl", "--tuning=off", "--collectives", "all_reduce,p2p", "--sizes", "64,64KiB")
-    VARIABLES = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_MEMORY": str(1 << 30), **FEW_SAMPLES}
+    VARIABLES = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", **FEW_SAMPLES}
     SOUND = NOT_JUDGED
 
 

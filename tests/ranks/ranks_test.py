@@ -55,11 +55,11 @@ class Verified(Folder):
         return report
 
     def test_one_rank(self):
-        self.assert_types_and_ops_are_right(1)
+        self.assert_types_and_ops_are_right(1, types="uint8,int64,float16,float32,float8_e4m3")
         self.assertTrue(any("p2p: left out" in remark for remark in self.report()["run"]["remarks"]))
 
     def test_two_ranks(self):
-        self.assert_types_and_ops_are_right(2, sizes="64KiB" if NIGHTLY else "1000", ops="all" if NIGHTLY else "min,avg")
+        self.assert_types_and_ops_are_right(2, sizes="64KiB" if NIGHTLY else "1000", ops="min,avg")
 
     def test_three_ranks(self):
         self.assert_types_and_ops_are_right(3, types="uint8,float16,bfloat16,float64")
@@ -372,7 +372,7 @@ class Ended(Folder):
         os.kill(self.rank(0), signal.SIGTERM)
         earlier = self.assert_partial(run, "SIGTERM")
         folder = (self.folder / "out" / "latest").resolve()
-        done = self.run_it("--resume", "--budget", "6s", *ENDLESS[2:], ranks=3)
+        done = self.run_it("--resume", "--budget", "3s", *ENDLESS[2:], ranks=3)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
         report = read_report(self.folder / "out" / "latest" / "report.json")
         self.assertEqual(report["status"], "complete")

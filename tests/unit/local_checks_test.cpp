@@ -31,7 +31,7 @@ using testing::IsEmpty;
 using testing::SizeIs;
 
 // One host with a GPU for each rank, all of one model.
-Report report_of(const std::vector<LocalFigures>& figures) {
+Report report_of_checks(const std::vector<LocalFigures>& figures) {
   Report report;
   report.local_checks = figures;
   topo::Host& host = report.topology.hosts.emplace_back();
@@ -54,7 +54,7 @@ LocalFigures figures(double device_copy, double host_to_device, double launch) {
 TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
   const auto sound = figures(4000, 55, 3.5);
   const std::vector<topo::Finding> found =
-      slow_alone(report_of({sound, figures(3700, 27, 3.6), sound, figures(4010, 54, 3.4)}));
+      slow_alone(report_of_checks({sound, figures(3700, 27, 3.6), sound, figures(4010, 54, 3.4)}));
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].id, "gpu.slow_alone");
   EXPECT_EQ(found[0].severity, topo::Severity::warning);
@@ -68,26 +68,29 @@ TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
 }
 
 TEST(LocalChecks, tolerate_what_healthy_gpus_differ_by) {
-  EXPECT_THAT(slow_alone(report_of({figures(4000, 55, 3.5), figures(3900, 45, 4.9), figures(4050, 57, 3.4)})),
+  EXPECT_THAT(slow_alone(report_of_checks({figures(4000, 55, 3.5), figures(3900, 45, 4.9), figures(4050, 57, 3.4)})),
               IsEmpty());
-  EXPECT_THAT(slow_alone(report_of({figures(4000, 55, 3.5), figures(4000, 90, 1), figures(4000, 55, 3.5)})), IsEmpty())
+  EXPECT_THAT(slow_alone(report_of_checks({figures(4000, 55, 3.5), figures(4000, 90, 1), figures(4000, 55, 3.5)})),
+              IsEmpty())
       << "better is no fault";
-  EXPECT_THAT(slow_alone(report_of({figures(1, 1, 3), figures(1, 1, 3), figures(1, 1, 9)})), SizeIs(1));
+  EXPECT_THAT(slow_alone(report_of_checks({figures(1, 1, 3), figures(1, 1, 3), figures(1, 1, 9)})), SizeIs(1));
 }
 
 TEST(LocalChecks, name_the_slower_of_two_and_compare_no_models) {
-  const std::vector<topo::Finding> found = slow_alone(report_of({figures(4000, 55, 3.5), figures(4000, 55, 123)}));
+  const std::vector<topo::Finding> found =
+      slow_alone(report_of_checks({figures(4000, 55, 3.5), figures(4000, 55, 123)}));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].subject.gpu, 0);
   EXPECT_THAT(found[0].evidence, HasSubstr("rank 1, alone, launch of an empty kernel: 123 us"));
-  Report mixed = report_of({figures(4000, 55, 3.5), figures(4000, 55, 3.5), figures(2000, 20, 3.5)});
+  Report mixed = report_of_checks({figures(4000, 55, 3.5), figures(4000, 55, 3.5), figures(2000, 20, 3.5)});
   mixed.topology.hosts[0].gpu_devices[0].name = "NVIDIA A100";
   EXPECT_THAT(slow_alone(mixed), IsEmpty());
 }
 
 TEST(LocalChecks, reject_a_gpu_only_after_a_burn_and_warn_else) {
   const auto severity_at = [](double share, const char* name = "burn_last_tflop_per_s") {
-    const auto found = slow_alone(report_of({{{name, 700}}, {{name, 700 * share}}, {{name, 690}}, {{name, 705}}}));
+    const auto found =
+        slow_alone(report_of_checks({{{name, 700}}, {{name, 700 * share}}, {{name, 690}}, {{name, 705}}}));
     return found.empty() ? std::string("none") : std::string(topo::name_of(found[0].severity));
   };
   EXPECT_EQ(severity_at(0.98), "none");
@@ -101,9 +104,9 @@ TEST(LocalChecks, reject_a_gpu_only_after_a_burn_and_warn_else) {
   for (const char* const name :
        {"memory_read_gb_per_s", "slowest_slice_share", "device_copy_gb_per_s", "host_to_device_gb_per_s"})
     EXPECT_EQ(severity_at(0.01, name), "warning") << "a busy host explains it too: " << name;
-  const std::vector<topo::Finding> launches = slow_alone(report_of({figures(1, 1, 3), figures(1, 1, 300)}));
-  ASSERT_THAT(launches, SizeIs(1));
-  EXPECT_EQ(launches[0].severity, topo::Severity::warning) << "the host's processors launch";
+  const std::vector<topo::Finding> launch_times = slow_alone(report_of_checks({figures(1, 1, 3), figures(1, 1, 300)}));
+  ASSERT_THAT(launch_times, SizeIs(1));
+  EXPECT_EQ(launch_times[0].severity, topo::Severity::warning) << "the host's processors launch";
 }
 
 TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) {
@@ -111,7 +114,7 @@ TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) 
   for (const std::size_t others : {1, 7}) {
     std::vector<LocalFigures> all(others, sound);
     all.push_back({{"device_copy_gb_per_s", 4000}});
-    Report report = report_of(all);
+    Report report = report_of_checks(all);
     report.compute_checks.resize(all.size());
     const std::vector<topo::Finding> found = slow_alone(report);
     ASSERT_THAT(found, SizeIs(1));
@@ -130,12 +133,12 @@ TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) 
     report.compute_checks.back() = {};
     EXPECT_THAT(slow_alone(report), IsEmpty()) << "another model need not have it";
   }
-  EXPECT_THAT(slow_alone(report_of({sound, {}})), SizeIs(2)) << "one of each figure";
-  EXPECT_THAT(slow_alone(report_of({{}, {}})), IsEmpty());
+  EXPECT_THAT(slow_alone(report_of_checks({sound, {}})), SizeIs(2)) << "one of each figure";
+  EXPECT_THAT(slow_alone(report_of_checks({{}, {}})), IsEmpty());
 }
 
 TEST(LocalChecks, that_find_wrong_bits_end_with_wrong_data) {
-  Report report = report_of({{}, {}, {}});
+  Report report = report_of_checks({{}, {}, {}});
   report.compute_checks.resize(3);
   EXPECT_THAT(corruptions(report), IsEmpty());
   report.compute_checks[1].corruption = "bf16 matrix product 7: bit 5";
@@ -149,7 +152,7 @@ TEST(LocalChecks, that_find_wrong_bits_end_with_wrong_data) {
 }
 
 TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where_none_are_most) {
-  Report report = report_of({{}, {}, {}, {}});
+  Report report = report_of_checks({{}, {}, {}, {}});
   report.compute_checks.resize(4);
   for (std::size_t rank = 0; rank < 4; ++rank)
     report.compute_checks[rank] = {.digests = {{"bf16", rank == 3 ? "b" : "a"}}, .library = "cuBLASLt 13.1.0"};
@@ -231,7 +234,7 @@ std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, cons
     all[rank].figures.merge(loaded.at(rank).figures);
     figures.push_back(all[rank].figures);
   }
-  Report report = report_of(figures);
+  Report report = report_of_checks(figures);
   for (const LocalChecks& each : all) report.compute_checks.push_back(each.compute);
   std::vector<topo::Finding> found = slow_alone(report);
   for (auto* const more : {&slow_under_load, &corruptions})
@@ -270,11 +273,11 @@ TEST(LocalChecks, name_what_is_planted_in_99_of_100_simulations) {
 
 TEST(LocalChecks, under_load_of_two_nodes_name_both_ends_of_an_exchange) {
   EXPECT_THAT(named_in_simulation(2, 1, "nic:n1r3:0.8:under-load"), ElementsAre("rank 11", "rank 3"));
-  Report report = report_of({{{"load_nics_share", 0.9}},
-                             {{"load_nics_share", 0.6}},
-                             {{"load_nics_share", 0.601}},
-                             {{"load_nics_share", 0.9}},
-                             {{"load_nics_share", 0.91}}});
+  Report report = report_of_checks({{{"load_nics_share", 0.9}},
+                                    {{"load_nics_share", 0.6}},
+                                    {{"load_nics_share", 0.601}},
+                                    {{"load_nics_share", 0.9}},
+                                    {{"load_nics_share", 0.91}}});
   const std::vector<topo::Finding> found = slow_under_load(report);
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].id, "gpu.slow_under_load");
@@ -291,8 +294,8 @@ TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   slow_alone_too["load_products_tflop_per_s"] = 280;
   slow["load_products_tflop_per_s"] = 490;
   slow["load_products_share"] = 0.7;
-  EXPECT_THAT(slow_under_load(report_of({sound, slow_alone_too, sound, {}})), IsEmpty());
-  const std::vector<topo::Finding> found = slow_under_load(report_of({sound, slow, sound}));
+  EXPECT_THAT(slow_under_load(report_of_checks({sound, slow_alone_too, sound, {}})), IsEmpty());
+  const std::vector<topo::Finding> found = slow_under_load(report_of_checks({sound, slow, sound}));
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].subject.gpu, 1);
   EXPECT_THAT(found[0].evidence,
@@ -314,12 +317,12 @@ TEST(LocalChecks, under_load_name_nobody_for_what_a_power_limit_does) {
                                       std::pair(figures(819.0, 798.5), figures(815.6, 798.5)),
                                       std::pair(figures(814.4, 802.8), figures(815.3, 799.3)),
                                       std::pair(figures(816.7, 802.2), figures(781.5, 794.4))})
-    EXPECT_THAT(slow_under_load(report_of({first, second})), IsEmpty());
-  EXPECT_THAT(slow_under_load(report_of({figures(820, 800), figures(818, 760)})), SizeIs(1));
+    EXPECT_THAT(slow_under_load(report_of_checks({first, second})), IsEmpty());
+  EXPECT_THAT(slow_under_load(report_of_checks({figures(820, 800), figures(818, 760)})), SizeIs(1));
 }
 
 TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
-  Report report = report_of({{}, {}, {}});
+  Report report = report_of_checks({{}, {}, {}});
   report.compute_checks.resize(3);
   report.compute_checks[1].corruption = "messages over links while it computes: element 7";
   report.compute_checks[1].partner = 2;
@@ -337,7 +340,7 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
 }
 
 TEST(LocalChecks, compare_ranks_of_all_hosts_and_those_whose_gpu_is_not_known) {
-  Report report = report_of({figures(4000, 55, 3.5), figures(4000, 55, 3.5), figures(2000, 55, 3.5)});
+  Report report = report_of_checks({figures(4000, 55, 3.5), figures(4000, 55, 3.5), figures(2000, 55, 3.5)});
   report.topology.gpu_of_rank.clear();
   const std::vector<topo::Finding> found = slow_alone(report);
   ASSERT_THAT(found, SizeIs(1));
@@ -347,8 +350,8 @@ TEST(LocalChecks, compare_ranks_of_all_hosts_and_those_whose_gpu_is_not_known) {
 
 TEST(LocalChecks, of_two_sides_tell_which_figures_of_all_gpus_are_worse) {
   const auto side = [](double share, double launch) {
-    return std::vector<Report>{report_of({{{"load_products_share", share}, {"launch_us", launch}},
-                                          {{"load_products_share", share + 0.01}, {"launch_us", launch}}})};
+    return std::vector<Report>{report_of_checks({{{"load_products_share", share}, {"launch_us", launch}},
+                                                 {{"load_products_share", share + 0.01}, {"launch_us", launch}}})};
   };
   const std::vector<Report> base = side(0.8, 3), same = side(0.79, 3.5), worse = side(0.7, 9);
   EXPECT_THAT(worse_figures(base, same), IsEmpty());
@@ -362,14 +365,14 @@ TEST(LocalChecks, of_two_sides_tell_which_figures_of_all_gpus_are_worse) {
 }
 
 TEST(LocalChecks, are_summed_up_by_their_ranges) {
-  EXPECT_THAT(local_ranges(report_of({figures(4000, 55.04, 3.5), figures(3980, 54.9, 3.6)})),
+  EXPECT_THAT(local_ranges(report_of_checks({figures(4000, 55.04, 3.5), figures(3980, 54.9, 3.6)})),
               ElementsAre("device copy 3980 to 4000 GB/s", "host to device 54.9 to 55.04 GB/s",
                           "launch of an empty kernel 3.5 to 3.6 us"));
   EXPECT_THAT(local_ranges(Report{}), IsEmpty());
 }
 
 TEST(LocalChecks, say_whose_products_were_not_computed_and_why) {
-  Report report = report_of({figures(1, 1, 1), figures(1, 1, 1), figures(1, 1, 1)});
+  Report report = report_of_checks({figures(1, 1, 1), figures(1, 1, 1), figures(1, 1, 1)});
   EXPECT_THAT(products_left_out(report), IsEmpty());
   report.compute_checks.resize(3);
   report.compute_checks[0].not_measured = report.compute_checks[2].not_measured = "no libcublasLt.so.13";
@@ -380,8 +383,8 @@ TEST(LocalChecks, say_whose_products_were_not_computed_and_why) {
 }
 
 TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
-  Report report =
-      report_of({{{"burn_first_tflop_per_s", 700}, {"burn_last_tflop_per_s", 690}, {"burn_least_tflop_per_s", 630}}});
+  Report report = report_of_checks(
+      {{{"burn_first_tflop_per_s", 700}, {"burn_last_tflop_per_s", 690}, {"burn_least_tflop_per_s", 630}}});
   EXPECT_THAT(burn_table(report, 0), HasSubstr("GPU 0          700       690             630     10.0 %\n"));
   report.local_activity = {{.seconds = 60,
                             .sm_clock_min_mhz = 1410,

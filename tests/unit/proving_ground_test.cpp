@@ -356,7 +356,7 @@ class ProvingGround : public testing::Test {
 };
 
 TEST_F(ProvingGround, names_nobody_on_healthy_clusters) {
-  const Counts all = total_of(run_all(is_nightly() ? 1000 : 30, [](std::uint64_t seed) {
+  const Counts all = total_of(run_all(is_nightly() ? 1000 : 15, [](std::uint64_t seed) {
     Random random(seed * 7919);
     return count_one(draw_cluster(random, 1), {}, seed);
   }));
@@ -371,7 +371,7 @@ bool is_rare(const Planted& fault) { return fault.mode == "some" && fault.percen
 TEST_F(ProvingGround, names_single_faults) {
   std::map<std::string, Counts> of_mode;
   std::mutex mutex;
-  run_all(is_nightly() ? 600 : 60, [&](std::uint64_t seed) {
+  run_all(is_nightly() ? 600 : 30, [&](std::uint64_t seed) {
     Random random(seed * 104729);
     const Cluster cluster = draw_cluster(random, 2);
     const Planted fault = draw_fault(cluster, random);
@@ -393,7 +393,7 @@ TEST_F(ProvingGround, names_single_faults) {
 }
 
 TEST_F(ProvingGround, names_double_faults_or_asks_about_them) {
-  const Counts all = total_of(run_all(is_nightly() ? 400 : 40, [](std::uint64_t seed) {
+  const Counts all = total_of(run_all(is_nightly() ? 400 : 20, [](std::uint64_t seed) {
     Random random(seed * 15485863);
     const Cluster cluster = draw_cluster(random, 3);
     std::vector<Planted> two;
@@ -419,7 +419,7 @@ Cluster draw_small_cluster(Random& random, int fewest_nodes) {
 }
 
 TEST_F(ProvingGround, names_links_that_are_slow_only_in_collectives) {
-  const Counts all = total_of(run_all(is_nightly() ? 300 : 30, [](std::uint64_t seed) {
+  const Counts all = total_of(run_all(is_nightly() ? 300 : 15, [](std::uint64_t seed) {
     Random random(seed * 49979687);
     const Cluster cluster = draw_small_cluster(random, 3);
     return count_one(cluster, {plant(What::link, "at-scale", cluster, random)}, seed);
@@ -432,7 +432,7 @@ TEST_F(ProvingGround, names_links_that_are_slow_only_in_collectives) {
 
 // Rings of all nodes use the links of neighbours, so that all that spans all nodes is slow alike.
 TEST_F(ProvingGround, names_links_of_neighbours_that_are_slow_only_in_collectives) {
-  const Counts all = total_of(run_all(is_nightly() ? 200 : 20, [](std::uint64_t seed) {
+  const Counts all = total_of(run_all(is_nightly() ? 200 : 10, [](std::uint64_t seed) {
     Random random(seed * 67867967);
     const Cluster cluster = draw_small_cluster(random, 3);
     const int node = below(random, cluster.nodes - 1);
@@ -463,7 +463,7 @@ bool are_of_one_rail(const Cluster& c, const std::vector<Planted>& two) {
 TEST_F(ProvingGround, accuses_no_third_of_two_nics_that_are_slow_only_in_collectives) {
   for (const bool three_nodes : {true, false}) {
     Counts all;
-    for (const Counts& each : run_all(is_nightly() ? 200 : 20, [&](std::uint64_t seed) {
+    for (const Counts& each : run_all(is_nightly() ? 200 : 10, [&](std::uint64_t seed) {
            Random random(seed * 86028121);
            Cluster cluster;
            std::vector<Planted> two;
@@ -551,10 +551,10 @@ INSTANTIATE_TEST_SUITE_P(
 
 // The times of two thirds of the pairs lie about where times no longer count as fast.
 TEST_F(ProvingGround, accuses_hardly_a_link_of_a_nic_of_three_nodes) {
-  const int runs = is_nightly() ? 100 : 20;
+  const int runs = is_nightly() ? 100 : 10;
   int wrong = 0;
   for (int seed = 1; seed <= runs; ++seed) {
-    const double left = 0.895 + 0.001 * (seed % 20);
+    const double left = 0.895 + 0.001 * ((is_nightly() ? seed : 2 * seed) % 20);
     const Outcome outcome =
         run({"p3dn.24xlarge", 3}, {fmt::format("nic:n2r0:{:.3f}", left)}, static_cast<std::uint64_t>(seed));
     for (const Named& each : outcome.suspects) wrong += each.name != "nic n2r0" && each.name != "node n2";
@@ -565,7 +565,7 @@ TEST_F(ProvingGround, accuses_hardly_a_link_of_a_nic_of_three_nodes) {
 
 // Uniform slowness shows no differences.
 TEST_F(ProvingGround, names_nobody_where_all_nodes_are_slow) {
-  const Counts all = total_of(run_all(is_nightly() ? 100 : 10, [](std::uint64_t seed) {
+  const Counts all = total_of(run_all(is_nightly() ? 100 : 5, [](std::uint64_t seed) {
     Random random(seed * 32452843);
     const Cluster cluster = draw_cluster(random, 2);
     FaultTexts texts;

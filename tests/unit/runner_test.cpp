@@ -80,6 +80,8 @@ struct RunnerJob {
 RunnerJob all_types(int ranks, bool every_op) {
   RunnerJob job;
   job.ranks = ranks;
+  job.runner.most_samples = 6;  // they are about data
+  job.slots = 2;
   job.options.types.clear();
   for (const std::string& name : data_type_names()) job.options.types.push_back(parse_data_type(name));
   job.options.ops = {ReduceOp::sum, ReduceOp::avg};

@@ -171,7 +171,7 @@ void print(const char* name, const Totals& totals) {
 
 // The counts of all cases are in tuner/RESULTS.md; each day a part of them must suffice.
 bool nightly() { return std::getenv("P5BENCH_NIGHTLY") != nullptr; }
-int times(int all) { return nightly() ? all : all / 5; }
+int times(int all) { return nightly() ? all : all / 10; }
 // The bounds are wider for fewer tries.
 int most_of(int all) { return times(all) * (nightly() ? 95 : 90) / 100; }
 

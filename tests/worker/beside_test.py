@@ -6,7 +6,8 @@ import unittest
 from jobs import UNJUDGED, Job
 from workers import BUILD, Workers, case, fake_cublaslt, skip_unless_built
 
-PRODUCTS = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_PRODUCT_US": "2000"}
+PRODUCTS = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_PRODUCT_US": "2000",
+            "P5BENCH_FAKE_MEMORY": str(256 << 20)}
 GEMM, COPY, GATHER = "gemm:256,128,bf16", "d2h", "all_gather@node:4KiB"
 WORKS = [GEMM, COPY, GATHER]
 

@@ -1,6 +1,7 @@
 """A job's step (--job) with real workers on the fakes: operations of several groups in their order, with gaps and
 verified data; `ab` and `tune` judge by its time. Times on the fakes mean nothing, so what a test compares is far apart."""
 
+import os
 import pathlib
 import sys
 import unittest
@@ -23,7 +24,8 @@ class JobStep(Job):
         job = write_job(self.folder / "step.json", ranks, operations)
         return self.start_command(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), command, "--job", str(job),
-             "--backend", "nccl", "--seed", "4", "--out", str(self.folder / "out"), *arguments], variables)
+             "--backend", "nccl", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
+            {"P5BENCH_MOST_SAMPLES": "6", **variables})
 
     def step_of(self, report, arm="default"):
         (m,) = [m for m in report["measurements"] if m["case"]["arm"] == arm]
@@ -70,6 +72,7 @@ class JobStep(Job):
         self.assertIn("The step of step, replayed in fresh processes", (self.folder / "out" / "latest" / "nccl.env").read_text())
         self.assertIn("a step of the job:", output)
 
+    @unittest.skipUnless(os.environ.get("P5BENCH_NIGHTLY"), "nightly: by day a step that gets shorter is confirmed in the same way")
     def test_settings_that_do_not_shorten_the_step_are_not_set(self):
         # With the files each all_reduce is faster by 10 ms, and another operation slower by more.
         operations = [operation("all_reduce", size, 2, "world") for size in (64 * KIB, 1024 * KIB)] + [operation("broadcast", 512, 2, "world", root=0)]

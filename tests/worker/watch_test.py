@@ -16,7 +16,7 @@ SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "re
 
 
 class Watched(unittest.TestCase):
-    def run_it(self, faults, backend="nccl", budget="12s", launcher=("mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none"),
+    def run_it(self, faults, backend="nccl", budget="6s", launcher=("mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none"),
                **variables):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
         self.addCleanup(folder.cleanup)
@@ -77,7 +77,7 @@ class Watched(unittest.TestCase):
             self.assertNotIn("job.without_mpirun", [each["id"] for each in report["findings"]])
 
     def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
-        done, report = self.run_it("block:function=nvmlInit_v2", budget="25s", P5BENCH_PROBE_LIMIT="1s")
+        done, report = self.run_it("block:function=nvmlInit_v2", budget="12s", P5BENCH_PROBE_LIMIT="1s")
         self.assertEqual(done.returncode, 14, done.stdout)  # nothing on the fakes could be judged
         self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
         # NICs report something, once a second.

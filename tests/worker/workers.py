@@ -75,7 +75,7 @@ class Worker:
             os.dup2(high[1], 4)
 
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("NCCL_", "P5BENCH_"))}
-        variables.update({"LD_LIBRARY_PATH": str(FAKES)}, **dict(environment))
+        variables.update({"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_MEMORY": str(1 << 30)} | dict(environment))
         self.process = subprocess.Popen([program], env=variables, preexec_fn=place_descriptors, close_fds=False, stdout=self.log_file)
         for each in (*high, page):
             os.close(each)

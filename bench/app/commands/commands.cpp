@@ -75,7 +75,7 @@ std::string finding_line(const auto& kind) {
   return fmt::format("{:<26} {:<9} {}\n", kind.id, topo::name_of(kind.about), kind.summary);
 }
 
-std::string list_of(const std::string& what) {
+std::string listing_of(const std::string& what) {
   std::string text;
   if (what == "collectives") {
     for (const Collective* each : collectives())
@@ -110,7 +110,7 @@ std::string list_of(const std::string& what) {
 
 ExitCode list_command(const Request& request) {
   if (!request.control.is_leader()) return ExitCode::ok;
-  return print_result_for(ExitCode::ok, list_of(request.options.list_what));
+  return print_result_for(ExitCode::ok, listing_of(request.options.list_what));
 }
 
 ExitCode run_command(const Request& request) {

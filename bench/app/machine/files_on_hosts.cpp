@@ -23,7 +23,7 @@ void fields(auto& archive, Is<HostProblem> auto& problem) {
 namespace {
 
 // Libraries may be among the files.
-constexpr Bytes largest_file = GiB(4);
+constexpr Bytes largest_cached_file = GiB(4);
 
 namespace fs = std::filesystem;
 
@@ -59,7 +59,7 @@ std::vector<tuner::NamedFile> files_of_leader(ControlPlane& control, const std::
 }  // namespace
 
 std::optional<std::string> bytes_of(const fs::path& path) try {
-  return read_input(path, largest_file, "");
+  return read_input(path, largest_cached_file, "");
 } catch (const UsageError&) {
   return std::nullopt;
 }

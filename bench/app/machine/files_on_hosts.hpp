@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/base/temporary.hpp"
+#include "bench/app/run/shutdown.hpp"
 #include "bench/model/control_plane.hpp"
 #include "topo/topology.hpp"
 #include "tuner/files.hpp"

@@ -202,8 +202,8 @@ void RunFolder::write_formats(const reports::Report& report, const std::vector<s
 
 void RunFolder::write_report(const reports::Report& report) {
   if (!files_) return;
-  const reports::Writer& json = reports::find_writer("json");
-  write(json.file_name("report"), json.render(report));
+  const reports::Writer& writer = reports::find_writer("json");
+  write(writer.file_name("report"), writer.render(report));
 }
 
 void RunFolder::add_to_journal(const reports::Result& result) {

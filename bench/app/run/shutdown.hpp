@@ -3,18 +3,32 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 
 #include "bench/base/error.hpp"
-#include "bench/base/temporary.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5 {
+
+// Temporary folders, which are removed wherever their process ends in its own code: at a signal too, when no
+// destructor runs. Only SIGKILL leaves them.
+class TemporaryFolders {
+ public:
+  void add(const std::filesystem::path& folder);
+  void remove(const std::filesystem::path& folder);
+  void remove_all();  // from any thread; what cannot be removed stays
+
+ private:
+  std::mutex mutex_;
+  std::set<std::filesystem::path> folders_;
+};
 
 class Shutdown {
  public:

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/run/shutdown.hpp"
 #include "bench/app/tuning/stages.hpp"
-#include "bench/base/temporary.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/control_plane.hpp"

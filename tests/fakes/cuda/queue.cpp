@@ -7,10 +7,13 @@
 
 namespace p5::fake_cuda {
 
+// Threads are woken without the lock, for which they would wait again.
 void Completion::complete() {
-  const std::scoped_lock lock(mutex_);
-  time_ = std::chrono::steady_clock::now();
-  done_ = true;
+  {
+    const std::scoped_lock lock(mutex_);
+    time_ = std::chrono::steady_clock::now();
+    done_ = true;
+  }
   changed_.notify_all();
 }
 
@@ -83,13 +86,15 @@ Queue::~Queue() {
 
 std::shared_ptr<Completion> Queue::submit(Task task) {
   auto completion = std::make_shared<Completion>();
-  const std::scoped_lock lock(inner_->mutex);
-  if (!inner_->started) {
-    std::thread([inner = inner_] { inner->run(); }).detach();
-    inner_->started = true;
+  {
+    const std::scoped_lock lock(inner_->mutex);
+    if (!inner_->started) {
+      std::thread([inner = inner_] { inner->run(); }).detach();
+      inner_->started = true;
+    }
+    inner_->tail = completion;
+    inner_->entries.push_back({std::move(task), completion});
   }
-  inner_->tail = completion;
-  inner_->entries.push_back({std::move(task), completion});
   inner_->changed.notify_all();
   return completion;
 }

@@ -35,7 +35,7 @@ std::optional<std::size_t> device_count() {
   return std::nullopt;
 }
 
-std::optional<std::size_t> device_memory() { return number_from("P5BENCH_FAKE_MEMORY", std::size_t{1} << 30); }
+std::optional<std::size_t> device_memory() { return number_from("P5BENCH_FAKE_MEMORY", std::size_t{32} << 20); }
 
 std::optional<std::size_t> driver_version() { return number_from("P5BENCH_FAKE_DRIVER", CUDART_VERSION); }
 

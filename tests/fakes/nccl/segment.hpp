@@ -16,7 +16,7 @@ class Pipe {
   std::uint64_t read(void* data, std::uint64_t bytes);
 
  private:
-  static constexpr std::uint64_t capacity = 64 << 10;
+  static constexpr std::uint64_t capacity = 256 << 10;
   alignas(64) std::atomic<std::uint64_t> written_;
   alignas(64) std::atomic<std::uint64_t> read_;
   alignas(64) unsigned char bytes_[capacity];
