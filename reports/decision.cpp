@@ -91,8 +91,8 @@ std::string about_suspects(const Report& report) {
   return join(clauses);
 }
 
-// Each rejected host has a reason: suspects, then findings and questions about hosts without one. What is about no host
-// alone is a reason if there is no other.
+// Each rejected host has a reason: its suspects, else its findings, else its open questions. Findings and questions
+// that concern no single host are given only if there is no other reason.
 std::string about_parts(const Report& report) {
   std::vector<std::string> clauses;
   std::set<std::string> told;
@@ -150,7 +150,7 @@ std::string about_failed(const Report& report) {
                      because.starts_with(own) ? because.substr(own.size() - 4) : ": " + because);
 }
 
-// True if what failed did so at a known rank, unlike a signal's or a disk's end.
+// True if a failure names a rank. An end by a signal or by a full disk names none.
 bool names_a_rank(const Report& report) {
   return report.run.ended_by.find("rank ") != std::string::npos ||
          std::ranges::any_of(report.results,
@@ -245,7 +245,7 @@ std::string about_slow_gpus(const Report& report) {
 
 std::string about_end(const Report& report) {
   if (report.status == "complete" && report.run.ended_by.empty()) return "";
-  return "the run did not end" + (report.run.ended_by.empty() ? "" : ": " + report.run.ended_by);
+  return "the run did not finish" + (report.run.ended_by.empty() ? "" : ": " + report.run.ended_by);
 }
 
 double judged_fraction(const Result& result) {
@@ -282,7 +282,7 @@ std::optional<double> fraction_of_pairs(const Report& report) {
   return least;
 }
 
-// True if collectives lose more than twice of their limit as pairs do.
+// True if the slowest case is a collective and falls short of its limit by more than twice as much as the pairs do.
 bool only_collectives_are_slow(const Report& report, const Result& worst) {
   const std::optional<double> pairs = fraction_of_pairs(report);
   return !is_pairwise(worst) && pairs && 1 - *worst.verdict.fraction > 2 * (1 - *pairs);
@@ -293,11 +293,11 @@ std::string about_slow(const Report& report) {
   if (!worst) return count_of(report, Grade::slow) > 0 ? "it is slow" : "";
   const std::string figure = fmt::format(
       "{} {:.0f} % of limit{}", worst->measurement.measured_case.collective->name, 100 * judged_fraction(*worst),
-      worst->verdict.mean_fraction ? fmt::format(" on average, {:.0f} % mostly", 100 * *worst->verdict.fraction) : "");
+      worst->verdict.mean_fraction ? fmt::format(" on average, median {:.0f} %", 100 * *worst->verdict.fraction) : "");
   if (!all_are_slow(report)) {
     if (!uses_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
-    return fmt::format("it is slow ({}); without pairs no part can be named", figure);
+    return fmt::format("it is slow ({}); no pairs between nodes were measured, so no part can be named", figure);
   }
   if (only_collectives_are_slow(report, *worst))
     return fmt::format("slow only where many ranks take part ({}, pairs {:.0f} %): no part stands out", figure,
@@ -350,8 +350,8 @@ std::vector<const Result*> figures_of(const Report& report) {
   return figures;
 }
 
-// How much longer operations take on average than their median, where slow samples cost a twentieth or more; else 1.
-double cost_of_slow_samples(const Result& result) {
+// Trimmed mean of the operation's time divided by its median, if that is at least 1.05; else 1.
+double slowdown_by_slow_samples(const Result& result) {
   constexpr double matters = 1.05;
   const Summary& times = result.measurement.throughput->summary;
   const double ratio = times.trimmed_mean.value_or(times.median) / times.median;
@@ -364,7 +364,7 @@ std::string healthy_figure(const Result& result) {
   const std::string rate = fmt::format("{} {:.0f} GB/s", c.collective->name,
                                        bus_bandwidth(c, {result.measurement.throughput->summary.median}).count);
   if (!result.verdict.fraction) return rate;
-  const double ratio = cost_of_slow_samples(result), fraction = 100 * *result.verdict.fraction;
+  const double ratio = slowdown_by_slow_samples(result), fraction = 100 * *result.verdict.fraction;
   return fmt::format("{} ({:.0f} % of limit{})", rate, fraction,
                      ratio > 1 ? fmt::format(", {:.0f} % on average", fraction / ratio) : "");
 }
@@ -374,7 +374,7 @@ std::string healthy_figures(const Report& report) {
   bool unsteady = false;
   for (const Result* each : figures_of(report)) {
     words.push_back(healthy_figure(*each));
-    unsteady = unsteady || cost_of_slow_samples(*each) > 1;
+    unsteady = unsteady || slowdown_by_slow_samples(*each) > 1;
   }
   if (words.size() > 2) words.resize(2);
   const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
@@ -445,9 +445,9 @@ void add_step(std::vector<std::string>& list, const std::string& text) {
   if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
 }
 
-// Errors of software, settings and host setup: they do not change the decision but have to be mended. Failures to join
-// have a clause of their own.
-std::vector<topo::Finding> errors_beside(const Report& report) {
+// Errors of software, settings and host setup, which do not change the decision but have to be fixed. Failures to join
+// are left out, because about_joining() reports them.
+std::vector<topo::Finding> errors_to_fix(const Report& report) {
   std::vector<topo::Finding> errors;
   for (const topo::Finding& finding : report.findings)
     if (finding.severity == topo::Severity::error && !topo::condemns(finding) && !finding.id.starts_with("join."))
@@ -455,9 +455,10 @@ std::vector<topo::Finding> errors_beside(const Report& report) {
   return errors;
 }
 
-// Those of hosts that are rejected, but not of all hosts: they may be why such a host is slow, without a part at fault.
+// Of these errors, those of rejected hosts that not all hosts of the job have: such an error may be why the host is
+// slow although none of its parts is faulty.
 std::vector<topo::Finding> errors_of_rejected(const Report& report) {
-  std::vector<topo::Finding> errors = errors_beside(report);
+  std::vector<topo::Finding> errors = errors_to_fix(report);
   std::map<std::string, std::set<std::string>> hosts_with;
   for (const topo::Finding& each : errors) hosts_with[each.id].insert(each.subject.host);
   const std::set<std::string> rejected = rejected_hosts(report);
@@ -488,7 +489,7 @@ std::string about_errors(const std::vector<topo::Finding>& findings) {
 }
 
 std::string reason_for(const Report& report, std::string_view word) {
-  const std::string errors = about_errors(errors_beside(report));
+  const std::string errors = about_errors(errors_to_fix(report));
   if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
@@ -558,8 +559,8 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
              "and clocks, and replace the instance if it stays slow");
   else if (worst && only_collectives_are_slow(report, *worst))
     add_step(list,
-             "measure again with a node more, then without one at a time: the one without which collectives are fast "
-             "is at fault");
+             "measure again with one more node, then leave out one node at a time: the node without which collectives "
+             "are fast is at fault");
   for (const topo::Finding& finding : report.findings)
     if (finding.severity != topo::Severity::info) add_step(list, step_for(finding));
   add_step(list, fmt::format(
@@ -601,7 +602,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
   if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
     if (const std::string what = what_needs_all_ranks(report); !what.empty())
-      add_step(list, fmt::format("the other hosts (hosts.healthy, {}): start them without {}",
+      add_step(list, fmt::format("run on the other hosts (hosts.healthy, {}) without {}",
                                  counted(healthy_ranks(report), "rank"), what));
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)

@@ -11,23 +11,25 @@
 // in the first measurement and that in the retest are two events, and a group that is slow both times is hardly
 // healthy.
 //
-// In each kind of transfers the hit rate is, with a prior probability of one half, the part's p, else lower, uniformly:
-// with one slow NIC of four, a message over all four slows down less than a message over that NIC alone, so fewer of
-// its samples count as slow.
+// In each kind of transfers the hit rate equals the part's p with a prior probability of one half; else it is
+// uniformly distributed below p. With one slow NIC of four, a message over all four slows down less than a message over
+// that NIC alone, so fewer of its samples count as slow.
 //
 // A faulty part need not show in all kinds of transfers that use it: a GPU may be slow in collectives and fast in
 // pairs. A table has the probability that it shows, by kind of part and kind of transfers. The score of a part is the
 // logarithm of the posterior odds of "this part is faulty" to "nothing is", over the observations that no other part
 // explains.
 //
-// The search is greedy, with corrections. A node is accepted only if its parts do not explain the same better: two slow
-// NICs make a node slow in a quarter of its transfers. Each part gives way to one that explains better what the others
-// leave, and is dropped if they leave nothing. Links that end at a faulty node are dropped, because transfers between
-// two slow nodes are slower than others.
+// The search is greedy, with corrections. An observation is "open" as long as no found part explains it. A node is
+// accepted only if its parts do not explain the same observations better: two slow NICs of eight make a node slow in a
+// quarter of its transfers. Then each found part is replaced by the part that best explains what the other found parts
+// leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers
+// between two slow nodes are slower than others.
 //
-// The probability of a part is its share of the weight of all explanations in which one part, or two at once, are
-// replaced by others. Two are needed: of two nodes and two rails that are slow in collectives, it may be the first
-// node's NIC of the first rail and the second's of the second, or crosswise, which no exchange of a single part shows.
+// The probability of a part is its share of the weight of all explanations. The others replace one found part, or two
+// at once, by other parts. Two at once are needed: if two nodes and two rails are slow in collectives, the faults may
+// be NIC 1 of node 1 and NIC 2 of node 2, or NIC 2 of node 1 and NIC 1 of node 2. Replacing a single part does not lead
+// from one explanation to the other.
 #include "reports/observations.hpp"
 
 #include <algorithm>
@@ -61,8 +63,8 @@ double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
 }
 
-// Prior probability that a part is faulty, the same for a part that is known to have another fault, and the fraction of
-// faults that show only with more than two ranks.
+// Prior probability that a part is faulty, prior probability for a part that is known to have another fault, and the
+// fraction of faults that show only with more than two ranks.
 constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
 // The same of all NICs of one number: less than of one NIC, which may explain the few pairs that were measured as well,
 // and more than of several.
@@ -195,7 +197,8 @@ class Localizer {
   static constexpr std::array shares{0.04, 0.06, 0.09, 0.14, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.96, 0.99, 0.999};
   using Gains = std::array<double, shares.size()>;
 
-  // Gain of one kind of transfers for each hit rate of the part: the kind has the same rate, or any lower one.
+  // Log likelihood ratio (faulty to healthy) of one kind of transfers for each hit rate of the part. The kind has that
+  // rate or, with equal probability, any rate up to it.
   Gains gains(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
     constexpr double least_difference = 0.03;  // above healthy transfers; smaller differences do not matter
     constexpr double never = -std::numeric_limits<double>::infinity();
@@ -391,10 +394,10 @@ class Localizer {
     }
   }
 
-  // Pairs of the same two nodes that a round joins at the same time share what disturbs a node: eight of them that are
-  // slow in one sample are one event, not eight. A link that is slow now and then has to stand on its events too, else
-  // a node that is slow in a few of a hundred samples is taken for those of its links which met them. True if a link
-  // was forgotten.
+  // Pairs of the same two nodes in the same round are disturbed together: eight of them that are slow in one sample are
+  // one event, not eight. A link that is slow in less than half of its events must therefore also be likely from its
+  // events alone. Otherwise a node that is slow in a few of a hundred samples would be mistaken for the links whose
+  // pairs ran in those samples. Returns true if a link was forgotten.
   bool forget_links_of_few_events(const std::vector<ScoredPart>& found) {
     std::vector<Part> forgotten;
     for (const ScoredPart& each : found) {
@@ -402,7 +405,7 @@ class Localizer {
       const auto shows_in_pairs = [](Transfers kind) { return p5::reports::is_of_pairs(kind); };
       if (!std::ranges::all_of(each.score.shows_in, shows_in_pairs)) continue;
       const SampleCounts events = events_of(each, left_by_others(found, each.part));
-      // That several links of one node are faulty is as unlikely as another fault.
+      // A further faulty link of the same node is another fault, so the events have to outweigh the prior twice.
       const bool is_one_of_several = std::ranges::any_of(found, [&](const ScoredPart& other) {
         return other.part != each.part && other.part.kind == PartKind::link && have_a_common_end(other.part, each.part);
       });
@@ -474,8 +477,8 @@ class Localizer {
     return faulty;
   }
 
-  // If no group of nodes differs from the others, all of them may be slow: with two slow rails each may have a slow NIC
-  // in each group. Then these groups say nothing about rails.
+  // Times are compared within a kind of transfers, so if all groups of nodes are equally slow, none counts as slow.
+  // With two slow rails every group may contain a slow NIC. The groups then say nothing about rails and are closed.
   void close_groups_without_contrast(const std::vector<ScoredPart>& all, Mask& open) const {
     const auto is_rail = [](const ScoredPart& each) { return each.part.kind == PartKind::rail; };
     if (std::ranges::count_if(all, is_rail) < 2) return;
@@ -543,7 +546,8 @@ class Localizer {
   // Weights of explanations that replace two parts by two others, or only the first one while the second may explain
   // less than before, relative to the two.
   struct Exchanges {
-    // Each under the part that replaces the first: the one on its node, else the one that shares more of its hits.
+    // The key is the part that replaces the first one: of both new parts the one on its node, else the one with more of
+    // its hits.
     std::map<Part, double> of_both;
     std::map<Part, double> of_first;
   };

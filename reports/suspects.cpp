@@ -119,8 +119,7 @@ std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   std::vector<std::string> names;
   for (std::size_t host = 0; host < domains.size(); ++host)
     if (domains[host] == domain) names.push_back(topology.hosts[host].name);
-  return fmt::format("the {} of its NVLink domain, {} to {}", counted(names.size(), "node"), names.front(),
-                     names.back());
+  return fmt::format("the {} {} to {}", counted(names.size(), "node"), names.front(), names.back());
 }
 
 struct Wording {
@@ -159,7 +158,7 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
     case PartKind::nic:
     case PartKind::only_nic:
       return {fmt::format("{} {}", numbers.name(part.node, part.number),
-                          groups ? "slows the collectives of its rail, and runs" : "reaches other nodes"),
+                          groups ? "is used by collectives of its rail, which run" : "reaches other nodes"),
               replace};
     case PartKind::nics:
       return {fmt::format("the GPU beside {} reaches other nodes",
@@ -172,8 +171,9 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
     }
     case PartKind::domain:
       return {fmt::format("all GPUs of {} reach each other", hosts_of_domain(part.node, topology)),
-              "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; what all its "
-              "GPUs lack alike is a switch or its power: replace the UltraServer, and open a case with support.txt"};
+              "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; if all its "
+              "GPUs are equally slow, a switch or its power is at fault: replace the UltraServer, and open a support "
+              "case with support.txt"};
     case PartKind::rail:
       break;
   }
@@ -224,7 +224,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   s.action = words.action;
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent have no results for other parts";
-  s.evidence = fmt::format("{} {}; {} agree", faulty.fault == Fault::slow ? words.subject : "transfers through it",
+  s.evidence = fmt::format("{} {}; seen with {}", faulty.fault == Fault::slow ? words.subject : "transfers through it",
                            figures_of(faulty), counted(partners_of(faulty), "partner"));
   if (part.kind == PartKind::link) s.evidence += ": each of them is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
@@ -321,7 +321,7 @@ class NamedParts {
  public:
   explicit NamedParts(const std::vector<int>& domain_of_node) : domain_of_node_(domain_of_node) {}
 
-  bool is_new(const FaultyPart& faulty) {
+  bool add_if_new(const FaultyPart& faulty) {
     const Part& part = faulty.part;
     for (const int node : nodes_of(part))
       if (nodes_.contains(node)) return false;
@@ -352,8 +352,8 @@ std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
   return pairs;
 }
 
-// True for a node whose GPUs cannot use its domain's NVLinks: the finding says so, and what to do, and its other
-// transfers are slow because of that.
+// True for a node whose GPUs cannot use its domain's NVLinks. The finding domain.clique explains why the node's
+// transfers are slow and what to do, so the node is not named as a suspect.
 bool is_outside_clique(const Part& part, const Report& report) {
   return part.kind == PartKind::node && std::ranges::any_of(report.findings, [&](const topo::Finding& finding) {
            return finding.id == "domain.clique" &&
@@ -423,7 +423,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
     for (const FaultyPart& faulty : all) {
       if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
-      if (!named.is_new(faulty)) continue;
+      if (!named.add_if_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence) {
         found.suspects.push_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
@@ -434,7 +434,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
     }
   }
   for (const FaultyPart& faulty : slow_without_other_partners(observations, paths, known))
-    if (named.is_new(faulty)) found.questions.push_back(question_of(faulty, report.topology, numbers));
+    if (named.add_if_new(faulty)) found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())
     if (std::optional<OpenQuestion> question = question_of_two_nodes(report)) found.questions.push_back(*question);
   return found;

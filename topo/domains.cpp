@@ -67,7 +67,7 @@ std::vector<int> cliques_of_hosts(const Topology& topology) {
   return domains;
 }
 
-std::string variable_against_domains(const Topology& topology) {
+std::string variable_that_disables_domains(const Topology& topology) {
   if (!topology.settings) return "";
   const auto& variables = topology.settings->variables;
   for (const auto& [name, off] : {std::pair("NCCL_MNNVL_ENABLE", "0"), {"NCCL_CUMEM_ENABLE", "0"}})
@@ -77,7 +77,7 @@ std::string variable_against_domains(const Topology& topology) {
 }
 
 std::vector<int> domains_of_hosts(const Topology& topology) {
-  if (variable_against_domains(topology).empty()) return cliques_of_hosts(topology);
+  if (variable_that_disables_domains(topology).empty()) return cliques_of_hosts(topology);
   std::vector<int> each(topology.hosts.size());
   std::iota(each.begin(), each.end(), 0);
   return each;

@@ -88,14 +88,15 @@ struct Topology {
   std::string taken = {};                    // time in UTC, "2026-11-20T12:00:00Z"; "": unknown
 };
 
-// False if the driver tells nothing of the fabric that the GPU is in, or of any GPU's: then no clique is no fault.
+// False if the driver does not report the NVLink fabric of the GPU, or of any GPU of the host. A missing clique is then
+// not an error.
 bool is_clique_known(const Gpu& gpu);
 bool is_clique_known(const Host& host);
 // The NVLink clique of each host, from 0 in order of their first host. Hosts share one if the GPUs of both, of which
 // the driver tells it, are all of the same cluster and clique; other hosts are cliques of their own.
 std::vector<int> cliques_of_hosts(const Topology& topology);
 // The variable that keeps NCCL from using NVLink between hosts, "NCCL_MNNVL_ENABLE=0"; "": none.
-std::string variable_against_domains(const Topology& topology);
+std::string variable_that_disables_domains(const Topology& topology);
 // The NVLink domain of each host: its clique, or the host alone where such a variable is set.
 std::vector<int> domains_of_hosts(const Topology& topology);
 // The same by rank.
@@ -146,9 +147,9 @@ Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
 bool is_nccl_xml(std::string_view text);
 Host host_from_nccl_xml(std::string_view xml, const std::string& name);
 
-// Names of each host's NICs of the fabric (EFA, else InfiniBand) by place, in the order of PCI addresses, or of names
-// where those are unknown: equal indices of all hosts are like NICs. The places are those of the first host with the
-// most NICs; "" where a host has none there. NICs at other addresses take what is left, in order.
+// Names of each host's NICs of the fabric (EFA, else InfiniBand), so that an index means corresponding NICs on all
+// hosts. The order is that of the PCI addresses (of names where those are unknown) of the first host with the most
+// NICs. "" means that the host has no NIC there; NICs at other addresses fill the remaining places in order.
 std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts);
 
 // Sets each GPU's rails: the NICs of the fabric nearest to it on PCIe, or by NUMA node where PCIe does not decide.

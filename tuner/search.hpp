@@ -117,12 +117,14 @@ std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Set
 // The estimate with the time to launch; null where that was not measured.
 std::optional<Estimate> estimate_throughput_gain(const Record& record, const Setting& setting);
 
-// True where more blocks would not change the choice: the first certainly gains enough, or at most the indifference
-// zone more than that, so that little is lost either way; and no other can be better by more than that zone.
+// True if more blocks would hardly change the choice. Two conditions: the first one's gain is certainly at least
+// least_gain, or certainly below least_gain plus the indifference zone, so that a wrong choice costs little; and no
+// other setting can be better than the first by more than the indifference zone.
 bool is_decided(const std::vector<Estimate>& best_first, const SearchRules& rules);
 
-// Chooses among the settings that are as good as the first within the indifference zone and within an error: the
-// preferred one, else the one with the fewest channels (they leave more of the GPU to others), else the first.
+// Chooses among the settings whose gain is below the first one's by at most the larger of the indifference zone and
+// the smaller of both standard errors: the preferred one, else, with the first one's algorithm and protocol, the one
+// with the fewest channels (they leave more of the GPU to others), else the first.
 Setting choose_winner(const std::vector<Estimate>& best_first, const std::optional<Setting>& preferred,
                       double indifference_zone);
 

@@ -2,9 +2,10 @@
 // go down a tree of hosts, so that an agreement costs the leader as many messages as there are hosts, and an abort
 // notice at most two for each rank.
 //
-// A stuck collector hides the parts of its host. So after a while the leader polls the ranks whose parts are missing,
-// and they answer directly: with their part, or with the number of the broadcast that they lack, which is then sent
-// again. From then on an abort notice goes directly to all ranks that did not raise it.
+// If the first rank of a host (its collector) is stuck, the parts of that host do not arrive. After `patience` the
+// leader therefore polls the ranks whose parts are missing. They answer directly: with their part, or with the number
+// of the broadcast that they lack, which is then sent again. From then on an abort notice goes directly to all ranks
+// that did not raise it.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,8 @@
-// Sampling of a case with works beside it. Each of the operations is timed alone, beside each other one and beside all
-// others, which then run for longer than it; and all together from a common start until all are done, with as many of
-// each as take the same time alone. Combinations take turns, so that a drift affects all alike. Plain values: the
-// leader decides what runs next from the times of all ranks.
+// Sampling of a case with works beside it. Each operation is timed alone, beside each single other one, and beside all
+// others; the others then run for longer than it ("cover" it). All operations are also timed together, from a common
+// start until the last one ends, each in the number that takes the same time alone. The combinations take turns, so
+// that a drift affects all alike. The class does no communication: the leader gives it the times of all ranks, and it
+// returns what runs next.
 #pragma once
 
 #include <cstddef>
@@ -29,7 +30,7 @@ class ConcurrentSampling {
   // without operations after the last one, whose outputs were poisoned and are to be verified.
   ConcurrentRequest next(const std::vector<ConcurrentTimes>& parts, Seconds spent);
 
-  // True if next() took times of the case beside all works, which are its headline.
+  // True if next() took times of the case's own operation beside all its works: the headline of the measurement.
   bool took_headline() const { return took_headline_; }
   int operations_of_headline() const { return combinations_.at(headline_).operations.front(); }
   const std::string& stopped_because() const { return stopped_; }
@@ -69,7 +70,8 @@ class ConcurrentSampling {
   ConcurrentRequest request() const;
   ConcurrentRequest request_of(const Combination& which, int samples) const;
   bool begin_turn(Seconds spent);
-  // Combinations that are sampled: of the last one, all until they are done, ranks have no times of their own.
+  // Number of combinations that are sampled. With Detail::ranks the last one (all operations until all have ended) is
+  // not, because it has no times of single ranks.
   std::size_t sampled() const { return combinations_.size() - (detail_ == Detail::ranks ? 1 : 0); }
   Series series_of(const Combination& of) const;
   const Combination& find(std::size_t timed, const std::vector<bool>& runs) const;

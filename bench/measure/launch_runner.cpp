@@ -278,7 +278,7 @@ class LaunchRunner {
   void run_repetition(CaseRun& run, LaunchPlan& plan, std::vector<PhaseFailed>& failures, Seconds remaining) {
     for (const std::string& why : {options_.skip_all_because, rendezvous_.given_up()})
       if (!why.empty()) return run.skip(why);
-    if (run.is_lost()) return run.skip("failed in an earlier repetition");
+    if (run.skips_other_repetitions()) return run.skip("failed in an earlier repetition");
     if (failures.size() >= most_failures) {
       run.fail_like(failures.back());
       failures.push_back(failures.back());

@@ -120,8 +120,8 @@ class CaseRun {
   std::optional<PhaseFailed> run_repetition(int round, Seconds share);
   // Skips a round.
   void skip(const std::string& why);
-  // True if a repetition failed in a way that another would only repeat.
-  bool is_lost() const { return rounds_failed_ > 0 && is_repeated(result_.measured_case); }
+  // True if a repetition of a repeated case failed. Its other repetitions are then skipped, as they would fail too.
+  bool skips_other_repetitions() const { return rounds_failed_ > 0 && is_repeated(result_.measured_case); }
   // Counts a round as failed for the same reason as `before`, without running it.
   void fail_like(const PhaseFailed& before);
   bool complete() const { return rounds_done_ == static_cast<int>(result_.measured_case.rounds->size()); }

@@ -35,7 +35,7 @@ struct CallOptions {
 inline constexpr std::array<std::string_view, 3> registration_kinds{"none", "local", "symmetric"};
 // In the order of NCCL's numbers.
 inline constexpr std::array<std::string_view, 3> cta_policies{"default", "efficiency", "zero"};
-// Each operation of a group has a slot of buffers, of which all are checked at once.
+// Each operation between ncclGroupStart and ncclGroupEnd uses a slot of its own, and all slots are checked at once.
 inline constexpr int most_aggregate = 32;
 
 // Guards of 512 bytes before each buffer, and of 8 bytes an element at most.
@@ -74,8 +74,8 @@ struct Case {
   std::optional<int> nic;
   // With it: the index of the NIC that the pair's higher rank uses in its place; null: the same index.
   std::optional<int> other_nic;
-  // With it: the source's data lies in the memory of the GPU that comes so many after the one beside the NIC, of those
-  // that its process may use; null: beside.
+  // With `nic` set: the source's data lies in the memory of another GPU than the one beside the NIC. This is the number
+  // of steps from that GPU to it among the GPUs that the source's process may use; null: the GPU beside the NIC.
   std::optional<int> gpu;
   Bytes bytes;
   Bytes bytes_per_rank;

@@ -255,7 +255,7 @@ TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   testing::internal::CaptureStdout();
   recorder.end_early("ended by SIGTERM");
   EXPECT_NE(testing::internal::GetCapturedStderr().find("ended by SIGTERM; cannot write"), std::string::npos);
-  EXPECT_NE(testing::internal::GetCapturedStdout().find("the run did not end: ended by SIGTERM"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStdout().find("the run did not finish: ended by SIGTERM"), std::string::npos);
 }
 
 }  // namespace

@@ -306,7 +306,7 @@ TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
   report.run.ended_by = full;
   for (Result& each : report.results) each.measurement.because = full;
   Decision decision = decide(report);
-  EXPECT_THAT(decision.sentence, HasSubstr("CANNOT TELL: the run did not end: 'report.json' cannot be written"));
+  EXPECT_THAT(decision.sentence, HasSubstr("CANNOT TELL: the run did not finish: 'report.json' cannot be written"));
   EXPECT_THAT(decision.next, testing::ElementsAre("run again, or continue with --resume"));
   report.results[1].measurement.because = "rank 3 in sample: it died";
   report.results[1].measurement.failed_rank = 3;
@@ -447,11 +447,11 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
     const Decision decision = decide(report);
     EXPECT_EQ(decision.command.empty(), !what.empty()) << testing::PrintToString(words);
     if (what.empty()) continue;
-    EXPECT_EQ(decision.next.back(), "the other hosts (hosts.healthy, 4 ranks): start them without " + what);
+    EXPECT_EQ(decision.next.back(), "run on the other hosts (hosts.healthy, 4 ranks) without " + what);
   }
   report.topology.host_of_rank = {0, 0, 1, 1, 2};
   report.run.command = {"--collectives", "hypercube"};
-  EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks): start them without hypercube, which takes 1, 2, 4"));
+  EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks) without hypercube, which takes 1, 2, 4"));
 }
 
 TEST(Decision, offers_to_resume_only_what_can_be_resumed) {

@@ -49,7 +49,8 @@ std::optional<Environment> way(bool efa, const Environment& environment, const s
   const auto read = [&](const std::string& path) {
     return path == "/etc/nccl.conf" ? std::optional(file) : std::nullopt;
   };
-  return path_of_nccl(efa, environment, read, {interface("eth0"), interface("eth1"), interface("v6", false)});
+  return variables_for_path_of_nccl(efa, environment, read,
+                                    {interface("eth0"), interface("eth1"), interface("v6", false)});
 }
 
 Environment tcp_over(const std::string& name) { return {{"FI_PROVIDER", "tcp"}, {"FI_TCP_IFACE", name}}; }

@@ -319,7 +319,7 @@ std::vector<Finding> other_imex_nodes(const Topology& topology) {
 }
 
 std::vector<Finding> domains_off(const Topology& topology) {
-  const std::string variable = variable_against_domains(topology);
+  const std::string variable = variable_that_disables_domains(topology);
   const std::vector<std::vector<size_t>> wide = wide_cliques(topology);
   if (variable.empty() || wide.empty()) return {};
   return {{.id = "domain.off",

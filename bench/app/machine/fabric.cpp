@@ -209,8 +209,8 @@ std::optional<WorkerOptions> agree_on_path(ControlPlane& control, const Options&
   bool clear = true;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
     name_interfaces_for_nccl(control, machine.topology, worker.environment);
-    const auto way =
-        path_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment), read_file, list_interfaces());
+    const auto way = variables_for_path_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment),
+                                                read_file, list_interfaces());
     clear = way.has_value();
     for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
   }

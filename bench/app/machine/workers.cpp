@@ -159,8 +159,8 @@ bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& rea
   return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
 }
 
-std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
-                                        const std::vector<Interface>& all) {
+std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                                      const std::vector<Interface>& all) {
   if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
   if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
   for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})

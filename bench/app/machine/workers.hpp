@@ -45,8 +45,8 @@ bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& rea
 // Variables that make a libfabric worker use the path that NCCL will use with this environment. `efa`: all hosts have
 // EFA devices. Selects EFA unless NCCL_NET is Socket; otherwise TCP over NCCL's bootstrap interface. Empty if the user
 // set FI_PROVIDER. nullopt if NCCL's path is unknown or not IPv4.
-std::optional<Environment> path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
-                                        const std::vector<Interface>& all);
+std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
+                                                      const std::vector<Interface>& all);
 
 // Collective; may add NCCL_SOCKET_IFNAME to `changes`, the variables that a worker gets besides its supervisor's. The
 // findings are the leader's.

@@ -60,7 +60,7 @@ bool gpus_can_be_checked(const Run& run) {
 // Half of a burn is products alone, the other half is under load.
 static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
 
-// True if the figures allow a comparison under load, nothing failed that would fail in it too, and time is left.
+// True if no case failed, each rank has rates of correct matrix products alone, and the time left suffices.
 static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases, const CostModel& cost) {
   bool failed = false;
   run.recorder.add([&](ReportBuilder& builder) {
@@ -103,9 +103,9 @@ static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<Lo
     reports::keep_better(of_ranks[rank], more[rank]);
 }
 
-// Another job on the host, or the moment at which products and messages meet, lowers a figure of a healthy GPU now and
-// then, and nothing raises one. Where a GPU is slower than the others, alone or under load, all are therefore measured
-// once more in that way, under load for longer, and the better figures count.
+// A figure of a healthy GPU is sometimes too low, because another job uses the host or because matrix products and
+// messages overlap unfavourably; it is never too high. If a GPU is slower than the others alone or under load, all GPUs
+// are therefore measured once more in that way, under load for longer, and the better figures count.
 static void measure_suspects_again(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
   constexpr Seconds longer{4};
   if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
@@ -156,7 +156,7 @@ void check_gpus_alone(Run& run) {
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
                                     !problem ? "failed once and passed when it was repeated"
                                     : again  ? "failed twice"
-                                             : "failed, because the node was busy or a GPU did not answer",
+                                             : "failed, but not twice at the same rank within the limit",
                                     what));
     if (!again) return;
   }
@@ -249,8 +249,9 @@ namespace {
 // and a busy machine may need long. Progress within that time cancels the hang.
 constexpr Seconds grace{0.7}, grace_after_hang{10};
 
-// Longer than anything that backends give up by themselves: coming together, for which more ranks have more time, then
-// the end of what did not. The steps of a case have limits of their own.
+// longest_wait() exceeds the limits at which backends give up by themselves: the limit for joining, then
+// `longest_to_end` for ending workers that did not join, both longer in proportion with more than `ranks_of_longest`
+// ranks. The steps of a case have limits of their own.
 constexpr Seconds longest_to_end{30};
 constexpr double ranks_of_longest = 1024;
 constexpr double rounds_in_a_wait = 20, timeouts_in_a_wait = 4;
@@ -307,8 +308,8 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (!run.control.is_leader()) {
     wait_while(hang.lasts, grace_after_hang);
     if (!hang.lasts()) return;
-    // The leader itself got on, or stands still: else it would have ended the job by now.
-    why += fmt::format(": nothing came from {}, which leads (told by rank {})", describe_rank(run, 0),
+    // The leader has not ended the job, so either it made progress itself or it is stuck too.
+    why += fmt::format(": nothing came from {}, the leader (reported by rank {})", describe_rank(run, 0),
                        run.control.participant());
     write_abort_note(run, why);
   }
@@ -388,7 +389,7 @@ void refuse_tuning(Run& run, const RunPhase&, const Problem& problem) {
   run.code = problem.code == ExitCode::usage ? ExitCode::environment : problem.code;
 }
 
-// The barrier comes first: a report is complete only when no rank can be lost any more.
+// The barrier precedes the final report, because a report is complete only when no rank can be lost any more.
 void finish(Run& run) {
   run.finishing = true;
   if (run.options.checks()) finish_check(run);

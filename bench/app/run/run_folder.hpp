@@ -40,7 +40,8 @@ class FileWriter {
   std::shared_ptr<State> state_;  // shared with the thread, which may outlive this if it blocks in a file system
 };
 
-// The remedy in messages about a folder that cannot be written any more, by which --resume knows what it interrupted.
+// The remedy in messages about a folder that cannot be written. --resume finds this text in the results of cases that
+// such an end interrupted, and measures them again.
 inline constexpr std::string_view disk_remedy = "Make room, or make the folder writable";
 
 class RunFolder {

@@ -125,8 +125,8 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   for (const auto& [group, bytes] : moved_by)
     if (group != most->first)
       found.remarks.push_back(fmt::format(
-          "settings are searched for the groups {}, which move {:.0f} % of the job's bytes; for {} ({:.0f} %): p5bench "
-          "tune --group {} --keep-table with the nccl-tuner.csv of this run",
+          "settings are searched for the groups {}, which move {:.0f} % of the job's bytes; to search for {} "
+          "({:.0f} %) too, run p5bench tune --group {} --keep-table FILE, with the nccl-tuner.csv of this run as FILE",
           most->first, 100 * most->second / all, group, 100 * bytes / all, group));
   return found;
 }

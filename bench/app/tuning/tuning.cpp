@@ -33,7 +33,7 @@ namespace {
 
 constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
 
-// Number of distinct settings over all size points.
+// Number of distinct settings other than the default that were tried at a size point, summed over the size points.
 int candidates_in(const tuner::SearchResult& found) {
   int candidates = 0;
   for (const tuner::Record& record : found.records) {
@@ -122,8 +122,8 @@ class Tuning {
   }
 
   void run_stages() {
-    const std::string taken = from_leader(control_, [&] { return tuner_conflict(); });
-    if (options_.delivery != "env") search(taken);
+    const std::string conflict = from_leader(control_, [&] { return tuner_conflict(); });
+    if (options_.delivery != "env") search(conflict);
     if (agreed(course_.skipped)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       search_environments();
@@ -228,15 +228,15 @@ class Tuning {
     return "";
   }
 
-  void search(const std::string& taken) {
+  void search(const std::string& conflict) {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (!taken.empty()) {
-      result_.no_settings_reason = taken;
+    if (!conflict.empty()) {
+      result_.no_settings_reason = conflict;
       return;
     }
     if (collectives.empty() || sizes.empty()) {
-      result_.no_settings_reason = "None of the measured collectives and sizes is one that a tuner is asked about.";
+      result_.no_settings_reason = "NCCL queries no tuner for any of the measured collectives and sizes.";
       return;
     }
     const std::unique_ptr<Backend> workers =
@@ -246,8 +246,8 @@ class Tuning {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
         course_.remarks.push_back(
-            fmt::format("{} has a tuner of its own, perhaps; it keeps all calls that get no setting here. That has not "
-                        "been tried on EFA yet.",
+            fmt::format("{} may have a tuner of its own, which still decides all calls that get no setting here. This "
+                        "combination has not been tried on EFA yet.",
                         chain_));
       const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
       if (!fits()) return;  // checked again: the join time is known now
@@ -319,7 +319,8 @@ class Tuning {
       result_.environment = std::move(tried.best);
     else if (!tried.best.empty())
       course_.remarks.push_back(fmt::format(
-          "{} was faster too, alone: it is not set together with settings for sizes; --delivery=env would set it",
+          "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
+          "--delivery=env sets it instead of them",
           tuner::make_arm(tried.best).name));
     if (!result_.environment.empty())
       result_.no_settings_reason.clear();
@@ -394,8 +395,8 @@ class Tuning {
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // Calls `measure` with workers that load only the files, and ends them and those of the default; the latter are
-  // measured alternately.
+  // Calls `measure` with the backend whose workers load only the files; it measures them and the default alternately.
+  // Then ends the workers of both.
   void with_files(const std::function<void(Backend& files)>& measure) {
     TemporaryOnHosts there(control_, place_, temporary_);
     find_plugin();
@@ -471,8 +472,7 @@ class Tuning {
     const tuner::Gain& gain = *measured.gain;
     return fmt::format(
         "The step of {} takes {:.3f} ms with the settings and {:.3f} ms without: {:.1f} % saved (95 % interval {:.1f} "
-        "to "
-        "{:.1f} %), which may be nothing.",
+        "to {:.1f} %), so it is not certain that anything is saved.",
         step_->replay->name, 1e3 * gain.tuned_s, 1e3 * gain.standard_s, 100 * gain.share, 100 * gain.interval.low,
         100 * gain.interval.high);
   }

@@ -28,10 +28,10 @@ namespace p5::nccl {
 namespace {
 
 constexpr int slices = 64;
-// Each slice is written and read that often, every other time with all bits inverted. The fastest read counts: what
-// else runs on the device can only slow one down.
-constexpr int rounds = 4;
-// Left to others that use the device at the same time; on a device without that much a share is tested.
+// Each slice is written and read so many times, every other time with all bits inverted. The fastest read counts,
+// because other work on the device can only slow a read down.
+constexpr int passes = 4;
+// Bytes left to others that use the device at the same time. If at most twice as many are free, a 64th is tested.
 constexpr std::size_t spared = std::size_t{2} << 30;
 
 // Tests of right data, which set P5BENCH_MOST_SAMPLES, need no rate.
@@ -63,7 +63,7 @@ MemoryCheck check_memory(Queue& queue) {
   };
   MemoryCheck result;
   std::vector<double> rates(slices, 0);
-  for (int round = 0; round < rounds && result.corruption.empty(); ++round) {
+  for (int round = 0; round < passes && result.corruption.empty(); ++round) {
     const auto seed_of = [&](int i) {
       const auto seed = static_cast<std::uint64_t>(i + 1) << 48;
       return round % 2 == 0 ? seed : ~seed;
@@ -90,7 +90,8 @@ MemoryCheck check_memory(Queue& queue) {
             "cudaMemcpyAsync");
       queue.finish();
       result.corruption = fmt::format(
-          "memory at {:.2f} of {:.2f} GiB of the free memory held {:#018x} instead of {:#018x}, {} words in the slice",
+          "memory at {:.2f} of {:.2f} GiB of the free memory held {:#018x} instead of {:#018x}, "
+          "{} words of this slice differ",
           static_cast<double>((static_cast<std::uint64_t>(i) * words + seen.lowest) * 8) / (1 << 30),
           static_cast<double>(bytes) / (1 << 30), got, memory_pattern(seed_of(i), seen.lowest), seen.wrong);
     }
@@ -263,7 +264,7 @@ namespace {
 constexpr Seconds warming_up{0.3}, measured{0.5};
 constexpr double burst_s = 0.03;
 constexpr Seconds least_burn_window{1};
-constexpr std::size_t share_of_products = 16;  // of the free memory: the rest stays free for others
+constexpr std::size_t memory_divisor_of_products = 16;  // products use a 16th of the free memory; others may use it
 
 std::string describe(ProductType type, const WrongResult& wrong) {
   const std::uint64_t differing = wrong.wanted ^ wrong.got;
@@ -283,7 +284,7 @@ class ProductRun {
   ProductRun(Queue& queue, ProductType type, int size)
       : queue_(queue), type_(type), products_(queue, type, size, size) {
     burst();  // the number of products in a burst follows from the time of one
-    const double one = last_s_;
+    const double one = product_s_;
     count_ = std::clamp(static_cast<int>(burst_s / std::max(one, 1e-6)), 1, 1000);
   }
 
@@ -301,7 +302,7 @@ class ProductRun {
     return some.empty() ? 0 : median(some);
   }
   double rate() const { return rate(0, rates_.empty() ? 0 : rates_.back().first); }
-  double last_s() const { return rates_.empty() ? 0 : rates_.back().first; }
+  double end_s() const { return rates_.empty() ? 0 : rates_.back().first; }
   const std::string& corruption() const { return corruption_; }
   std::string digest() { return products_.digest(); }
 
@@ -313,8 +314,8 @@ class ProductRun {
     queue_.finish();
     float elapsed_ms = 0;
     check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
-    last_s_ = elapsed_ms / 1e3 / count_;
-    if (last_s_ > 0) rates_.emplace_back(since(began_).count, products_.operations() / last_s_ / 1e12);
+    product_s_ = elapsed_ms / 1e3 / count_;
+    if (product_s_ > 0) rates_.emplace_back(since(began_).count, products_.operations() / product_s_ / 1e12);
     if (const auto wrong = products_.compare()) corruption_ = describe(type_, *wrong);
   }
 
@@ -324,7 +325,7 @@ class ProductRun {
   Event start_ = make_timing_event(), stop_ = make_timing_event();
   Clock::time_point began_ = Clock::now();
   int count_ = 1;
-  double last_s_ = 0;
+  double product_s_ = 0;
   std::vector<std::pair<double, double>> rates_;
   std::string corruption_;
 };
@@ -332,11 +333,11 @@ class ProductRun {
 void add_burn(ProductRun& run, Seconds burn, LocalFigures& figures) {
   run.forget_rates();
   run.run_for(burn);
-  const double window = std::min(60.0, run.last_s() / 2);
+  const double window = std::min(60.0, run.end_s() / 2);
   figures["burn_first_tflop_per_s"] = run.rate(0, window);
-  figures["burn_last_tflop_per_s"] = run.rate(run.last_s() - window, run.last_s());
+  figures["burn_last_tflop_per_s"] = run.rate(run.end_s() - window, run.end_s());
   double least = run.rate();
-  for (double from = 0; from + least_burn_window.count <= run.last_s(); from += least_burn_window.count)
+  for (double from = 0; from + least_burn_window.count <= run.end_s(); from += least_burn_window.count)
     if (const double second = run.rate(from, from + least_burn_window.count); second > 0)
       least = std::min(least, second);
   figures["burn_least_tflop_per_s"] = least;
@@ -348,7 +349,7 @@ void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
   check(cudaMemGetInfo(&free, &total), "cudaMemGetInfo");
   for (const ProductType type : {ProductType::bf16, ProductType::fp8}) {
     const std::string why_not = MatrixProducts::unavailable(type);
-    const int size = MatrixProducts::size_that_fits(type, free / share_of_products);
+    const int size = MatrixProducts::size_that_fits(type, free / memory_divisor_of_products);
     if (!why_not.empty() || size == 0) {
       if (type == ProductType::bf16) compute.not_measured = why_not.empty() ? "too little memory is free" : why_not;
       continue;
