@@ -244,10 +244,10 @@ class Collector {
   // has little weight.
   std::string comparison_key(Case c) const {
     std::string text = fmt::format("{} {} {} ", c.backend, to_text(c.bytes), c.group);
-    std::set<std::string> kinds;
+    std::set<std::string> kinds_of_nics;
     for (const std::optional<int>* nic : {&c.nic, &c.other_nic})
-      if (*nic) kinds.insert(kind_of_nic(static_cast<std::size_t>(**nic)));
-    text += join(std::vector(kinds.begin(), kinds.end()));
+      if (*nic) kinds_of_nics.insert(kind_of_nic(static_cast<std::size_t>(**nic)));
+    text += join(std::vector(kinds_of_nics.begin(), kinds_of_nics.end()));
     c.nic.reset();
     c.other_nic.reset();
     return text + operation_of(c) + c.pair;
