@@ -24,7 +24,7 @@ PROGRAM = BUILD / "p5bench"
 FAKES = BUILD / "tests" / "fakes"
 OUT = "/tmp/out"  # each host has its own
 GPUS = {"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE_GPUS": "2", "P5BENCH_FAKE_FABRIC": "/tmp/fabric",
-        "P5BENCH_MOST_SAMPLES": "6"}
+        "P5BENCH_MOST_SAMPLES": "6", "P5BENCH_FAKE_MEMORY": str(8 << 20)}
 UNJUDGED = 14  # the exit code of a run on the fakes, whose figures have no bars
 HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES / "libnccl.so.2"))
 HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
@@ -114,7 +114,7 @@ class ThreeHosts(OnHosts):
         self.assertEqual(words.count("172.17.0.1/16"), 3)
 
     def test_the_report_names_the_three_hosts(self):
-        report = self.whole_run(2, run_of(4))
+        report = self.whole_run(2, run_of(60), P5BENCH_MOST_SAMPLES="6")
         self.assertEqual(report["run"]["ranks"], 6)
         self.assertEqual([host["name"] for host in report["topology"]["hosts"]], ["h1", "h2", "h3"])
         self.assertEqual(report["topology"]["host_of_rank"], [0, 0, 1, 1, 2, 2])

@@ -212,7 +212,7 @@ class WithProducts(Checks):
     def products(self, *arguments, faults="", **variables):
         """A check with matrix products, of which the fake cuBLASLt makes some wrong."""
         return self.check(*arguments, P5BENCH_FAKE_CUBLASLT=fake_cublaslt(),
-                          P5BENCH_FAKE_PRODUCTS=faults, **{"P5BENCH_FAKE_MEMORY": str(16 << 20), **variables})
+                          P5BENCH_FAKE_PRODUCTS=faults, **{"P5BENCH_FAKE_MEMORY": str(32 << 20), **variables})
 
 
 class Products(WithProducts):

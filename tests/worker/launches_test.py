@@ -47,7 +47,7 @@ class OfCommunicators(Launches):
         return self.start_command(
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
              "--collectives", "communicator", *(() if "--seed" in arguments else ("--seed", "4")), "--out", str(self.folder / "out")],
-            {"P5BENCH_FAKE_COMMUNICATOR": self.MODEL, **variables})
+            {"P5BENCH_FAKE_COMMUNICATOR": self.MODEL, "P5BENCH_FAKE_MEMORY": str(128 << 20), **variables})
 
     def test_all_steps_that_the_library_has_are_measured(self):
         code, output = self.run_it("--tuning=off")

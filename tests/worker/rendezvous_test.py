@@ -19,7 +19,7 @@ class Joins(Job):
         return self.start_command(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *pretend, str(BUILD / "p5bench"), "--backend", "nccl", "--tuning=off",
              "--collectives", "all_reduce", "--sizes", sizes, "--budget", "60s", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
-            {"P5BENCH_JOIN_LIMIT": LIMIT, **variables})
+            {"P5BENCH_JOIN_LIMIT": LIMIT, "P5BENCH_MOST_SAMPLES": "6", **variables})
 
     def findings(self, prefix):
         return [finding for finding in self.report()["findings"] if finding["id"].startswith(prefix)]
@@ -64,7 +64,7 @@ class Hosts(Joins):
 
     def test_a_host_that_goes_in_the_middle_leaves_what_was_measured(self):
         sizes = ",".join(f"{2 + i}MiB" for i in range(8))  # each measured once
-        process = self.start(sizes=sizes, P5BENCH_FAKE=f"slow:rank=0:us=2000,join-crash:host=node3:after={self.folder}/gone")
+        process = self.start(sizes=sizes, P5BENCH_MOST_SAMPLES="250", P5BENCH_FAKE=f"slow:rank=0:us=2000,join-crash:host=node3:after={self.folder}/gone")
         journal = self.folder / "out" / "latest" / "measurements.jsonl"
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end and not (journal.exists() and "\n" in journal.read_text()):
