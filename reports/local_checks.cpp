@@ -46,9 +46,9 @@ constexpr double any_deviation = std::numeric_limits<double>::infinity();
 // Messages share processors and memory with the products, whose order differs from GPU to GPU.
 constexpr double tolerated_messages = 0.1;
 
-// The tolerances are wide on purpose: host copies share memory and switches with the host's other work, and launch rates
-// differed by 40 % between processes on a shared H200 host (2026-11-22). No rate of copies, memory or launches condemns
-// a GPU: a busy host, or another program for the moment in which one is measured, explains them too.
+// The tolerances are wide on purpose: host copies share memory and switches with the host's other work, and launch
+// rates differed by 40 % between processes on a shared H200 host (2026-11-22). No rate of copies, memory or launches
+// condemns a GPU: a busy host, or another program for the moment in which one is measured, explains them too.
 constexpr std::array checks{
     LocalCheck{.name = "device_copy_gb_per_s",
                .label = "device copy",
