@@ -102,7 +102,6 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
         medians_of_groups_.emplace_back(most_of_a_group);
         samples_of_groups_.emplace_back();
         waiting_.push_back(true);
-        waits_.emplace_back();
       }
     }
     medians_of_groups_[at].add(groups[i].median.count);
@@ -110,10 +109,6 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
     waiting_[at] = false;
     std::vector<float>& samples = samples_of_groups_[at];
     const std::size_t room = most_of_a_group - std::min(most_of_a_group, samples.size());
-    if (!groups[i].waits.empty()) {
-      waits_[at].resize(samples.size());  // zeros for launches without any
-      std::ranges::copy(groups[i].waits | std::views::take(room), std::back_inserter(waits_[at]));
-    }
     std::ranges::copy(groups[i].samples | std::views::take(room), std::back_inserter(samples));
   }
 }
@@ -194,8 +189,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.throughput = throughput_.combined();
   whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back(
-        {groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i], waiting_[i], waits_[i]});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i], waiting_[i]});
   for (const auto& [root, medians] : medians_of_roots_) whole.roots.push_back({root, {median(medians)}});
   if (!host_times_.empty()) whole.host_s = median(host_times_);
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);

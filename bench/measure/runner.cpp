@@ -87,7 +87,6 @@ class RoundSamples {
       : round_(round),
         all_(round.size()),
         usable_(round.size()),
-        waits_(round.size()),
         latest_(round.size()),
         slowest_count_(static_cast<std::size_t>(ranks)) {}
 
@@ -109,11 +108,6 @@ class RoundSamples {
         };
         const int slowest = *std::ranges::max_element(round_[g], {}, time_of);
         latest_[g] = time_of(slowest);
-        double wait = 0;
-        for (const int rank : round_[g])
-          if (const auto& waits = *waits_of_rank.at(static_cast<std::size_t>(rank)); s < waits.size())
-            wait += waits[s] * time_of(rank);
-        waits_[g].push_back(static_cast<float>(wait));
         all_[g].push_back(latest_[g]);
         if (std::ranges::none_of(round_[g], waited)) usable_[g].push_back(latest_[g]);
         ++slowest_count_[static_cast<std::size_t>(slowest)];
@@ -126,16 +120,6 @@ class RoundSamples {
   bool is_waiting(std::size_t g) const { return usable_[g].size() < std::min(enough, all_[g].size()); }
   const std::vector<double>& samples_of(std::size_t g) const { return is_waiting(g) ? all_[g] : usable_[g]; }
   int left_out(std::size_t g) const { return static_cast<int>(all_[g].size() - samples_of(g).size()); }
-
-  // All samples of the group, also those that say nothing by themselves.
-  GroupResult result_of(std::size_t g) const {
-    const bool waited = std::ranges::any_of(waits_[g], [](float each) { return each > 0; });
-    return {round_[g],
-            {median(samples_of(g))},
-            {all_[g].begin(), all_[g].end()},
-            is_waiting(g),
-            waited ? waits_[g] : std::vector<float>()};
-  }
 
   int taken() const { return taken_; }
 
@@ -160,7 +144,6 @@ class RoundSamples {
 
   const Round& round_;
   std::vector<std::vector<double>> all_, usable_;
-  std::vector<std::vector<float>> waits_;  // of all_
   std::vector<double> latest_;
   std::vector<int> slowest_count_;
   int taken_ = 0;
@@ -431,7 +414,7 @@ class RoundRun {
       const std::vector<double>& its = samples.samples_of(g);
       const double middle = median(its);
       result_.samples_left_out += samples.left_out(g);
-      if (headline) result_.groups.push_back(samples.result_of(g));
+      if (headline) result_.groups.push_back({groups_[g], {middle}, {its.begin(), its.end()}, samples.is_waiting(g)});
       if (series && series->summary.median >= middle) continue;
       series = Series{
           .operations_per_sample = operations, .samples = its, .summary = summarize(its), .stopped_because = stopped};

@@ -33,8 +33,7 @@ struct GroupResult {
   // Throughput samples, seconds per operation; empty in reports that were read. Single precision suffices for counting
   // slow samples, of which large clusters have millions.
   std::vector<float> samples = {};
-  bool waiting = false;           // its ranks waited for cores in nearly all samples
-  std::vector<float> waits = {};  // the part of each sample in which they did, seconds per operation; empty: none
+  bool waiting = false;  // its ranks waited for cores: the times say nothing about parts
 };
 
 // An operation that ran at the same time as others: that of the case, or of one of the works beside it.

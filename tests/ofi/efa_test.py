@@ -266,15 +266,13 @@ class Faults(OnEfa):
         return sorted((each["kind"], each["host"], each["device"]) for each in report["suspects"])
 
     def test_a_slow_nic_is_named_as_the_kernel_names_it(self):
-        report = self.report_with(4, ["--sizes", "1MiB"], P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
-        if not report["suspects"] and any(m.get("waiting") for m in self.of_nics(report)):
-            self.skipTest("its processes waited for the cores of this machine, which is busy")
+        report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
         self.assertEqual(self.suspects(report), [("nic", "h2", "rdmap81s0")], [each["evidence"] for each in report["suspects"]])
         # Single NICs come before pairs, which take long, and the suspect is told then.
         journal, = self.hosts.files("h1").glob("out/*/2*/measurements.jsonl")
         of_nics = [json.loads(line)["case"].get("nic") is not None for line in journal.read_text().splitlines()]
         self.assertEqual(of_nics, sorted(of_nics, reverse=True))
-        self.assertRegex(self.printed(), r"(?s)so far: nic n1r2 \(h2.*REJECT")
+        self.assertLess(self.printed().index("so far: nic n1r2 (h2, "), self.printed().index("REJECT"))
 
     @unittest.skipUnless(NIGHTLY, "nightly: takes 60 s")
     def test_on_busy_cores_a_slow_nic_is_named_or_not_judged_and_no_other(self):

@@ -326,12 +326,8 @@ TEST(Suspects, are_no_parts_whose_ranks_waited_for_cores_but_their_pairs_are_mea
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].like.nic, 2);
   EXPECT_THAT(again[0].pairs, testing::UnorderedElementsAre(Group{0, 3}, Group{1, 3}, Group{2, 3}));
-  // What is slow without the time of waiting too, is slow.
-  for (const float wait : {0.9e-3f, 1e-3f}) {
-    for (GroupResult& pair : report.results[2].measurement.groups)
-      if (pair.waiting) pair.samples.assign(9, 2e-3f), pair.waits.assign(9, wait);
-    EXPECT_EQ(to_retest(report).front().slowest, wait < 1e-3f ? 1 : 0);
-  }
+  for (GroupResult& pair : report.results[2].measurement.groups) pair.waiting = false;
+  EXPECT_THAT(to_retest(report), Not(IsEmpty()));
 }
 
 TEST(Suspects, whose_silence_tells_the_part_already_are_not_measured_again) {

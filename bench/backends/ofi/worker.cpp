@@ -16,6 +16,7 @@
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/run_delay.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
@@ -42,7 +43,7 @@ class OfiSession final : public Session {
   int slots() const override { return operations_; }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
-  std::vector<double> waits() const override { return waits_; }
+  std::vector<double> waits() const override { return waits_.shares(); }
   Verification verify() override;
   std::vector<std::string> probe_nics(Seconds limit) override;
   std::optional<Selection> selection() override;
@@ -85,7 +86,7 @@ class OfiSession final : public Session {
   int operations_ = 1;  // most operations of a sample
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
-  std::vector<double> waits_;
+  SampleWaits waits_;
 };
 
 namespace {
@@ -160,16 +161,12 @@ Times OfiSession::sample(const SampleRequest& request) {
       if (mirror_) mirror_->upload_all();
     }
     ++bursts_;
+    waits_.begin();
     barrier();
-    const double late = nics_.unseen().count;
-    nics_.begin_polls();
     const auto start = Clock::now();
     operate(next_slot_, request.operations);
     const double elapsed = since(start).count;
-    // A process that is off its core does not delay a NIC that has enough to do, but begins and sees the end late.
-    const bool has_window = request.operations > buffers_.slots();
-    const double unseen = has_window ? nics_.longest_between_polls().count : 0;
-    waits_.push_back((late + std::max(unseen, nics_.unseen().count)) / elapsed);
+    waits_.end({elapsed});
     times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
     last_slot_ = next_slot_;
     last_count_ = std::min(request.operations, buffers_.slots());
