@@ -97,10 +97,9 @@ struct Identity {
 // TEXT}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..], null for a sample of a rank
 // that pauses, "waits": [..]}, as Session::waits(); "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of
 // each sample the time of each work, or null. "verify" {}: {Verification}; "selection" {}: {Selection or null};
-// "host_time" {}: {"seconds": NUMBER or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}:
-// {"cost_table": [Offer]}; "probe_nics" {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s":
-// SECONDS}: {"figures": {NAME: NUMBER}, "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means
-// none.
+// "host_time" {}: {"seconds": NUMBER or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}: {"cost_table": [Offer]}; "probe_nics"
+// {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
+// "compute": {ComputeCheck}}; "quit" {}: no reply. An absent "setting" means none.
 
 // A case as a worker needs it: the operation and its data, without what reports need.
 nlohmann::json to_json(const Case& c, int round);

@@ -3,7 +3,6 @@
 #include "bench/measure/runner.hpp"
 
 #include <fmt/format.h>
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -293,38 +292,6 @@ TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
     EXPECT_TRUE(std::ranges::find(m.slowest_group, 3) != m.slowest_group.end());
     for (const GroupResult& pair : m.groups)
       EXPECT_DOUBLE_EQ(pair.median.count, (pair.group[0] == 3 || pair.group[1] == 3 ? 2 : 1) * job.operation_s);
-  }
-}
-
-TEST(Runner, leaves_samples_out_in_which_a_rank_waited_for_a_core) {
-  RunnerJob job;
-  job.ranks = 4;
-  job.options.collectives = {"p2p"};
-  job.options.sizes = {MiB(1)};
-  job.trouble = {.kind = Kind::waits, .rank = 3};
-  for (const Measurement& m : job.run()) {
-    EXPECT_GT(m.samples_left_out, 0);
-    for (const GroupResult& pair : m.groups) {
-      EXPECT_FALSE(pair.waiting);
-      EXPECT_DOUBLE_EQ(pair.median.count, job.operation_s);
-      EXPECT_THAT(pair.samples, testing::Each(static_cast<float>(job.operation_s)));
-    }
-  }
-}
-
-TEST(Runner, keeps_the_samples_of_ranks_that_always_waited_and_says_so) {
-  RunnerJob job;
-  job.ranks = 4;
-  job.options.collectives = {"p2p"};
-  job.options.sizes = {MiB(1)};
-  job.trouble = {.kind = Kind::waits_always, .rank = 3};
-  for (const Measurement& m : job.run()) {
-    EXPECT_EQ(m.samples_left_out, 0);
-    for (const GroupResult& pair : m.groups) {
-      const bool waits = pair.group[0] == 3 || pair.group[1] == 3;
-      EXPECT_EQ(pair.waiting, waits);
-      EXPECT_DOUBLE_EQ(pair.median.count, (waits ? 2 : 1) * job.operation_s);
-    }
   }
 }
 
