@@ -96,7 +96,7 @@ class Collector {
       const std::string operation = comparison_key(m->measured_case);
       const std::map<Group, std::uint64_t> rounds = rounds_of(m->measured_case);
       for (const GroupResult& result : m->groups) {
-        if (result.median.count <= 0 || result.waiting) continue;
+        if (result.median.count <= 0) continue;
         const auto round = rounds.find(result.group);
         if (const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group))
           alike[operation][class_of(*kind, operation, observations_[*at].ranks)].push_back(

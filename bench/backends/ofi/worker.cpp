@@ -16,7 +16,6 @@
 #include "bench/backends/worker_program.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
-#include "bench/base/run_delay.hpp"
 #include "bench/base/units.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
@@ -43,7 +42,6 @@ class OfiSession final : public Session {
   int slots() const override { return operations_; }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
-  std::vector<double> waits() const override { return waits_.shares(); }
   Verification verify() override;
   std::vector<std::string> probe_nics(Seconds limit) override;
   std::optional<Selection> selection() override;
@@ -86,7 +84,6 @@ class OfiSession final : public Session {
   int operations_ = 1;  // most operations of a sample
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
-  SampleWaits waits_;
 };
 
 namespace {
@@ -154,19 +151,16 @@ Times OfiSession::sample(const SampleRequest& request) {
   // A round trip is two messages; the time of one is half.
   const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
   std::vector<double> times;
-  waits_.clear();
   for (int s = 0; s < request.samples; ++s) {
     if (request.poison_last && s + 1 == request.samples && place_) {
       buffers_.poison_outputs();
       if (mirror_) mirror_->upload_all();
     }
     ++bursts_;
-    waits_.begin();
     barrier();
     const auto start = Clock::now();
     operate(next_slot_, request.operations);
     const double elapsed = since(start).count;
-    waits_.end({elapsed});
     times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
     last_slot_ = next_slot_;
     last_count_ = std::min(request.operations, buffers_.slots());
