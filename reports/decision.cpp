@@ -184,13 +184,11 @@ std::string about_untested(const Report& report) {
       for (const int rank : pair.group) {
         const std::optional<std::size_t> host = host_of(topology, rank);
         if (!host || *host >= tested.size()) continue;
-        single_nics = single_nics || m.measured_case.nic;
-        if (pair.waiting) continue;
         in_pairs.insert(*host);
         if (!m.measured_case.nic || std::cmp_greater_equal(rank, topology.nics_of_rank.size())) continue;
         const std::vector<std::string>& own = topology.nics_of_rank[static_cast<std::size_t>(rank)];
         const auto nic = static_cast<std::size_t>(*m.measured_case.nic);
-        if (nic < own.size() && !own[nic].empty()) tested[*host].insert(own[nic]);
+        if (nic < own.size() && !own[nic].empty()) tested[*host].insert(own[nic]), single_nics = true;
       }
   }
   std::vector<std::string> clauses, alone;

@@ -128,7 +128,7 @@ class Collector {
       const std::string operation = comparison_key(m->measured_case);
       const std::map<Group, std::uint64_t> rounds = rounds_of(m->measured_case);
       for (const GroupResult& result : m->groups) {
-        if (result.median.count <= 0 || (result.waiting && result.samples.empty())) continue;
+        if (result.median.count <= 0) continue;
         const auto round = rounds.find(result.group);
         const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group);
         if (!at) continue;
@@ -319,20 +319,14 @@ class Collector {
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
       std::uint64_t event = each.first_event;
-      const std::vector<float> samples = samples_of(*each.result);
-      const std::vector<float>& waits = each.result->waits;
-      for (std::size_t i = 0; i < samples.size(); ++i, ++event) {
-        // A sample that is slow, but would not be without the time for which its ranks waited for cores, says nothing.
-        const float least = samples[i] - (i < waits.size() ? waits[i] : 0);
-        const bool slow = least > most;
-        if (!slow && samples[i] > most) continue;
-        observation.ratios.push_back(static_cast<float>((slow ? least : samples[i]) / fast.time));
-        observation.events.push_back(event);
-        observation.slow_in.push_back(slow);
+      for (const float sample : samples_of(*each.result)) {
+        observation.ratios.push_back(static_cast<float>(sample / fast.time));
+        observation.events.push_back(event++);
+        observation.slow_in.push_back(sample > most);
         for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
           if (!trials) continue;
           ++trials->count;
-          trials->hits += slow ? 1 : 0;
+          trials->hits += sample > most ? 1 : 0;
         }
       }
     }

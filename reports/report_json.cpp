@@ -332,7 +332,6 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.must("slowest_rank", m.slowest_rank);
   archive.some("roots", m.roots);
   archive.some("host_us", json_fields::omitted_if(!m.host_s.has_value(), rounded_us(m.host_s)));
-  archive.some("samples_left_out", m.samples_left_out);
   archive.must("wrong_elements", m.wrong_elements);
   archive.some("data_checked", m.data_checked);
   archive.must("first_wrong", m.first_wrong);
@@ -445,10 +444,6 @@ Result result_from_json(const json& j) {
   };
   part("pairs", [&](const json& rows) { m.groups = groups_from(rows, 2); });
   part("groups", [&](const json& rows) { m.groups = groups_from(rows, 1); });
-  part("waiting", [&](const json& places) {
-    for (const std::size_t place : list_from(places, [](const json& each) { return read_as<std::size_t>(each); }))
-      if (place < m.groups.size()) m.groups[place].waiting = true;
-  });
   part("slowest_pair", [&](const json& ranks) {
     json_fields::list_of_size(2, ranks);
     m.slowest_group = read_as<Group>(ranks);
@@ -539,8 +534,6 @@ json to_json(const Result& result, bool with_samples) {
   } else if (m.groups.size() > 1) {
     j["groups"] = groups_json(m);
   }
-  for (std::size_t place = 0; place < m.groups.size(); ++place)
-    if (m.groups[place].waiting) j["waiting"].push_back(place);
   if (const std::optional<int> root = slowest_root(m)) j["slowest_root"] = *root;
   return j;
 }

@@ -546,7 +546,6 @@ std::vector<RetestCase> to_retest(const Report& report) {
     std::set<std::pair<double, Group>, std::greater<>> found;
     for (const GroupResult& result : m.groups) {
       const auto [low, high] = std::minmax(result.group.front(), result.group.back());
-      if (result.waiting) found.insert({0, {low, high}});  // nothing is known of it so far
       const std::vector<RankLocation> two{places.at(static_cast<std::size_t>(low)),
                                           places.at(static_cast<std::size_t>(high))};
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});

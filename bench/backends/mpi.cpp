@@ -11,7 +11,6 @@
 #include "bench/backends/host_buffers.hpp"
 #include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
-#include "bench/base/run_delay.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/backends.hpp"
@@ -280,15 +279,12 @@ class MpiSession final : public Session {
     // A round trip is two messages; the time is that of one.
     const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
     std::vector<double> times;
-    waits_.clear();
     for (int s = 0; s < request.samples; ++s) {
       if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();
-      waits_.begin();
       check(MPI_Barrier(MPI_COMM_WORLD));
       const auto start = Clock::now();
       if (place_) operate(next_slot_, request.operations);
       const double elapsed = since(start).count;
-      waits_.end({elapsed});
       times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
       last_slot_ = next_slot_;
       last_count_ = request.operations;
@@ -296,8 +292,6 @@ class MpiSession final : public Session {
     }
     return {times};
   }
-
-  std::vector<double> waits() const override { return waits_.shares(); }
 
   Verification verify() override {
     if (!place_) return {};
@@ -318,7 +312,6 @@ class MpiSession final : public Session {
   HostBuffers buffers_;
   LocalRows rows_;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
-  SampleWaits waits_;
 };
 
 // Steps of a communicator: those that MPI has, each on one of its own.

@@ -94,13 +94,13 @@ struct Identity {
 // "group": this rank's or null, "groups": name of all, "bytes"}]: works that run at the same time as the case's
 // operation; communicators of a work's group are formed once, on all ranks. With "replay": {"name", "operations":
 // [[work, SECONDS]]} these are the operations of a step, with the gap before each. Reply {"slots": int, "unavailable":
-// TEXT}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..], null for a sample of a rank
-// that pauses, "waits": [..]}, as Session::waits(); "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of
-// each sample the time of each work, or null. "verify" {}: {Verification}; "selection" {}: {Selection or null};
-// "host_time" {}: {"seconds": NUMBER or null}; "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}:
-// {"cost_table": [Offer]}; "probe_nics" {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s":
-// SECONDS}: {"figures": {NAME: NUMBER}, "compute": {ComputeCheck}}; "check_host_copies" {}: {"figures": {NAME:
-// NUMBER}}; "quit" {}: no reply. An absent "setting" means none.
+// TEXT}. "warm_up" {"operations", "setting"}; "sample" {SampleRequest}: {"seconds": [..]}, null for a sample of a rank
+// that pauses; "sample_concurrently" {ConcurrentRequest}: {"seconds": [[..]]}, of each sample the time of each work, or
+// null. "verify" {}: {Verification}; "selection" {}: {Selection or null}; "host_time" {}: {"seconds": NUMBER or null};
+// "communicator_costs" {}: {"costs": {NAME: NUMBER}}; "cost_table" {}: {"cost_table": [Offer]}; "probe_nics"
+// {"limit_s": SECONDS}: {"nics": [TEXT]}; "close" {}; "check_locally" {"burn_s": SECONDS}: {"figures": {NAME: NUMBER},
+// "compute": {ComputeCheck}}; "check_host_copies" {}: {"figures": {NAME: NUMBER}}; "quit" {}: no reply. An absent
+// "setting" means none.
 
 // A case as a worker needs it: the operation and its data, without what reports need.
 nlohmann::json to_json(const Case& c, int round);

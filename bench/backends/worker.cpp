@@ -150,7 +150,6 @@ class WorkerSession final : public Session {
 
   int slots() const override { return slots_; }
   std::string unavailable() const override { return unavailable_; }
-  std::vector<double> waits() const override { return waits_; }
 
   void warm_up(int operations, const std::string& setting) override {
     ask({{"order", "warm_up"}, {"operations", operations}, {"setting", setting}});
@@ -160,13 +159,11 @@ class WorkerSession final : public Session {
     json order = protocol::to_json(request);
     order["order"] = "sample";
     const auto start = Clock::now();
-    const json reply = ask(order);
-    const auto samples = told<std::vector<std::optional<double>>>(reply, "seconds");
+    const auto samples = told<std::vector<std::optional<double>>>(ask(order), "seconds");
     if (std::cmp_not_equal(samples.size(), request.samples))
       throw CaseError(fmt::format("its worker returned {} times for {} samples", samples.size(), request.samples));
     std::vector<double> times;
     for (const std::optional<double>& each : samples) times.push_back(checked(each, takes_part_.front()));
-    waits_ = told<std::vector<double>>(reply, "waits");
     const Seconds waited = taken_before_ ? backend_.time_of_joining() : since(start);
     require_within(waited, request.operations * sum_of(times));
     longest_order_ = {std::max(longest_order_.count, waited.count)};
@@ -257,7 +254,6 @@ class WorkerSession final : public Session {
   Seconds limit_;
   int slots_ = 1;
   std::string unavailable_;
-  std::vector<double> waits_;     // Session::waits()
   bool taken_before_ = false;     // the sample is of the time in which the rank joined
   Seconds longest_order_{0};      // wall time of the longest order for samples
   std::vector<bool> takes_part_;  // in the case's operation and in each work beside it

@@ -195,7 +195,7 @@ json WorkerProgram::sample(const json& order) {
   Session& at = session();
   const SampleRequest request = protocol::request_from_json(order);
   const Times times = risk([&] { return at.sample(request); });
-  return {{"seconds", written_times(times.front())}, {"waits", at.waits()}};
+  return {{"seconds", written_times(times.front())}};
 }
 
 json WorkerProgram::sample_concurrently(const json& order) {

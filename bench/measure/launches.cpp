@@ -101,19 +101,11 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
         groups_.push_back(group);
         medians_of_groups_.emplace_back(most_of_a_group);
         samples_of_groups_.emplace_back();
-        waiting_.push_back(true);
-        waits_.emplace_back();
       }
     }
     medians_of_groups_[at].add(groups[i].median.count);
-    if (groups[i].waiting) continue;
-    waiting_[at] = false;
     std::vector<float>& samples = samples_of_groups_[at];
     const std::size_t room = most_of_a_group - std::min(most_of_a_group, samples.size());
-    if (!groups[i].waits.empty()) {
-      waits_[at].resize(samples.size());  // zeros for launches without any
-      std::ranges::copy(groups[i].waits | std::views::take(room), std::back_inserter(waits_[at]));
-    }
     std::ranges::copy(groups[i].samples | std::views::take(room), std::back_inserter(samples));
   }
 }
@@ -157,7 +149,6 @@ void CombinedLaunches::add(const Measurement& m) {
     mine->insert(mine->end(), its->begin(), its->end());
   if (m.outcome != Outcome::measured) return;
   ++measured_;
-  all_.samples_left_out += m.samples_left_out;
   all_.wrong_elements += m.wrong_elements;
   if (!all_.first_wrong) all_.first_wrong = m.first_wrong;
   if (!all_.selection) all_.selection = m.selection;
@@ -194,8 +185,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.throughput = throughput_.combined();
   whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back(
-        {groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i], waiting_[i], waits_[i]});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
   for (const auto& [root, medians] : medians_of_roots_) whole.roots.push_back({root, {median(medians)}});
   if (!host_times_.empty()) whole.host_s = median(host_times_);
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);

@@ -127,8 +127,6 @@ class CombinedLaunches {
   std::vector<Group> groups_;
   std::vector<Distribution> medians_of_groups_;
   std::vector<std::vector<float>> samples_of_groups_;  // at most most_of_a_group each
-  std::vector<std::vector<float>> waits_;              // of these samples
-  std::vector<bool> waiting_;                          // by group: in all launches
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;

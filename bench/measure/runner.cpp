@@ -10,7 +10,6 @@
 #include <utility>
 
 #include "bench/base/error.hpp"
-#include "bench/base/json_fields.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/concurrent.hpp"
@@ -63,90 +62,41 @@ namespace {
 // Fraction of a round's budget for latency where both quantities are measured.
 constexpr double latency_share = 0.3;
 
-// What a participant returns of some samples.
-struct TakenSamples {
-  Times times = {};
-  std::vector<double> waits = {};  // Session::waits()
-};
-
-void fields(auto& archive, Is<TakenSamples> auto& taken) {
-  archive.must("times", taken.times);
-  archive.must("waits", taken.waits);
-}
-
-TakenSamples take(Session& session, const SampleRequest& request, const Round& groups, const std::vector<int>& hosted) {
-  Times times = sample_times(session, request, groups, hosted);
-  return {std::move(times), session.waits()};
-}
-
-// Samples of one round at the leader: for each group the slowest member's times. A sample in which a member waited for
-// a core for longer than `most_waiting` says nothing about the parts that the data passed, and is left out.
+// Samples of one round at the leader: for each group the slowest member's times.
 class RoundSamples {
  public:
   RoundSamples(const Round& round, int ranks)
-      : round_(round),
-        all_(round.size()),
-        usable_(round.size()),
-        waits_(round.size()),
-        latest_(round.size()),
-        slowest_count_(static_cast<std::size_t>(ranks)) {}
+      : round_(round), groups_(round.size()), slowest_count_(static_cast<std::size_t>(ranks)) {}
 
   // parts: of each participant, in ascending order of hosted ranks.
-  void add(const std::vector<TakenSamples>& parts, int samples) {
-    std::vector<const std::vector<double>*> of_rank, waits_of_rank;
-    for (const TakenSamples& part : parts)
-      for (const std::vector<double>& times : part.times) {
-        of_rank.push_back(&times);
-        waits_of_rank.push_back(&part.waits);
-      }
+  void add(const std::vector<Times>& parts, int samples) {
+    std::vector<const std::vector<double>*> of_rank;
+    for (const Times& part : parts)
+      for (const std::vector<double>& times : part) of_rank.push_back(&times);
     const auto count = static_cast<std::size_t>(samples);
     for (std::size_t g = 0; g < round_.size(); ++g) {
       for (std::size_t s = 0; s < count; ++s) {
         const auto time_of = [&](int rank) { return of_rank.at(static_cast<std::size_t>(rank))->at(s); };
-        const auto waited = [&](int rank) {
-          const std::vector<double>& waits = *waits_of_rank.at(static_cast<std::size_t>(rank));
-          return s < waits.size() && waits[s] > most_waiting;
-        };
         const int slowest = *std::ranges::max_element(round_[g], {}, time_of);
-        latest_[g] = time_of(slowest);
-        double wait = 0;
-        for (const int rank : round_[g])
-          if (const auto& waits = *waits_of_rank.at(static_cast<std::size_t>(rank)); s < waits.size())
-            wait += waits[s] * time_of(rank);
-        waits_[g].push_back(static_cast<float>(wait));
-        all_[g].push_back(latest_[g]);
-        if (std::ranges::none_of(round_[g], waited)) usable_[g].push_back(latest_[g]);
+        groups_[g].push_back(time_of(slowest));
         ++slowest_count_[static_cast<std::size_t>(slowest)];
       }
     }
-    taken_ += samples;
   }
 
-  // True if ranks of the group waited for cores in all samples but a few, which are kept then.
-  bool is_waiting(std::size_t g) const { return usable_[g].size() < std::min(enough, all_[g].size()); }
-  const std::vector<double>& samples_of(std::size_t g) const { return is_waiting(g) ? all_[g] : usable_[g]; }
-  int left_out(std::size_t g) const { return static_cast<int>(all_[g].size() - samples_of(g).size()); }
-
-  // All samples of the group, also those that say nothing by themselves.
-  GroupResult result_of(std::size_t g) const {
-    const bool waited = std::ranges::any_of(waits_[g], [](float each) { return each > 0; });
-    return {round_[g],
-            {median(samples_of(g))},
-            {all_[g].begin(), all_[g].end()},
-            is_waiting(g),
-            waited ? waits_[g] : std::vector<float>()};
-  }
-
-  int taken() const { return taken_; }
+  int taken() const { return groups_.empty() ? 0 : static_cast<int>(groups_.front().size()); }
+  const std::vector<std::vector<double>>& groups() const { return groups_; }
 
   bool all_converged(const StoppingRule& rule) const {
-    for (std::size_t g = 0; g < round_.size(); ++g)
-      if (!interval_converged(rule, usable_[g]) && !interval_converged(rule, all_[g])) return false;
-    return true;
+    return std::ranges::all_of(groups_, [&](const auto& samples) { return interval_converged(rule, samples); });
   }
 
   // Time of the slowest group, which is that of the round.
-  double latest() const { return latest_.empty() ? 0 : *std::ranges::max_element(latest_); }
+  double latest() const {
+    double slowest = 0;
+    for (const auto& samples : groups_) slowest = std::max(slowest, samples.back());
+    return slowest;
+  }
 
   int slowest_rank(const Group& group) const {
     return *std::ranges::max_element(group, {},
@@ -154,16 +104,9 @@ class RoundSamples {
   }
 
  private:
-  // A twentieth of the slowness at which a part is named, and samples of which the median is one of the part.
-  static constexpr double most_waiting = 0.02;
-  static constexpr std::size_t enough = 3;
-
   const Round& round_;
-  std::vector<std::vector<double>> all_, usable_;
-  std::vector<std::vector<float>> waits_;  // of all_
-  std::vector<double> latest_;
+  std::vector<std::vector<double>> groups_;
   std::vector<int> slowest_count_;
-  int taken_ = 0;
 };
 
 // Collects the log of the failed rank, or of rank 0 if none is named, and the library status, for which one rank asked.
@@ -294,11 +237,10 @@ class RoundRun {
   }
 
   // Seconds per operation of the case.
-  static std::vector<TakenSamples> times_of_case(const std::vector<ConcurrentTimes>& parts,
-                                                 const ConcurrentRequest& request) {
-    std::vector<TakenSamples> all;
+  static std::vector<Times> times_of_case(const std::vector<ConcurrentTimes>& parts, const ConcurrentRequest& request) {
+    std::vector<Times> all;
     for (const ConcurrentTimes& part : parts) {
-      Times& times = all.emplace_back().times;
+      Times& times = all.emplace_back();
       for (const std::vector<std::vector<double>>& samples : part) {
         std::vector<double>& of_rank = times.emplace_back();
         for (const std::vector<double>& sample : samples)
@@ -328,12 +270,12 @@ class RoundRun {
     const SampleRequest single{
         .quantity = Quantity::throughput, .operations = together, .samples = 3, .poison_last = false};
     return step(
-        Phase::warm_up, [&] { return take(*session_, single, groups_, control_.hosted()); },
-        [&](const std::vector<TakenSamples>& parts) {
+        Phase::warm_up, [&] { return sample_times(*session_, single, groups_, control_.hosted()); },
+        [&](const std::vector<Times>& parts) {
           RoundSamples trial(groups_, control_.ranks());
           trial.add(parts, single.samples);
           double one = wanted.count;
-          for (std::size_t g = 0; g < groups_.size(); ++g) one = std::min(one, std::ranges::min(trial.samples_of(g)));
+          for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
           const double fitting = std::ceil(wanted.count / std::max(one * together, 1e-9));
           const int most = std::max(session_->slots() / together, 1);
           return together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most)));
@@ -362,8 +304,8 @@ class RoundRun {
       const SampleRequest request{
           .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
       count = step(
-          Phase::sample, [&] { return take(*session_, request, groups_, control_.hosted()); },
-          [&](const std::vector<TakenSamples>& parts) {
+          Phase::sample, [&] { return sample_times(*session_, request, groups_, control_.hosted()); },
+          [&](const std::vector<Times>& parts) {
             samples.add(parts, count);
             return decide_next(rule, samples, operations, since(start), part, stopped);
           });
@@ -396,8 +338,8 @@ class RoundRun {
     const SampleRequest last{
         .quantity = Quantity::throughput, .operations = operations, .samples = 1, .poison_last = true};
     step(
-        Phase::sample, [&] { return take(*session_, last, groups_, control_.hosted()); },
-        [&](const std::vector<TakenSamples>& parts) { samples.add(parts, 1); });
+        Phase::sample, [&] { return sample_times(*session_, last, groups_, control_.hosted()); },
+        [&](const std::vector<Times>& parts) { samples.add(parts, 1); });
     verify_outputs();
   }
 
@@ -428,13 +370,14 @@ class RoundRun {
   void keep(const RoundSamples& samples, int operations, const std::string& stopped, std::optional<Series>& series,
             bool headline) {
     for (std::size_t g = 0; g < groups_.size(); ++g) {
-      const std::vector<double>& its = samples.samples_of(g);
-      const double middle = median(its);
-      result_.samples_left_out += samples.left_out(g);
-      if (headline) result_.groups.push_back(samples.result_of(g));
+      const double middle = median(samples.groups()[g]);
+      if (headline)
+        result_.groups.push_back({groups_[g], {middle}, {samples.groups()[g].begin(), samples.groups()[g].end()}});
       if (series && series->summary.median >= middle) continue;
-      series = Series{
-          .operations_per_sample = operations, .samples = its, .summary = summarize(its), .stopped_because = stopped};
+      series = Series{.operations_per_sample = operations,
+                      .samples = samples.groups()[g],
+                      .summary = summarize(samples.groups()[g]),
+                      .stopped_because = stopped};
       if (!headline) continue;
       result_.slowest_group = groups_[g];
       result_.slowest_rank = samples.slowest_rank(groups_[g]);
@@ -495,7 +438,6 @@ void merge(Measurement& whole, Measurement part) {
       *known = std::move(each);
   }
   std::ranges::move(part.wrong_groups, std::back_inserter(whole.wrong_groups));
-  whole.samples_left_out += part.samples_left_out;
   whole.wrong_elements += part.wrong_elements;
   if (!whole.first_wrong) whole.first_wrong = std::move(part.first_wrong);
   if (!whole.selection) whole.selection = std::move(part.selection);

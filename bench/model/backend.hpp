@@ -113,9 +113,6 @@ class Session {
   // does not support it.
   virtual void warm_up(int operations, const std::string& setting) = 0;
   virtual Times sample(const SampleRequest& request) = 0;
-  // Of each sample of the last sample(), the share of its time that this participant may have missed since it waited
-  // for a core; empty where devices keep the time, and where nobody counts.
-  virtual std::vector<double> waits() const { return {}; }
   // Only for a case with works beside it.
   virtual ConcurrentTimes sample_concurrently(const ConcurrentRequest& /*request*/);
   // Checks all elements of the outputs of the hosted ranks: out of place those of the last sample's operations; in

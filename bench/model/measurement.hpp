@@ -33,8 +33,6 @@ struct GroupResult {
   // Throughput samples, seconds per operation; empty in reports that were read. Single precision suffices for counting
   // slow samples, of which large clusters have millions.
   std::vector<float> samples = {};
-  bool waiting = false;           // its ranks waited for cores in nearly all samples
-  std::vector<float> waits = {};  // the part of each sample in which they did, seconds per operation; empty: none
 };
 
 // An operation that ran at the same time as others: that of the case, or of one of the works beside it.
@@ -108,7 +106,6 @@ struct Measurement {
   // Time of the calls on the host, per operation: the largest of the medians of all ranks and rounds; of several
   // launches the median. Null where calls last until the operation ends.
   std::optional<double> host_s;
-  int samples_left_out = 0;  // of all groups, since a rank waited for a core
   std::uint64_t wrong_elements = 0;
   std::optional<bool> data_checked = {};  // false: the program of an imported figure did not check all; else null
   std::optional<WrongElement> first_wrong;

@@ -79,7 +79,6 @@ class ThreadSession final : public Session {
     while (request.operations > most && !threads_.most_operations.compare_exchange_weak(most, request.operations)) {
     }
     std::vector<double> times;
-    waits_.clear();
     for (int s = 0; s < request.samples; ++s) {
       if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();
       run(next_, request.operations);
@@ -87,13 +86,9 @@ class ThreadSession final : public Session {
       last_count_ = request.operations;
       next_ = (next_ + request.operations) % buffers_.slots();
       times.push_back(place_ ? made_up_time() : std::numeric_limits<double>::quiet_NaN());
-      const bool waits = lies(Kind::waits_always) || (lies(Kind::waits) && s % 2 == 1);
-      waits_.push_back(waits ? 0.5 : 0.0);
-      if (waits) times.back() *= 2;
     }
     return {times};
   }
-  std::vector<double> waits() const override { return waits_; }
 
   Verification verify() override {
     misbehave(Phase::verify);
@@ -309,7 +304,6 @@ class ThreadSession final : public Session {
   bool troubled_;
   HostBuffers buffers_;
   int next_ = 0, last_ = 0, last_count_ = 0, calls_ = 0;
-  std::vector<double> waits_;
   std::uint64_t samples_ = 0;
 };
 

@@ -16,20 +16,7 @@
 namespace p5::fakes {
 
 struct Trouble {
-  // waits: for a core, in every other sample, which then takes twice as long; waits_always: in all.
-  enum class Kind {
-    none,
-    one_element,
-    one_bit,
-    stale,
-    nothing_written,
-    guard,
-    throws,
-    stalls,
-    slow,
-    waits,
-    waits_always
-  };
+  enum class Kind { none, one_element, one_bit, stale, nothing_written, guard, throws, stalls, slow };
   Kind kind = Kind::none;
   int rank = 0;
   Phase phase = Phase::open;       // throws, stalls

@@ -161,12 +161,6 @@ TEST(Decision, says_which_nics_and_hosts_no_measurement_tested) {
               HasSubstr("ACCEPT: but 2 of 2 NICs of h2 not tested: "));
   EXPECT_THAT(report_of_pairs({{std::nullopt, {{0, 2}, {1, 3}}}}).decision.sentence,
               HasSubstr("ACCEPT: but h2 in no pair between nodes: "));
-  // Ranks that waited for cores tested nothing.
-  Report waiting = report_of_pairs({{std::nullopt, all}, {0, all}});
-  for (GroupResult& pair : waiting.results.back().measurement.groups) pair.waiting = pair.group.back() == 5;
-  EXPECT_THAT(decide(waiting).sentence, HasSubstr("1 of 2 NICs of h2 not tested"));
-  for (GroupResult& pair : waiting.results.back().measurement.groups) pair.waiting = true;
-  EXPECT_THAT(decide(waiting).sentence, HasSubstr("2 of 2 NICs of h0 not tested"));
   // A run that measured no single NIC says nothing about them.
   Report report = report_of_pairs({{std::nullopt, all}});
   report.topology.nics_of_rank.clear();

@@ -297,41 +297,6 @@ TEST(Runner, gives_a_pairs_case_the_time_of_its_slowest_pair) {
   }
 }
 
-TEST(Runner, leaves_samples_out_in_which_a_rank_waited_for_a_core) {
-  RunnerJob job;
-  job.ranks = 4;
-  job.options.collectives = {"p2p"};
-  job.options.sizes = {MiB(1)};
-  job.trouble = {.kind = Kind::waits, .rank = 3};
-  for (const Measurement& m : job.run()) {
-    EXPECT_GT(m.samples_left_out, 0);
-    for (const GroupResult& pair : m.groups) {
-      EXPECT_FALSE(pair.waiting);
-      EXPECT_DOUBLE_EQ(pair.median.count, job.operation_s);
-      const bool waits = pair.group[0] == 3 || pair.group[1] == 3;
-      ASSERT_EQ(pair.waits.size(), waits ? pair.samples.size() : 0);
-      for (std::size_t i = 0; i < pair.waits.size(); ++i)
-        EXPECT_NEAR(pair.samples[i] - pair.waits[i], job.operation_s, 1e-9);
-    }
-  }
-}
-
-TEST(Runner, keeps_the_samples_of_ranks_that_always_waited_and_says_so) {
-  RunnerJob job;
-  job.ranks = 4;
-  job.options.collectives = {"p2p"};
-  job.options.sizes = {MiB(1)};
-  job.trouble = {.kind = Kind::waits_always, .rank = 3};
-  for (const Measurement& m : job.run()) {
-    EXPECT_EQ(m.samples_left_out, 0);
-    for (const GroupResult& pair : m.groups) {
-      const bool waits = pair.group[0] == 3 || pair.group[1] == 3;
-      EXPECT_EQ(pair.waiting, waits);
-      EXPECT_DOUBLE_EQ(pair.median.count, (waits ? 2 : 1) * job.operation_s);
-    }
-  }
-}
-
 // One repetition fails, the eighth that is opened: its round's pairs are lost, those of the others are kept.
 TEST(Runner, a_round_that_fails_costs_that_round) {
   RunnerJob job;

@@ -420,24 +420,6 @@ TEST(Suspects, that_are_silent_once_are_named_by_a_second_silence_and_cleared_wi
   EXPECT_THAT(names_after(report, {}, {{1, 2}, {0, 3}, {0, 1}}), IsEmpty());
 }
 
-TEST(Suspects, are_no_parts_whose_ranks_waited_for_cores_but_their_pairs_are_measured_again) {
-  Report report = report_of_single_nics({});
-  for (GroupResult& pair : report.results[2].measurement.groups)
-    if (pair.group[1] == 3) pair = {pair.group, {2e-3}, {}, true};
-  EXPECT_THAT(diagnose(report, {}).suspects, IsEmpty());
-  EXPECT_THAT(diagnose(report, {}).questions, IsEmpty());
-  const std::vector<RetestCase> again = to_retest(report);
-  ASSERT_EQ(again.size(), 1u);
-  EXPECT_EQ(again[0].like.nic, 2);
-  EXPECT_THAT(again[0].pairs, testing::UnorderedElementsAre(Group{0, 3}, Group{1, 3}, Group{2, 3}));
-  // What is slow without the time of waiting too, is slow.
-  for (const float wait : {0.9e-3f, 1e-3f}) {
-    for (GroupResult& pair : report.results[2].measurement.groups)
-      if (pair.waiting) pair.samples.assign(9, 2e-3f), pair.waits.assign(9, wait);
-    EXPECT_EQ(to_retest(report).front().slowest, wait < 1e-3f ? 1 : 0);
-  }
-}
-
 TEST(Suspects, whose_silence_tells_the_part_already_are_not_measured_again) {
   const Report report = report_of_single_nics({{0, 1}, {1, 2}});
   EXPECT_EQ(diagnose(report, {}).suspects.size(), 1u);

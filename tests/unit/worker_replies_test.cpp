@@ -50,7 +50,7 @@ while True:
         break
     if name == "sample":
         time.sleep(0.002 * order["samples"])
-        replies[name] = dict(seconds=[0.001 / order["operations"]] * order["samples"], waits=[0.01] * order["samples"])
+        replies[name] = dict(seconds=[0.001 / order["operations"]] * order["samples"])
     if name == "sample_concurrently":
         time.sleep(0.003 * order["samples"])
         replies[name] = dict(seconds=[[0.001, 0.002]] * order["samples"])

@@ -68,7 +68,7 @@ class ReportBuilder {
                                              const std::vector<Measurement>& measured);
   // Cases to measure again before a part is named, and their new results.
   std::vector<reports::RetestCase> to_retest();
-  void add_retests(std::vector<Measurement> again);
+  void add_retests(std::vector<Measurement> again) { std::ranges::move(again, std::back_inserter(retested_)); }
   // The suspects by all results so far, as they are in the report then.
   const std::vector<reports::Suspect>& diagnose();
   // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.

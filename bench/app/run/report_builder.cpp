@@ -179,21 +179,6 @@ std::vector<reports::RetestCase> ReportBuilder::to_retest() {
   return fitness_.comparable ? reports::to_retest(report_) : std::vector<reports::RetestCase>{};
 }
 
-// A group whose ranks waited for cores at first takes the times of the retest, in which they did not.
-void ReportBuilder::add_retests(std::vector<Measurement> again) {
-  for (const Measurement& m : again)
-    for (reports::Result& result : report_.results) {
-      const Case &known = result.measurement.measured_case, &c = m.measured_case;
-      if (operation_of(known) != operation_of(c) || known.bytes != c.bytes || known.nic != c.nic) continue;
-      for (GroupResult& first : result.measurement.groups) {
-        const auto its = std::ranges::find_if(
-            m.groups, [&](const GroupResult& each) { return each.group == first.group && !each.waiting; });
-        if (first.waiting && its != m.groups.end()) first = *its;
-      }
-    }
-  std::ranges::move(again, std::back_inserter(retested_));
-}
-
 void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
@@ -242,29 +227,7 @@ const std::vector<reports::Suspect>& ReportBuilder::diagnose() {
   return report_.suspects;
 }
 
-namespace {
-
-// What is left out of the measurements because ranks waited for cores; "" if nothing is.
-std::string about_waiting(const std::vector<reports::Result>& results) {
-  int samples = 0;
-  std::size_t groups = 0, waiting = 0;
-  for (const reports::Result& result : results) {
-    samples += result.measurement.samples_left_out;
-    groups += result.measurement.groups.size();
-    waiting += static_cast<std::size_t>(std::ranges::count(result.measurement.groups, true, &GroupResult::waiting));
-  }
-  if (samples == 0 && waiting == 0) return "";
-  return fmt::format(
-      "ranks waited for processor cores, which other programs used: {} samples were left out, and of {} groups of "
-      "ranks "
-      "{} have no others, whose times say nothing about parts; end the other programs, or start fewer ranks a host",
-      samples, groups, waiting);
-}
-
-}  // namespace
-
 void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
-  if (const std::string waiting = about_waiting(report_.results); !waiting.empty()) remark(waiting);
   report_.status = ended_by.empty() ? "complete" : "partial";
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();

@@ -499,8 +499,6 @@ void Nics::receive(std::byte* memory, std::size_t bytes, const Registrations& re
 // and then, so that waiting ranks do not starve others if there are more ranks than cores.
 void Nics::progress() {
   constexpr std::uint64_t between_looks = 64;
-  before_last_poll_ = std::exchange(last_poll_, Clock::now());
-  longest_between_polls_ = std::max(longest_between_polls_, (last_poll_ - before_last_poll_));
   for (Endpoint& each : endpoints()) each.progress();
   if (++looks_ % between_looks != 0) return;
   look_up(page_);

@@ -195,14 +195,6 @@ class Nics {
   void progress();
   // Waits until all operations have completed; throws as progress() does.
   void finish();
-  // The time since the poll before the last one: what the last one saw may have happened at any moment of it.
-  Seconds unseen() const { return since(before_last_poll_); }
-  // The longest time without a poll since begin_polls().
-  Seconds longest_between_polls() const { return {std::chrono::duration<double>(longest_between_polls_).count()}; }
-  void begin_polls() {
-    before_last_poll_ = last_poll_ = Clock::now();
-    longest_between_polls_ = {};
-  }
   // Reports to the supervisor that this rank finished another step. All ranks take the same steps, so in a hang the
   // ranks with the fewest steps are those that others wait for.
   void count_step();
@@ -243,8 +235,6 @@ class Nics {
   std::size_t most_ = 1;                            // NICs of the rank with the most
   std::vector<std::size_t> common_;                 // numbers of the NICs that all ranks have
   std::uint64_t looks_ = 0;
-  Clock::time_point last_poll_ = Clock::now(), before_last_poll_ = last_poll_;
-  Clock::duration longest_between_polls_{};
 };
 
 }  // namespace p5::ofi

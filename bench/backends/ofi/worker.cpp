@@ -42,7 +42,6 @@ class OfiSession final : public Session {
   int slots() const override { return operations_; }
   void warm_up(int operations, const std::string& setting) override;
   Times sample(const SampleRequest& request) override;
-  std::vector<double> waits() const override { return waits_; }
   Verification verify() override;
   std::vector<std::string> probe_nics(Seconds limit) override;
   std::optional<Selection> selection() override;
@@ -87,7 +86,6 @@ class OfiSession final : public Session {
   int operations_ = 1;  // most operations of a sample
   std::uint32_t bursts_ = 0;
   int next_slot_ = 0, last_slot_ = 0, last_count_ = 0;
-  std::vector<double> waits_;
 };
 
 namespace {
@@ -157,7 +155,6 @@ Times OfiSession::sample(const SampleRequest& request) {
   // A round trip is two messages; the time of one is half.
   const double messages = request.operations * (case_.pattern == "ping_pong" ? 2.0 : 1.0);
   std::vector<double> times;
-  waits_.clear();
   for (int s = 0; s < request.samples; ++s) {
     if (request.poison_last && s + 1 == request.samples && place_) {
       buffers_.poison_outputs();
@@ -165,15 +162,9 @@ Times OfiSession::sample(const SampleRequest& request) {
     }
     ++bursts_;
     barrier();
-    const double late = nics_.unseen().count;
-    nics_.begin_polls();
     const auto start = Clock::now();
     operate(next_slot_, request.operations);
     const double elapsed = since(start).count;
-    // A process that is off its core does not delay a NIC that has enough to do, but begins and sees the end late.
-    const bool has_window = request.operations > buffers_.slots();
-    const double unseen = has_window ? nics_.longest_between_polls().count : 0;
-    waits_.push_back((late + std::max(unseen, nics_.unseen().count)) / elapsed);
     times.push_back(place_ ? elapsed / messages : std::numeric_limits<double>::quiet_NaN());
     last_slot_ = next_slot_;
     last_count_ = std::min(request.operations, buffers_.slots());
