@@ -472,7 +472,7 @@ document.addEventListener("DOMContentLoaded", async () => {
   tool("PNG").click();
   // Drawn by other threads, whose time the page's clock here does not count: each turn takes a while for certain.
   for (let turn = 0, burnt = 0; turn < 100 && !files.png; turn++) {
-    for (let i = 0; i < 3e6; i++) burnt += Math.sqrt(i);
+    for (let i = 0; i < 2e7; i++) burnt += Math.sqrt(i);
     await wait(10);
   }
   say("png", [files.png?.[0], files.png?.[1].type, files.png?.[1].size]);
