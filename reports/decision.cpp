@@ -453,7 +453,7 @@ std::vector<topo::Finding> errors_to_fix(const Report& report) {
   return errors;
 }
 
-// Of these errors, those of rejected hosts that not all hosts of the job have: such an error may be why the host is
+// The errors among these of rejected hosts that not all hosts of the job have: such an error may be why the host is
 // slow although none of its parts is faulty.
 std::vector<topo::Finding> errors_of_rejected(const Report& report) {
   std::vector<topo::Finding> errors = errors_to_fix(report);

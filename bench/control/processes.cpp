@@ -295,7 +295,7 @@ struct SharedBarrier {
   std::uint64_t generation = 0;
   bool broken = false;
   std::exception_ptr first_problem;
-  // Of a step and the next: no rank is two steps ahead of another, since each has a barrier.
+  // Two steps, the current one and the next, suffice: each has a barrier, so that no rank is two steps ahead.
   std::array<std::vector<std::string>, 2> blobs;
   std::array<std::string, 2> leaders;
   std::set<std::uint32_t> aborts;

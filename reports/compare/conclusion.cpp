@@ -115,7 +115,7 @@ Facts context_of(Reports reports, bool variables) {
     for (const topo::Host& host : report->topology.hosts) {
       add(facts, "kernel", host.kernel);
       add(facts, "GPU driver", host.gpu_driver);
-      // What was loaded counts, and not what is installed. NVML reports the driver too.
+      // The loaded library counts, and not the installed one. NVML reports the driver too.
       for (const auto& [name, value] : host.versions)
         if (name != "nvidia driver" && !report->context.contains(name)) add(facts, name, value);
     }

@@ -24,6 +24,13 @@ class Check(Folder):
         for line in lines:
             self.assertIn("32 NICs, 8 GPUs alone and under load; speed judged in 3 of 8 measurements, in none between nodes", line)
 
+    def test_all_gpus_together_come_first_and_pairs_one_way_last(self):
+        self.check("--out", str(self.folder / "out"))
+        journal, = self.folder.glob("out/*/2*/measurements.jsonl")
+        cases = [json.loads(line)["case"] for line in journal.read_text().splitlines()]
+        planned = [(case["collective"], case["pattern"]) for case in cases if case.get("nic") is None]
+        self.assertEqual(planned[:4], [("all_reduce", None), ("all_reduce", None), ("p2p", "both_ways"), ("p2p", "one_way")], planned)
+
     def test_a_slow_gpu_is_named_on_its_node(self):
         lines = self.check("--fault", "gpu:n1g3:0.5", exits=10).splitlines()
         nodes = [line for line in lines if not line.startswith(" ")]

@@ -352,7 +352,7 @@ TEST(Suspects, of_two_hosts_are_none_of_the_nics_that_are_far_from_those_of_othe
   for (const double apart : {1.2, 1.5, 3.0}) {
     EXPECT_THAT(names_of(of_two_hosts({{1, 2}}, true, true, apart)), ElementsAre("nic n1r2"));
     EXPECT_THAT(names_of(of_two_hosts({{0, 2}, {1, 2}}, true, true, apart)), ElementsAre("rail 2"));
-    // Of two NICs a host none is left to compare with.
+    // With two NICs a host none is left to compare with.
     EXPECT_THAT(names_of(of_two_hosts({{1, 1}}, true, true, apart, 2)), ElementsAre("nic n1r1"));
     const Diagnosis both = of_two_hosts({{0, 1}, {1, 1}}, true, true, apart, 2);
     EXPECT_THAT(both.suspects, IsEmpty());

@@ -148,7 +148,7 @@ Shutdown::Actions actions_before_end(Run& run);
 Plan plan_check(const Run& run);
 // The time left for cases under --limit.
 Seconds time_for_cases(const Run& run);
-// What the checks of each GPU alone need, without --burn, and the copies between its memory and the host's after them.
+// Time that the checks of each GPU alone need, without --burn, and the copies to and from host memory after them.
 Seconds time_for_gpus_alone();
 Seconds time_for_host_copies(const Run& run);
 // On all ranks: the leader's answer, whether so much is left before the deadline.

@@ -46,7 +46,7 @@ constexpr Seconds report_time{0.7}, cleanup_time{1.3};
 constexpr Seconds diagnosis_time{5};
 constexpr double diagnosis_share = 0.25;
 
-// Whether SIGHUP was ignored when the process started, as nohup does it so that a process outlives its terminal. It is
+// True if SIGHUP was ignored when the process started, as nohup does it so that a process outlives its terminal. It is
 // asked before constructors of libraries run, since UCX's, which Open MPI 5 loads, takes the signal.
 bool hangup_was_ignored = false;
 
