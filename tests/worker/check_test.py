@@ -183,6 +183,14 @@ class Unfit(Checks):
                 self.assertIn("the check of each GPU alone failed " + ("twice" if code else "once and passed when it was repeated") + ": rank 1: ", output)
                 self.assertEqual("gpu.check_failed" in output, code != 0, output)
 
+    def test_gpus_that_failed_alone_and_did_not_pass_then_are_not_called_fit(self):
+        notes = tempfile.mkdtemp(dir=self.folder)
+        code, output = self.check(LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+                                  P5BENCH_MISBEHAVE="kill@1:check_locally#1,kill@2:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: ")
+        self.assertIn("the check of each GPU alone failed, but not twice at the same rank within the limit: rank 1: ", output)
+
     def test_a_burn_is_not_repeated(self):
         notes = tempfile.mkdtemp(dir=self.folder)
         code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),

@@ -35,7 +35,7 @@ struct OwnGpus {
   // environment if there are none.
   std::string why_none;
   ExitCode code_of_none = ExitCode::ok;
-  topo::NvmlAnswer told = {};
+  topo::NvmlAnswer told = {};  // NVML's answer that this follows from
 };
 
 // True for `check` on GPUs without a launcher.

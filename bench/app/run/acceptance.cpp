@@ -158,6 +158,7 @@ void check_gpus_alone(Run& run) {
                                     : again  ? "failed twice"
                                              : "failed, but not twice at the same rank within the limit",
                                     what));
+    if (problem && !again) run.code = worse(run.code, ExitCode::unfinished);
     if (!again) return;
   }
   if (problem) {
