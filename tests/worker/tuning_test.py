@@ -204,8 +204,11 @@ class Tuning(Job):
         lines = [line.split(",") for line in (latest / "nccl-tuner-example.conf").read_text().splitlines()
                  if line and not line.startswith("#")]
         for name in ("allreduce", "allgather", "reducescatter", "broadcast", "reduce"):
-            default = [line for line in lines if line[0] == name][-2:]
-            self.assertEqual((default[0][1], default[-1][2]), ("0", str(2**64 - 1)), lines)
+            uncovered = 0  # the first size that no line so far covers
+            for first, last in sorted((int(line[1]), int(line[2])) for line in lines if line[0] == name):
+                self.assertLessEqual(first, uncovered, lines)
+                uncovered = max(uncovered, last + 1)
+            self.assertEqual(uncovered, 2**64, lines)
         self.assertTrue(all(int(line[5]) > 0 and line[6:8] == ["1", "2"] for line in lines), lines)
 
     def test_weights_that_cannot_be_read_are_refused_before_anything_runs(self):

@@ -17,9 +17,8 @@ namespace standin {
 namespace {
 
 constexpr std::size_t most_sending = 4096, most_before_answer = 16, device_reads_from = 1u << 20;
-constexpr double share_in_packets = 0.55;             // rate factor for copies by processors (c5n: 6.9 of 12.5 GB/s)
-constexpr double loopback_rate = 1.5e9;               // bytes/s: copies within host memory, as NICs have no loopback
-constexpr std::int64_t most_behind_ns = 200'000'000;  // most lag that a process which did not run makes up for
+constexpr double share_in_packets = 0.55;  // rate factor for copies by processors (c5n: 6.9 of 12.5 GB/s)
+constexpr double loopback_rate = 1.5e9;    // bytes/s: copies within host memory, as NICs have no loopback
 
 std::uint32_t number_of(const std::string& host) {
   std::uint32_t hash = 2166136261u;  // FNV-1a
@@ -111,7 +110,7 @@ Endpoint::Sending& Endpoint::begin(const Address& to, Peer& peer, const void* da
   sending.gpu = gpu;
   sending.number = ++numbers_;
   sending.context = context;
-  sending.since = now_ns();
+  sending.since = sending.ready = now_ns();
   if (lies_ && bytes > 0) {
     sending.lie.assign(sending.data, sending.data + bytes);
     sending.lie.front() ^= std::byte{1};
@@ -178,6 +177,7 @@ void Endpoint::take(const Header& header, const std::byte* data) {
       if (sending == sending_.end()) return;
       sending->receiver = header.receiver;
       sending->state = Sending::granted;
+      sending->ready = now_ns();
       return;
     }
     case Kind::data: {
@@ -246,7 +246,8 @@ double Endpoint::share_of_path(int gpu) const {
 }
 
 // True once the NICs and host memory of both sides have had the time that these bytes take: they begin when all are
-// idle, and keep all busy until then.
+// idle, and keep all busy until then. A NIC needs no processor: it works while the process does not run, from when it
+// was asked to, less the time for which the other parts kept it waiting.
 bool Endpoint::passes(Sending& sending, std::size_t bytes) {
   if (!(rate_ > 0)) return true;
   const Peer& peer = *sending.peer;
@@ -254,14 +255,18 @@ bool Endpoint::passes(Sending& sending, std::size_t bytes) {
   if (sending.due > 0) return sending.due <= now;
   const bool here = memory_rate_ > 0 && sending.gpu < 0;
   const bool there = memory_rate_ > 0 && (sending.writes ? (sending.key & key_of_gpu) == 0 : sending.gpu < 0);
-  if (!is_free(nic_->sends, now) || !is_free(peer.nic->receives, now)) return false;
-  if ((here && !is_free(host_->memory, now)) || (there && !is_free(peer.host->memory, now))) return false;
+  if (!is_free(nic_->sends, now)) return false;
+  const bool waits = !is_free(peer.nic->receives, now) || (here && !is_free(host_->memory, now)) ||
+                     (there && !is_free(peer.host->memory, now));
+  if (waits && sending.waited_at > 0)
+    sending.ready = std::max(sending.ready, nic_->sends.until.load()) + now - sending.waited_at;
+  sending.waited_at = waits ? now : 0;
+  if (waits) return false;
   double rate = rate_ * (by_device(sending) ? 1 : share_in_packets) * share_of_path(sending.gpu);
   if (peer.same_host) rate = std::min(rate, loopback_rate * settings().scale / 1e9);
-  const std::int64_t from = now - (moving_ ? most_behind_ns : 0);
   const auto take = [&](Busy& busy, double its) {
-    sending.due =
-        std::max(sending.due, occupy(busy, from, static_cast<std::int64_t>(static_cast<double>(bytes) / its)));
+    const auto duration = static_cast<std::int64_t>(static_cast<double>(bytes) / its);
+    sending.due = std::max(sending.due, occupy(busy, sending.ready, duration));
   };
   take(nic_->sends, rate);
   take(peer.nic->receives, rate);
@@ -326,12 +331,8 @@ bool Endpoint::push(Sending& sending) {
 void Endpoint::push_out() {
   while (!words_.empty() && peer_of(words_.front().first).mailbox->put(words_.front().second, nullptr))
     words_.pop_front();
-  bool moving = false;
-  for (auto each = sending_.begin(); each != sending_.end();) {
-    moving = moving || each->state == Sending::granted;
+  for (auto each = sending_.begin(); each != sending_.end();)
     each = push(*each) ? sending_.erase(each) : std::next(each);
-  }
-  moving_ = moving;
 }
 
 void Endpoint::progress() {

@@ -61,7 +61,9 @@ class Endpoint {
     int gpu = -1;
     void* context = nullptr;
     enum { queued, requested, granted, waits } state = queued;
-    std::int64_t since = 0;
+    std::int64_t since = 0;      // last progress
+    std::int64_t ready = 0;      // when a NIC could begin with it: posted, or granted by the receiver
+    std::int64_t waited_at = 0;  // when another part last kept it waiting; 0: not since its last part
     std::int64_t due = 0;        // when the part that is next has passed; 0: it has not begun
     std::vector<std::byte> lie;  // corrupted data that is sent instead
   };
@@ -109,7 +111,6 @@ class Endpoint {
   std::deque<Unexpected> unexpected_;
   std::deque<std::pair<Address, Header>> words_;  // grants and ends that await room in the mailbox
   std::uint64_t numbers_ = 0;
-  bool moving_ = false;  // had data to move at its last progress
 };
 
 }  // namespace standin
