@@ -423,10 +423,11 @@ class Localizer {
     for (const Transfers kind : found.score.shows_in)
       for (const std::size_t i : of_part_.at(found.part)[static_cast<std::size_t>(kind)]) {
         const TransferRecord& its = observations_[i];
-        for (std::size_t at = 0; open[i] && at < its.events.size(); ++at) {
-          SampleCounts& pairs = pairs_of[its.events[at]];
+        if (!open[i]) continue;
+        for (const TimedSample& sample : its.samples) {
+          SampleCounts& pairs = pairs_of[sample.event];
           ++pairs.count;
-          pairs.hits += its.slow_in[at] ? 1 : 0;
+          pairs.hits += sample.slow ? 1 : 0;
         }
       }
     SampleCounts events;

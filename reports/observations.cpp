@@ -94,6 +94,7 @@ struct Timed {
   const GroupResult* result = nullptr;
   std::size_t observation = 0;
   std::uint64_t first_event = 0;
+  std::optional<bool> from_second = {};  // as in TimedSample
 };
 
 double time_of(const GroupResult& result) { return result.median.count; }
@@ -134,7 +135,9 @@ class Collector {
         if (!at) continue;
         const TransferClass its = class_of(*kind, operation, observations_[*at]);
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
-        alike[operation][its].push_back({&result, *at, round == rounds.end() ? new_events() : round->second});
+        Timed& timed = alike[operation][its].emplace_back();
+        timed = {&result, *at, round == rounds.end() ? new_events() : round->second};
+        if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
     }
     for (const auto& [operation, classes] : alike) {
@@ -320,9 +323,11 @@ class Collector {
       TransferRecord& observation = observations_[each.observation];
       std::uint64_t event = each.first_event;
       for (const float sample : samples_of(*each.result)) {
-        observation.ratios.push_back(static_cast<float>(sample / fast.time));
-        observation.events.push_back(event++);
-        observation.slow_in.push_back(sample > most);
+        observation.samples.push_back({.event = event++,
+                                       .ratio = static_cast<float>(sample / fast.time),
+                                       .slow = sample > most,
+                                       .again = again,
+                                       .from_second = each.from_second});
         for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
           if (!trials) continue;
           ++trials->count;
@@ -581,6 +586,40 @@ double bypass_probability(const Part& part, const std::vector<int>& nodes) {
   const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
   const auto apart = static_cast<std::size_t>(high - low);
   return apart == 1 || apart + 1 == nodes.size() ? if_neighbours : if_apart;
+}
+
+// ---- Directions
+
+// True if the part, or the lower node of a link, is at the second rank of the transfer; nullopt: at both, or at none.
+static std::optional<bool> is_at_second(const Part& part, const TransferRecord& transfer) {
+  if (!transfer.is_pair() || (!is_in_node(part) && part.kind != Part::Kind::link)) return std::nullopt;
+  const auto is_here = [&](const RankLocation& rank) {
+    return rank.node == part.node && (part.kind != Part::Kind::gpu || rank.number == part.number);
+  };
+  const bool second = is_here(transfer.ranks[1]);
+  return is_here(transfer.ranks[0]) == second ? std::nullopt : std::optional(second);
+}
+
+DirectedSamples directed_samples_of(const FaultyPart& faulty) {
+  std::array<SlowSamples, 2> in_direction;  // the part sends; receives
+  SlowSamples all;
+  for (const TransferRecord* each : faulty.observations) {
+    const std::optional<bool> at_second = is_at_second(faulty.part, *each);
+    for (const TimedSample& sample : each->samples) {
+      all.add(sample);
+      if (at_second && sample.from_second) in_direction[*sample.from_second == *at_second ? 0 : 1].add(sample);
+    }
+  }
+  // Such a difference by chance has a probability below 0.2 %.
+  constexpr double deviations = 3, most_of_the_other = 0.25;
+  for (const bool receives : {false, true}) {
+    const SampleCounts& its = in_direction[receives ? 1 : 0].first_and_again;
+    const SampleCounts& other = in_direction[receives ? 0 : 1].first_and_again;
+    const bool enough = its.hits - other.hits >= deviations * std::sqrt(its.hits + other.hits);
+    if (other.count > 0 && its.hits > 0 && enough && other.share() <= most_of_the_other * its.share())
+      return {in_direction[receives ? 1 : 0], receives};
+  }
+  return {all, std::nullopt};
 }
 
 }  // namespace p5::reports

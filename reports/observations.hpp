@@ -70,6 +70,14 @@ constexpr bool is_of_pairs(Transfers kind) {
 // nullopt: not evidence about parts, such as a collective of the whole job.
 std::optional<Transfers> transfers_of(const Case& c);
 
+struct TimedSample {
+  std::uint64_t event = 0;  // samples of a round's groups at the same time are one event
+  float ratio = 0;          // its time over the fast time of its class
+  bool slow = false;
+  bool again = false;                    // of the retest
+  std::optional<bool> from_second = {};  // one way: true if the second rank sends; both ways: nullopt
+};
+
 struct TransferRecord {
   Transfers kind = Transfers::within_node;
   std::vector<RankLocation> ranks;        // pairs: two, ascending
@@ -78,10 +86,7 @@ struct TransferRecord {
   bool small = false;                     // groups: no message is large enough to be bound by bandwidth
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
-  std::vector<float> ratios;              // time of each sample over the fast time of its class
-  // The event of each sample, and whether it was slow. Samples of a round's groups at the same time are one event.
-  std::vector<std::uint64_t> events = {};
-  std::vector<bool> slow_in = {};
+  std::vector<TimedSample> samples = {};
 
   bool is_pair() const { return is_of_pairs(kind); }
   // Index of the NIC at ranks[end]; single_nic only.
@@ -149,6 +154,23 @@ struct FaultyPart {
   double share = 0;      // fraction of their samples or rounds that are slow, silent or wrong
   bool repeated = true;  // slow or silent again in the retest; true without a retest
 };
+
+// The samples by which a slow part was named, and those of them that were repeated.
+struct SlowSamples {
+  SampleCounts first_and_again, again;
+
+  void add(const TimedSample& sample) {
+    for (SampleCounts* const each : {&first_and_again, sample.again ? &again : nullptr})
+      if (each) ++each->count, each->hits += sample.slow ? 1 : 0;
+  }
+};
+
+// All samples; or, if the part is slow in one direction, those in which it sends or those in which it receives.
+struct DirectedSamples {
+  SlowSamples samples;
+  std::optional<bool> receives;  // nullopt: both directions, or not known
+};
+DirectedSamples directed_samples_of(const FaultyPart& faulty);
 
 // Paths of messages: the NICs that each rank uses.
 struct Paths {

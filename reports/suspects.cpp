@@ -61,33 +61,43 @@ double slowdown(const std::vector<const TransferRecord*>& observations) {
   std::vector<double> all;
   for (const TransferRecord* each : observations) {
     std::vector<double> slow;
-    for (const float ratio : each->ratios)
-      if (ratio > 1 + tolerated_difference) slow.push_back(ratio);
+    for (const TimedSample& sample : each->samples)
+      if (sample.ratio > 1 + tolerated_difference) slow.push_back(sample.ratio);
     if (!slow.empty() && each->slow.hits > 0) all.push_back(median(std::move(slow)));
   }
   return all.empty() ? 1 : median(std::move(all));
 }
 
+std::string name_of_direction(const Part& part, bool receives, const topo::Topology& topology) {
+  if (part.kind != PartKind::link) return receives ? " when it receives" : " when it sends";
+  const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+  return fmt::format(" from {} to {}", host(receives ? part.number : part.node),
+                     host(receives ? part.node : part.number));
+}
+
 // Figures of the evidence; follows a subject like "it reaches others".
-std::string figures_of(const FaultyPart& faulty) {
-  SampleCounts first, again;
-  for (const TransferRecord* each : faulty.observations) {
-    const SampleCounts& trials = faulty.fault == Fault::slow     ? each->slow
-                                 : faulty.fault == Fault::silent ? each->silent
-                                                                 : each->wrong;
-    first.count += trials.count, first.hits += trials.hits;
-    again.count += each->slow_again.count, again.hits += each->slow_again.hits;
-  }
+std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology) {
   const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
-  if (faulty.fault == Fault::silent)
-    return fmt::format("made no progress in {} of {} rounds, over {}", first.hits, first.count, over);
-  if (faulty.fault == Fault::wrong)
-    return fmt::format("ended with wrong data in {} of {} rounds, over {}", first.hits, first.count, over);
+  if (faulty.fault != Fault::slow) {
+    SampleCounts rounds;
+    for (const TransferRecord* each : faulty.observations) {
+      const SampleCounts& trials = faulty.fault == Fault::silent ? each->silent : each->wrong;
+      rounds.count += trials.count, rounds.hits += trials.hits;
+    }
+    return fmt::format("{} in {} of {} rounds, over {}",
+                       faulty.fault == Fault::silent ? "made no progress" : "ended with wrong data", rounds.hits,
+                       rounds.count, over);
+  }
   constexpr double steady = 0.9;
+  const auto [samples, receives] = directed_samples_of(faulty);
   std::string text = fmt::format("at {:.0f} % of the others' rate", 100 / slowdown(faulty.observations));
-  if (faulty.share < steady) text += fmt::format(" in {:.0f} % of its samples, intermittently", 100 * faulty.share);
+  if (receives) text += name_of_direction(faulty.part, *receives, topology);
+  const double share = samples.first_and_again.share();
+  if (share < steady)
+    text += fmt::format(" in {:.0f} % of {} samples, intermittently", 100 * share, receives ? "these" : "its");
   text += ", over " + over;
-  if (again.hits > 0) text += fmt::format(" ({:.0f} % of samples when measured again)", 100 * again.share());
+  if (samples.again.hits > 0)
+    text += fmt::format(" ({:.0f} % of samples when measured again)", 100 * samples.again.share());
   return text;
 }
 
@@ -225,7 +235,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent have no results for other parts";
   s.evidence = fmt::format("{} {}; seen with {}", faulty.fault == Fault::slow ? words.subject : "transfers through it",
-                           figures_of(faulty), counted(partners_of(faulty), "partner"));
+                           figures_of(faulty, topology), counted(partners_of(faulty), "partner"));
   if (part.kind == PartKind::link) s.evidence += ": each of them is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
   if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: the fault appears only when many ranks take part";
@@ -258,7 +268,7 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
     question.host = topology.hosts.at(static_cast<std::size_t>(*nodes.begin())).name;
   question.evidence =
       fmt::format("{} {}", faulty.fault == Fault::slow ? wording_for(faulty, topology, numbers).subject : "transfers",
-                  figures_of(faulty));
+                  figures_of(faulty, topology));
   question.next = next_step(candidates);
   question.fault = fault_name(faulty.fault);
   return question;

@@ -120,10 +120,9 @@ std::vector<FaultyPart> faulty_by_events(const std::map<std::pair<int, int>, int
         record.kind = Transfers::between_nodes;
         record.ranks = {{a, gpu}, {b, gpu}};
         record.slow = {samples, found == slow.end() ? 0 : found->second};
-        for (int sample = 0; sample < samples; ++sample) {
-          record.events.push_back(round + static_cast<std::uint64_t>(sample));
-          record.slow_in.push_back(sample < record.slow.hits);
-        }
+        for (int sample = 0; sample < samples; ++sample)
+          record.samples.push_back(
+              {.event = round + static_cast<std::uint64_t>(sample), .slow = sample < record.slow.hits});
       }
   const NicNumbers numbers(topology);
   return localize(records, {.nics = &numbers}, Fault::slow, accepted_log_odds);

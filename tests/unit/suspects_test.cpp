@@ -368,6 +368,46 @@ TEST(Suspects, of_two_nics_that_are_slow_twice_and_have_no_other_partner_are_an_
   EXPECT_THAT(found.questions[0].candidates, testing::IsSupersetOf({"nic n0r2", "nic n1r2"}));
 }
 
+// Evidence about the only suspect of four hosts, whose single NICs send to each other in both directions. `is_slow`: by
+// sender, receiver, NIC and sample of nine.
+std::string evidence_where(const std::function<bool(int, int, int, int)>& is_slow) {
+  Report report = report_of_single_nics({});
+  for (Result& result : report.results) {
+    Measurement& m = result.measurement;
+    m.groups.clear();
+    for (int from = 0; from < 4; ++from)
+      for (int to = 0; to < 4; ++to) {
+        if (from == to) continue;
+        GroupResult& its = m.groups.emplace_back();
+        its.group = {from, to};
+        its.median = Seconds{is_slow(from, to, *m.measured_case.nic, 0) ? 2e-3 : 1e-3};
+        for (int sample = 0; sample < 9; ++sample)
+          its.samples.push_back(is_slow(from, to, *m.measured_case.nic, sample) ? 2e-3f : 1e-3f);
+      }
+  }
+  const std::vector<Suspect> found = diagnose(report, {}).suspects;
+  return found.size() == 1 ? found[0].name + ": " + found[0].evidence : "";
+}
+
+TEST(Suspects, that_are_slow_in_one_direction_are_steadily_so) {
+  const std::string sends = evidence_where([](int from, int, int nic, int) { return from == 2 && nic == 1; });
+  EXPECT_THAT(sends,
+              HasSubstr("n2r1: nic1 reaches other nodes at 50 % of the others' rate when it sends, over 3 pairs"));
+  const std::string receives = evidence_where([](int, int to, int nic, int) { return to == 0 && nic == 3; });
+  EXPECT_THAT(receives, HasSubstr("n0r3: nic3 reaches other nodes at 50 % of the others' rate when it receives, over"));
+  const std::string both =
+      evidence_where([](int from, int to, int nic, int) { return (from == 2 || to == 2) && nic == 1; });
+  EXPECT_THAT(both, HasSubstr("n2r1: nic1 reaches other nodes at 50 % of the others' rate, over 3 pairs"));
+  const std::string at_times = evidence_where(
+      [](int from, int to, int nic, int sample) { return (from == 2 || to == 2) && nic == 1 && sample % 2 == 0; });
+  EXPECT_THAT(at_times, HasSubstr("rate in 56 % of its samples, intermittently"));
+  const std::string at_times_sends =
+      evidence_where([](int from, int, int nic, int sample) { return from == 2 && nic == 1 && sample % 2 == 0; });
+  EXPECT_THAT(at_times_sends, HasSubstr("when it sends in 56 % of these samples, intermittently"));
+  const std::string link = evidence_where([](int from, int to, int, int) { return from == 3 && to == 1; });
+  EXPECT_THAT(link, HasSubstr("n1-n3: h1 and h3 reach each other at 50 % of the others' rate from h3 to h1, over"));
+}
+
 TEST(Suspects, are_a_rail_where_its_nics_are_slow_on_all_hosts) {
   EXPECT_THAT(names_of(of_two_hosts({{0, 2}, {1, 2}})), ElementsAre("rail 2"));
   Report report = report_of_single_nics({});
