@@ -1,6 +1,6 @@
 """Whole mornings on four SIMULATED p5.48xlarge, healthy ones and such that went wrong: hosts that are namespaces, the files of
 a recorded machine (morning.py), a stand-in for libfabric's EFA provider (standin/), fakes of CUDA, NVML and NCCL, which
-logs what aws-ofi-nccl would. Two ranks a host and one size: what is asked is what p5bench names, with which remedy and
+logs what aws-ofi-nccl would. 32 ranks (8 where pairs are measured) and one size: what is asked is what p5bench names, with which remedy and
 exit code. P5BENCH_MORNINGS names a file for the rows of the table in topo/FAILURES.md."""
 
 import json
@@ -65,7 +65,7 @@ class OnMachines(OnHosts):
         server.wait()
         server.stdout.close()
 
-    def start_morning(self, variables, arguments=CASES, ranks=2):
+    def start_morning(self, variables, arguments, ranks):
         variables = {"LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "P5BENCH_FAKE_FABRIC": "/tmp/fabric", "P5BENCH_FAKE_BUSES": BUSES,
                      "P5BENCH_FAKE_GPUS": "8", "P5BENCH_FAKE_MEMORY": str(8 << 20), "P5BENCH_MOST_SAMPLES": "6", "P5BENCH_FAKE_PLUGIN_LOG": LOG,
                      "P5BENCH_FAKE_NVML": f"driver:version={morning.recorded_host()['versions']['nvidia driver']}",
@@ -89,7 +89,7 @@ class OnMachines(OnHosts):
             return False
         return wanted in [each["id"] for each in report["findings"]] + [each["kind"] for each in report["suspects"]]
 
-    def morning(self, what, wanted, code, variables=(), arguments=CASES, ranks=2, **machines):
+    def morning(self, what, wanted, code, variables=(), arguments=CASES, ranks=8, **machines):
         """The findings (id, host) that are errors, and the suspects, of a run that has to end with this code."""
         self.make_machines(**machines)
         run = self.start_morning(dict(variables), arguments, ranks)
@@ -167,7 +167,7 @@ class Fabric(OnMachines):
 
     @unittest.skipUnless(NIGHTLY, "nightly")
     def test_one_slow_nic_of_32(self):
-        named = self.morning("one NIC of 32 that is slow", "nic", 10, arguments=PAIRS,
+        named = self.morning("one NIC of 32 that is slow", "nic", 10, arguments=PAIRS, ranks=2,
                              variables={"P5BENCH_STANDIN_FAULT": "slow:h3:rdmap116s0:0.5", **RATES, "P5BENCH_FAKE": all_take("10000")})
         self.assertEqual(named, [("nic", "h3 rdmap116s0")])
         self.assertRegex(self.verdict, r"^REJECT h3: nic n2r\d+ is slow$")
