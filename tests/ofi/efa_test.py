@@ -122,7 +122,7 @@ class Whole(OnEfa):
 class Unlike(OnEfa):
     """Hosts with differing numbers of NICs."""
 
-    SCALE = "0.008"
+    SCALE = "0.002"
 
     def pairs_of(self, report):
         return {m["case"]["nic"]: {rank for pair in m["pairs"] for rank in pair[:2]} for m in self.of_nics(report) if m["outcome"] == "measured"}
@@ -260,7 +260,7 @@ class SlowStart(OnEfa):
 
 class Faults(OnEfa):
     # 25 MB/s a NIC, so that what else goes on here is little beside it.
-    SCALE = "0.008"
+    SCALE = "0.002"
 
     def suspects(self, report):
         return sorted((each["kind"], each["host"], each["device"]) for each in report["suspects"])
