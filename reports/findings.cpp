@@ -176,6 +176,31 @@ std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, cons
   return {m, judge(m, limits_of(platform), topology, {})};
 }
 
+std::vector<topo::Finding> busy_cores(const topo::Topology& topology,
+                                      const std::vector<std::optional<double>>& shares) {
+  constexpr double tolerated = 0.1;
+  std::map<int, std::size_t> worst;  // rank by host
+  for (std::size_t rank = 0; rank < std::min(shares.size(), topology.host_of_rank.size()); ++rank) {
+    if (!shares[rank] || *shares[rank] <= tolerated) continue;
+    const auto [found, first] = worst.try_emplace(topology.host_of_rank[rank], rank);
+    if (!first && *shares[rank] > *shares[found->second]) found->second = rank;
+  }
+  std::vector<topo::Finding> findings;
+  for (const auto& [number, rank] : worst) {
+    const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(number));
+    findings.push_back({.id = std::string(cores_busy_id),
+                        .severity = topo::Severity::warning,
+                        .subject = {host.name, host.instance, {}, {}},
+                        .evidence = fmt::format("the process that measured on rank {} of {} waited for a processor "
+                                                "core for {:.0f} % of its time, which makes parts look slow",
+                                                rank, host.name, 100 * *shares[rank]),
+                        .action = "stop what else uses the cores, or give each rank cores of its own (mpirun --bind-to "
+                                  "core --map-by slot:PE=2), and measure again",
+                        .about = topo::About::host});
+  }
+  return findings;
+}
+
 std::vector<topo::Finding> below_published(const Report& report) {
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
   const Grade grade = overall(report);
@@ -214,7 +239,8 @@ std::vector<topo::Finding> below_published(const Report& report) {
 std::vector<topo::FindingKind> finding_kinds() {
   using enum topo::About;
   std::vector<topo::FindingKind> kinds{
-      {"run.slow_launch", fabric, "one of several launches was slower than the others"}};
+      {"run.slow_launch", fabric, "one of several launches was slower than the others"},
+      {std::string(cores_busy_id), host, "ranks waited for processor cores, on hosts of parts that seem slow"}};
   std::ranges::move(local_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(gdr_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(reachability_finding_kinds(), std::back_inserter(kinds));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -20,6 +21,12 @@ namespace p5::reports {
 // skipped.
 std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunches*>& cases,
                                          const std::map<std::pair<std::string, int>, std::string>& started);
+
+inline constexpr std::string_view cores_busy_id = "host.cores_busy";
+
+// A warning for each host with a rank whose process waited for processor cores for more than a tenth of its time: its
+// parts look slow then. `shares`: of each rank, as Backend::share_of_waiting().
+std::vector<topo::Finding> busy_cores(const topo::Topology& topology, const std::vector<std::optional<double>>& shares);
 
 inline constexpr std::string_view below_published_id = "speed.below_published";
 

@@ -17,6 +17,7 @@
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/markup.hpp"
 #include "reports/observations.hpp"
 
@@ -362,6 +363,15 @@ std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
   return pairs;
 }
 
+// True if ranks on a host of the part waited for processor cores.
+bool is_on_busy_host(const Part& part, const Report& report) {
+  return std::ranges::any_of(report.findings, [&](const topo::Finding& finding) {
+    return finding.id == cores_busy_id && std::ranges::any_of(nodes_of(part), [&](int node) {
+             return finding.subject.host == report.topology.hosts.at(static_cast<std::size_t>(node)).name;
+           });
+  });
+}
+
 // True for a node whose GPUs cannot use its domain's NVLinks. The finding domain.clique explains why the node's
 // transfers are slow and what to do, so the node is not named as a suspect.
 bool is_outside_clique(const Part& part, const Report& report) {
@@ -436,7 +446,13 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
       if (!named.add_if_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence) {
-        found.suspects.push_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
+        Suspect& suspect =
+            found.suspects.emplace_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
+        if (fault == Fault::slow && is_on_busy_host(faulty.part, report))
+          suspect.action = fmt::format(
+              "first free the cores of its host, for which ranks waited ({}), and measure again; "
+              "if it stays slow: {}",
+              cores_busy_id, suspect.action);
         known.insert(faulty.part);
       } else {
         found.questions.push_back(question_of(faulty, report.topology, numbers));

@@ -1,4 +1,6 @@
 // The mpi backend: moves host memory over MPI. Times are each rank's steady clock, from the end of a barrier.
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <mpi.h>
 #include <algorithm>
@@ -11,6 +13,7 @@
 #include "bench/backends/host_buffers.hpp"
 #include "bench/backends/mpi_types.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/backends.hpp"
@@ -389,6 +392,7 @@ class MpiBackend final : public Backend {
   }
   // A blocking MPI call that a rank has left cannot be completed by the others.
   bool recovers() const override { return false; }
+  std::optional<double> share_of_waiting() const override { return p5::share_of_waiting(::getpid()); }
 
  private:
   void form(const Round& round) {

@@ -18,6 +18,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/model/communicator_steps.hpp"
 #include "bench/model/expected.hpp"
 #include "bench/model/groups.hpp"
@@ -449,6 +450,10 @@ std::vector<LocalFigures> WorkerBackend::check_host_copies() {
 
 void WorkerBackend::postpone_limit(Seconds time) {
   if (options_.deadline) options_.deadline = later(*options_.deadline, time);
+}
+
+std::optional<double> WorkerBackend::share_of_waiting() const {
+  return worker_ ? p5::share_of_waiting(worker_->pid()) : std::nullopt;
 }
 
 FailureContext WorkerBackend::failure_context() const {

@@ -54,6 +54,7 @@ class WorkerBackend final : public Backend {
   std::vector<LocalFigures> check_host_copies() override;
   void postpone_limit(Seconds time) override;
   FailureContext failure_context() const override;
+  std::optional<double> share_of_waiting() const override;
 
   // Number of ranks on the most shared device: each rank then takes only its share of the memory.
   void share_device(int ranks) { ranks_on_device_ = ranks; }

@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <condition_variable>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <mutex>
+#include <optional>
+#include <sstream>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -158,6 +161,19 @@ std::string raise_open_file_limit(std::uint64_t connections) {
   limit->rlim_cur = needed;
   ::setrlimit(RLIMIT_NOFILE, &*limit);
   return "";
+}
+
+std::optional<double> share_of_waiting_in(const std::string& schedstat) {
+  double running = 0, waiting = 0;  // ns
+  if (!(std::istringstream(schedstat) >> running >> waiting) || !(running + waiting > 0)) return std::nullopt;
+  return waiting / (running + waiting);
+}
+
+std::optional<double> share_of_waiting(pid_t process) {
+  std::string text;
+  std::ifstream file(fmt::format("/proc/{}/schedstat", process));
+  std::getline(file, text);
+  return share_of_waiting_in(text);
 }
 
 }  // namespace p5

@@ -1,6 +1,8 @@
 // Threads, the watchdog, and the process's limits and signals.
 #pragma once
 
+#include <sys/types.h>
+
 #include <array>
 #include <chrono>
 #include <condition_variable>
@@ -77,6 +79,12 @@ class WatchdogScope {
  private:
   Watchdog* watchdog_;
 };
+
+// Share of the time in which a process was ready to run that its main thread waited for a processor core; nullopt where
+// the kernel does not count it (/proc/PID/schedstat) or the process is gone.
+std::optional<double> share_of_waiting(pid_t process);
+// The same from the file's text.
+std::optional<double> share_of_waiting_in(const std::string& schedstat);
 
 // The soft limit of open files (RLIMIT_NOFILE) at the start of the process, before anything raised it.
 std::optional<std::uint64_t> initial_open_file_limit();

@@ -211,6 +211,9 @@ class Backend {
   // on.
   virtual void abandon() {}
 
+  // Share of its time that the process which measures on this rank waited for a processor core; nullopt: not known.
+  virtual std::optional<double> share_of_waiting() const { return std::nullopt; }
+
   // This rank's log of the library's start, also of a failed one, and the variables after it. Empty before the start
   // and where there is no library.
   struct LibraryStart {

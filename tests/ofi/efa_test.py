@@ -274,6 +274,18 @@ class Faults(OnEfa):
         self.assertEqual(of_nics, sorted(of_nics, reverse=True))
         self.assertRegex(self.log.read_text(errors="replace"), r"(?s)so far:\s+nic\s+n1r2\s.*REJECT")
 
+    def test_a_part_of_a_host_with_busy_cores_is_measured_again_before_it_is_replaced(self):
+        others = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in os.sched_getaffinity(0)]
+        try:
+            report = self.report_with(4, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")
+        finally:
+            for each in others:
+                each.kill()
+                each.wait()
+        self.assertIn("host.cores_busy", self.findings(report))
+        suspect, = [each for each in report["suspects"] if each["device"] == "rdmap81s0"]
+        self.assertRegex(suspect["action"], r"^first free the cores of its host, .* if it stays slow: replace the instance")
+
     def test_a_slow_nic_of_two_hosts_with_a_rank_each_is_told_by_other_nics(self):
         # The pair of NICs is one observation; with NICs of other numbers each of the two has partners of its own.
         report = self.report_with(2, ["--sizes", "1MiB"], (10,), P5BENCH_STANDIN_FAULT="slow:h2:rdmap81s0:0.5")

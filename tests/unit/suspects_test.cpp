@@ -1,17 +1,28 @@
 // Simulated clusters with a slow part: only that part is named, despite noise.
 #include "reports/suspects.hpp"
 
+#include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <csignal>
 #include <cstdlib>
 #include <functional>
 #include <random>
 #include <set>
+#include <thread>
 
 #include "bench/base/names.hpp"
+#include "bench/base/thread.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
@@ -23,6 +34,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
+using testing::StartsWith;
 using testing::UnorderedElementsAre;
 
 struct Cluster {
@@ -406,6 +418,62 @@ TEST(Suspects, that_are_slow_in_one_direction_are_steadily_so) {
   EXPECT_THAT(at_times_sends, HasSubstr("when it sends in 56 % of these samples, intermittently"));
   const std::string link = evidence_where([](int from, int to, int, int) { return from == 3 && to == 1; });
   EXPECT_THAT(link, HasSubstr("n1-n3: h1 and h3 reach each other at 50 % of the others' rate from h3 to h1, over"));
+}
+
+TEST(Suspects, on_hosts_whose_ranks_waited_for_cores_are_measured_again_first) {
+  EXPECT_EQ(share_of_waiting_in("3000000 1000000 17"), 0.25);
+  for (const char* text : {"", "0 0 0", "x", "1"}) EXPECT_EQ(share_of_waiting_in(text), std::nullopt) << text;
+  Report report = report_of_single_nics({});
+  const auto is_slow = [](const Group& pair, int nic) { return nic == 1 && (pair.front() == 2 || pair.back() == 2); };
+  for (Result& result : report.results)
+    for (GroupResult& its : result.measurement.groups) {
+      its.samples.assign(9, is_slow(its.group, *result.measurement.measured_case.nic) ? 2e-3f : 1e-3f);
+      its.median = Seconds{its.samples.front()};
+    }
+  const auto action = [&](const std::vector<std::optional<double>>& shares) {
+    Report busy = report;
+    busy.findings = busy_cores(report.topology, shares);
+    const std::vector<Suspect> found = diagnose(busy, {}).suspects;
+    return found.size() == 1 ? found[0].name + ": " + found[0].action : "";
+  };
+  EXPECT_THAT(action({0.01, 0.02, 0.09, std::nullopt}), StartsWith("n2r1: replace the instance"));
+  EXPECT_THAT(action({0.5, 0.5, std::nullopt, 0.5}), StartsWith("n2r1: replace the instance")) << "other hosts";
+  EXPECT_THAT(
+      action({std::nullopt, 0, 0.42, 0}),
+      StartsWith("n2r1: first free the cores of its host, for which ranks waited (host.cores_busy), and measure "
+                 "again; if it stays slow: replace the instance"));
+  const std::vector<topo::Finding> found = busy_cores(report.topology, {std::nullopt, 0, 0.42, 0});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].subject.host, "h2");
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 2 of h2 waited for a processor core for 42 % of its time"));
+}
+
+// Two processes that compute on one core wait for each other.
+TEST(Waiting, for_a_core_is_counted_by_the_kernel) {
+  if (!share_of_waiting(::getpid())) return;  // a kernel that does not count it
+  std::array<pid_t, 2> both{};
+  cpu_set_t core;
+  CPU_ZERO(&core);
+  CPU_SET(static_cast<unsigned>(::sched_getcpu()), &core);
+  for (pid_t& each : both) {
+    each = ::fork();
+    ASSERT_GE(each, 0);
+    if (each > 0) continue;
+    ::sched_setaffinity(0, sizeof core, &core);
+    for (std::atomic<unsigned> count = 0;;) ++count;
+  }
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  double share = 0;
+  while (share < 0.3 && std::chrono::steady_clock::now() < until) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    share = share_of_waiting(both[0]).value_or(0);
+  }
+  for (const pid_t each : both) {
+    ::kill(each, SIGKILL);
+    ::waitpid(each, nullptr, 0);
+  }
+  EXPECT_GE(share, 0.3);
+  EXPECT_EQ(share_of_waiting(both[0]), std::nullopt);
 }
 
 TEST(Suspects, are_a_rail_where_its_nics_are_slow_on_all_hosts) {

@@ -179,6 +179,10 @@ std::vector<reports::RetestCase> ReportBuilder::to_retest() {
   return fitness_.comparable ? reports::to_retest(report_) : std::vector<reports::RetestCase>{};
 }
 
+void ReportBuilder::add_waiting(const std::vector<std::optional<double>>& shares) {
+  add_findings(reports::busy_cores(report_.topology, shares));
+}
+
 void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
