@@ -116,6 +116,15 @@ class Fit(Checks):
         self.assertEqual(process.returncode, 0, process.stdout)
         self.assertIn(": fit; ", process.stdout)
 
+    def test_nvml_is_asked_once(self):
+        """By one process, besides that which watches the GPUs; under a launcher by the first rank of the host."""
+        for how in ({}, {"ranks": 1}, {"ranks": 2}):
+            log = self.folder / f"nvml-{how.get('ranks', 0)}"
+            code, output = self.check(P5BENCH_FAKE_NVML_LOG=str(log), **how)
+            self.assertEqual(code, 0, output)
+            starts = log.read_text().splitlines()
+            self.assertEqual(len([each for each in starts if not each.endswith(" --watch")]), 1, starts)
+
     def test_one_task_of_a_launcher_is_alone(self):
         code, output = self.check(ranks=1)
         self.assertEqual(code, 0, output)
