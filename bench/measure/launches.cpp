@@ -24,14 +24,15 @@ std::vector<ArmLaunch> launch_order(std::size_t arms, int launches) {
 
 std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ranks) {
   std::vector<CommunicatorBatch> batches;
-  std::map<Round, std::size_t> of_communicators;
+  std::map<std::pair<Round, Round>, std::size_t> number_of;
   for (std::size_t at = 0; at < cases.size(); ++at)
     for (std::size_t round = 0; round < cases[at].rounds->size(); ++round) {
       Round groups = communicators_of((*cases[at].rounds)[round], ranks);
-      const auto [place, first] = groups.empty() ? std::pair(of_communicators.end(), true)
-                                                 : of_communicators.try_emplace(groups, batches.size());
-      if (first) batches.push_back({std::move(groups), {}});
-      batches[place == of_communicators.end() ? batches.size() - 1 : place->second].repetitions.push_back(
+      Round communicators = communicators_of(cases[at], static_cast<int>(round), ranks);
+      const auto [place, first] = groups.empty() ? std::pair(number_of.end(), true)
+                                                 : number_of.try_emplace({groups, communicators}, batches.size());
+      if (first) batches.push_back({std::move(groups), std::move(communicators), {}});
+      batches[place == number_of.end() ? batches.size() - 1 : place->second].repetitions.push_back(
           {at, static_cast<int>(round)});
     }
   return batches;

@@ -98,6 +98,8 @@ struct Case {
   Shape shape;
   // Shared between the sizes of a plan. A collective has one round, or the same round once per repetition.
   std::shared_ptr<const std::vector<Round>> rounds;
+  // p2p: the groups of ranks in whose communicators the pairs of all rounds are; null: each pair has one of its own.
+  std::shared_ptr<const Round> communicators;
   bool for_parts = false;      // measured to localize a fault, beside the plan; not compared with other runs
   bool pairs_sampled = false;  // p2p: some pairs of the kind are not in `rounds`, or were not measured
 };

@@ -125,6 +125,16 @@ class Fit(Checks):
             starts = log.read_text().splitlines()
             self.assertEqual(len([each for each in starts if not each.endswith(" --watch")]), 1, starts)
 
+    def test_pairs_of_gpus_that_are_alike_share_the_communicator_of_their_node(self):
+        """The log of this NCCL tells all communicators: the job's, and those of three rounds of pairs where
+        links lack."""
+        for faults, times in (("", 1), ("link-down:gpu=1:count=2", 1 + 3)):
+            log = self.folder / f"nccl-{times}"
+            code, output = self.check(gpus=4, faults=faults, LD_LIBRARY_PATH=f"{FAKES / 'nccl-fixed-log'}:{FAKES}:{FAKES / 'nvml'}",
+                                      NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=str(log), P5BENCH_FAKE_LOG="made one")
+            self.assertEqual(code, 10 if faults else 0, output)
+            self.assertEqual(log.read_text().count("NCCL INFO made one"), 4 * times)
+
     def test_one_task_of_a_launcher_is_alone(self):
         code, output = self.check(ranks=1)
         self.assertEqual(code, 0, output)

@@ -50,10 +50,11 @@ struct Communicators {
 
 Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
   Communicators all;
-  for (const CommunicatorBatch& batch :
-       batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()))) {
-    const double each = cost_of(machine, parts, plan.cases[batch.repetitions.front().at]).communicator.count;
-    if (batch.communicators.empty() || each <= 0) continue;
+  const std::vector<CommunicatorBatch> batches =
+      batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()));
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const double each = cost_of(machine, parts, plan.cases[batches[i].repetitions.front().at]).communicator.count;
+    if (!batches[i].forms_after(i > 0 ? &batches[i - 1] : nullptr) || each <= 0) continue;
     ++all.count;
     all.seconds += each;
   }

@@ -74,7 +74,7 @@ Plan plan_check(const Run& run) {
     plan.max = std::max(plan.max, together.max);
     plan.memory_per_rank = std::max(plan.memory_per_rank, together.memory_per_rank);
   }
-  // Operations of all GPUs show most in the shortest time; connecting the pairs takes NCCL longest.
+  // Operations of all GPUs show most in the shortest time; the pairs, each of which NCCL connects, take longest.
   std::ranges::stable_sort(plan.cases, {},
                            [](const Case& c) { return std::pair(c.collective->pairwise, c.pattern == "one_way"); });
   return plan;
