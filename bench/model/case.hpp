@@ -2,6 +2,7 @@
 // depends on machines or results.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -163,9 +164,13 @@ struct CostModel {
   Seconds communicator{0};   // creation and destruction of a round's communicators
 };
 
-// Constants measured on two H200s (bench/RESULTS.md).
-inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
-  return {.latency = latency, .bandwidth = bandwidth, .burst = {20e-3}, .repetition = {18e-3}, .communicator = {0.3}};
+// Constants measured on two, four and eight H200s of a host (bench/RESULTS.md), whose driver all ranks there share.
+inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth, int ranks_on_host) {
+  return {.latency = latency,
+          .bandwidth = bandwidth,
+          .burst = {20e-3},
+          .repetition = {18e-3},
+          .communicator = {0.1 * std::max(ranks_on_host, 3)}};
 }
 
 // Predicted wall time of one round with samples and verification, without the creation of communicators.

@@ -21,6 +21,7 @@
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/control/host_tree.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 
@@ -303,6 +304,10 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
   }
   return machine;
 }
+
+int ranks_on_host(const Machine& machine) { return turns_on_hosts(machine.topology.host_of_rank); }
+
+Seconds time_to_start(const Machine& machine) { return machine.backend_info().time_to_start(ranks_on_host(machine)); }
 
 bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform) {
   return std::ranges::all_of(topology.hosts, [&](const topo::Host& host) {

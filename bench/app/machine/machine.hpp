@@ -107,6 +107,11 @@ topo::Probes probes_for(const Options& options);
 // without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
 
+// On the host that has most.
+int ranks_on_host(const Machine& machine);
+// Predicted time in which the ranks start and join.
+Seconds time_to_start(const Machine& machine);
+
 // True if on each host all pairs of GPUs are joined by as many NVLinks, through switches.
 bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform);
 
