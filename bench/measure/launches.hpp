@@ -35,11 +35,10 @@ struct Repetition {
   friend bool operator==(const Repetition&, const Repetition&) = default;
 };
 
-// Consecutive repetitions of the same groups of ranks, on the same communicators. Each repetition of the whole job as
-// one group is a batch of its own.
+// Consecutive repetitions that need the same communicators. Each repetition on the job's communicator, or on those of
+// groups larger than its own, is a batch of its own.
 struct CommunicatorBatch {
-  Round groups;         // of all its rounds, from communicators_of(); empty: the whole job
-  Round communicators;  // which contain them; empty: the job's
+  Round communicators;  // from communicators_of(); empty: the job's
   std::vector<Repetition> repetitions;
 
   // True if its communicators have to be made, where those of the batch before it are there; null: it is the first.
