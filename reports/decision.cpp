@@ -668,7 +668,40 @@ bool passed_baseline(const Report& report) {
          });
 }
 
+// Numbers that the report says twice, and differently. Tables of an import may be of several jobs.
+static std::string difference_in(const Report& report) {
+  if (report.provenance == "imported") return "";
+  const topo::Topology& topology = report.topology;
+  const auto ranks = static_cast<std::size_t>(std::max(report.run.ranks, 0));
+  if (const std::size_t placed = topology.host_of_rank.size(); placed > 0) {
+    if (placed != ranks)
+      return fmt::format("the run has {}, and its topology {}", counted(ranks, "rank"), counted(placed, "rank"));
+    if (std::cmp_not_equal(topology.hosts.size(), report.run.nodes))
+      return fmt::format("the run has {} nodes, and its topology {}", report.run.nodes,
+                         counted(topology.hosts.size(), "host"));
+  }
+  if (report.local_checks.size() > ranks)
+    return fmt::format("the run has {}, and GPUs of {} were checked alone", counted(ranks, "rank"),
+                       counted(report.local_checks.size(), "rank"));
+  for (const Result& each : report.results) {
+    const Measurement& m = each.measurement;
+    const Case& c = m.measured_case;
+    if (std::cmp_greater(c.ranks, ranks) || c.nodes > std::max(report.run.nodes, 1))
+      return fmt::format("{} is of {} on {}, and the run has {} on {}", describe(c),
+                         counted(static_cast<std::size_t>(c.ranks), "rank"),
+                         counted(static_cast<std::size_t>(c.nodes), "node"), counted(ranks, "rank"), report.run.nodes);
+    Group named = m.slowest_group;
+    for (const GroupResult& group : m.groups) named.insert(named.end(), group.group.begin(), group.group.end());
+    if (m.slowest_rank) named.push_back(*m.slowest_rank);
+    for (const int rank : named)
+      if (rank < 0 || std::cmp_greater_equal(rank, ranks))
+        return fmt::format("{} names rank {}, and the run has {}", describe(c), rank, counted(ranks, "rank"));
+  }
+  return "";
+}
+
 std::string contradiction_in(const Report& report) {
+  if (std::string difference = difference_in(report); !difference.empty()) return difference;
   const ExitCode content = exit_code(report), code = report.exit_code;
   const auto wrong =
       std::ranges::find_if(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });

@@ -27,8 +27,8 @@ bool lacked_time(const Result& result);
 // are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
 Decision decide(const Report& report);
 
-// Sentence that names what a report says of its end and its own content contradicts, because the file was edited or
-// damaged; "" if nothing.
+// Sentence that names numbers which a report says twice and differently, or what it says of its end and its own content
+// contradicts, because the file was edited or damaged; "" if nothing.
 std::string contradiction_in(const Report& report);
 
 // Names of the hosts with a part at fault: a suspect, an error about hardware or fabric, or an open question whose

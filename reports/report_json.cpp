@@ -435,6 +435,19 @@ void fields(auto& archive, Is<Decision> auto& decision) {
   archive.must("command", decision.command);
 }
 
+// Rates are derived from times. They are rounded, those of small messages to few digits.
+static void require_rate_of_time(const json& series, const Measurement& m) {
+  constexpr const char* name = "algbw_gb_per_s";
+  constexpr double share = 0.01, least = 0.01;
+  const auto found = series.find(name);
+  if (found == series.end() || !found->is_number()) return;
+  const double told = found->get<double>();
+  const double derived = algorithm_bandwidth(m.measured_case, {m.throughput->summary.median}).count;
+  if (std::abs(told - derived) > std::max(share * derived, least))
+    throw json_fields::BadValue(fmt::format("/throughput/{}", name),
+                                fmt::format("is {:g}, but {:.4g} by the message and its median time", told, derived));
+}
+
 Result result_from_json(const json& j) {
   Result result = read_as<Result>(j);
   Measurement& m = result.measurement;
@@ -457,6 +470,7 @@ Result result_from_json(const json& j) {
   };
   read_samples("latency", m.latency);
   read_samples("throughput", m.throughput);
+  if (m.throughput) require_rate_of_time(j.at("throughput"), m);
   return result;
 }
 

@@ -88,9 +88,10 @@ struct Identity {
 // "unique_id" {}: {"id": HEX}, the identifier that other ranks connect with; only rank 0 is queried if one id suffices
 // for all. "join" {"ids": [HEX], "rank": int, "ranks": int}: {"environment": {NAME: VALUE}}, those variables after the
 // library's initialization. "open" {"case": ..., "round": int, "group": [rank...] or null, "form": STRING}: one round
-// of a case and the group of this rank in it; form "groups": first the groups of the round get communicators of their
-// own, on all ranks ("alone": it is one group, "pauses": some rank of the job pauses), "job": groups of earlier rounds
-// are destroyed, "": communicators stay as they are. "beside": [{"work": name_of(Work)}], or, of collectives, [{"case",
+// of a case and the group of this rank in it; "communicator": [rank...], the larger group in whose communicator it is,
+// if that is not its own. Form "groups": first these groups get communicators of their own, on all ranks ("alone": it
+// is one group, "pauses": some rank of the job is in none), "job": groups of earlier rounds are destroyed, "":
+// communicators stay as they are. "beside": [{"work": name_of(Work)}], or, of collectives, [{"case",
 // "group": this rank's or null, "groups": name of all, "bytes"}]: works that run at the same time as the case's
 // operation; communicators of a work's group are formed once, on all ranks. With "replay": {"name", "operations":
 // [[work, SECONDS]]} these are the operations of a step, with the gap before each. Reply {"slots": int, "unavailable":

@@ -115,11 +115,15 @@ class WorkerSession final : public Session {
       : backend_(backend), limit_(limit) {
     const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
     const std::optional<RankInGroup> place = rank_in_group(groups, backend.rank(), root_in(c, round));
+    const Round& communicators = c.communicators ? *c.communicators : groups;
     std::size_t members = 0;
-    for (const Group& group : groups) members += group.size();
+    for (const Group& group : communicators) members += group.size();
     json order{{"order", "open"}, {"case", protocol::to_json(c, round)}, {"round", round}, {"form", form}};
     order["group"] = place ? json(backend.numbers_of(place->group)) : json(nullptr);
-    order["alone"] = groups.size() == 1;
+    if (c.communicators)
+      if (const std::optional<RankInGroup> its = rank_in_group(communicators, backend.rank(), 0))
+        order["communicator"] = backend.numbers_of(its->group);
+    order["alone"] = communicators.size() == 1;
     order["pauses"] = std::cmp_less(members, backend.ranks());
     order["memory"] = backend.agreed_memory().count;
     takes_part_.push_back(place.has_value());
@@ -486,10 +490,10 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   const Seconds limit{std::max(options_.timeout.count, 10 * predict_round(c, cost()).count)};
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   is_group_leader_ = place && place->member.rank == 0;
-  const Round& groups = c.rounds->at(static_cast<std::size_t>(round));
-  Formed wanted{communicators_of(groups, ranks()), c.calls.cta_policy};
+  Formed wanted{communicators_of(c, round, ranks()), c.calls.cta_policy};
   // The job's own communicator has the default policy.
-  if (wanted.groups.empty() && wanted.cta_policy != CallOptions{}.cta_policy) wanted.groups = groups;
+  if (wanted.groups.empty() && wanted.cta_policy != CallOptions{}.cta_policy)
+    wanted.groups = c.communicators ? *c.communicators : c.rounds->at(static_cast<std::size_t>(round));
   const std::string form = wanted == formed_ ? "" : wanted.groups.empty() ? "job" : "groups";
   formed_ = std::move(wanted);
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);

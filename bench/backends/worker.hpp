@@ -36,7 +36,7 @@ struct WorkerOptions {
   bool messages_only = false;  // supports messages between ranks only, no collectives
   // First abort epoch. Backends that share a control plane but are not arms of each other need distinct abort notices.
   std::uint32_t abort_epochs_from = 0;
-  CostModel cost = cost_on_gpus({10e-6}, {20});
+  CostModel cost = cost_on_gpus({10e-6}, {20}, 1);
 };
 
 class WorkerBackend final : public Backend {

@@ -174,7 +174,8 @@ json WorkerProgram::open_order(const json& order) {
   if (c.shape.traffic && group && std::cmp_not_equal(group->size(), c.ranks))
     throw CaseError("a group and its traffic have different numbers of ranks");
   const std::string form_order = order.at("form");
-  if (form_order == "groups") risk([&] { form({group, order.at("alone"), order.at("pauses"), c.calls.cta_policy}); });
+  const auto members = order.contains("communicator") ? order.at("communicator").get<Group>() : group;
+  if (form_order == "groups") risk([&] { form({members, order.at("alone"), order.at("pauses"), c.calls.cta_policy}); });
   if (form_order == "job") risk([&] { leave_groups(); });
   std::optional<RankInGroup> place = group ? rank_in_group({*group}, rank_, c.root.value_or(0)) : std::nullopt;
   session_ = open(std::move(c), order.at("round"), std::move(place),

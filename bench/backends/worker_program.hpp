@@ -36,8 +36,8 @@ class WorkerProgram {
   virtual std::string id() = 0;
   // `ids`: of all ranks, or only the first rank's. Returns the environment after the library's initialization.
   virtual Environment join(const std::vector<std::string>& ids, int rank, int ranks) = 0;
-  // Creates communicators for the groups of a round, on all ranks together, after destroying those of an earlier round.
-  // Arguments are the same on all ranks except `group`: this rank's, none if it pauses.
+  // Creates communicators for groups, on all ranks together, after destroying earlier ones. Arguments are the same on
+  // all ranks except `group`: this rank's, none if it pauses.
   struct Formation {
     std::optional<Group> group;
     bool alone = false;   // there is one group

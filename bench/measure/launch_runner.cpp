@@ -224,12 +224,16 @@ class LaunchRunner {
     plan.repeated.resize(cases_.size());
     std::vector<CommunicatorBatch> batches = batches_of(cases_, control_.ranks());
     if (!options_.in_order) batches = shuffled(std::move(batches), options_.seed, order_[position_].launch);
-    for (const CommunicatorBatch& batch : batches)
+    const CommunicatorBatch* before = nullptr;
+    for (const CommunicatorBatch& batch : batches) {
+      const bool forms = batch.forms_after(before);
       for (bool first = true; const Repetition& repetition : batch.repetitions) {
         if (is_done(order_[position_], repetition.at)) continue;
-        plan.steps.push_back({repetition, first, first && !batch.communicators.empty()});
+        plan.steps.push_back({repetition, first, first && forms});
         first = false;
+        before = &batch;
       }
+    }
     return plan;
   }
 

@@ -26,13 +26,13 @@ std::vector<CommunicatorBatch> batches_of(const std::vector<Case>& cases, int ra
   std::vector<CommunicatorBatch> batches;
   std::map<Round, std::size_t> of_communicators;
   for (std::size_t at = 0; at < cases.size(); ++at)
-    for (std::size_t round = 0; round < cases[at].rounds->size(); ++round) {
-      Round groups = communicators_of((*cases[at].rounds)[round], ranks);
-      const auto [place, first] = groups.empty() ? std::pair(of_communicators.end(), true)
-                                                 : of_communicators.try_emplace(groups, batches.size());
-      if (first) batches.push_back({std::move(groups), {}});
-      batches[place == of_communicators.end() ? batches.size() - 1 : place->second].repetitions.push_back(
-          {at, static_cast<int>(round)});
+    for (int round = 0; std::cmp_less(round, cases[at].rounds->size()); ++round) {
+      Round communicators = communicators_of(cases[at], round, ranks);
+      std::size_t number = batches.size();
+      if (!communicators.empty() && !cases[at].communicators)
+        number = of_communicators.try_emplace(communicators, number).first->second;
+      if (number == batches.size()) batches.push_back({std::move(communicators), {}});
+      batches[number].repetitions.push_back({at, round});
     }
   return batches;
 }

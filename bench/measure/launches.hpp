@@ -35,11 +35,16 @@ struct Repetition {
   friend bool operator==(const Repetition&, const Repetition&) = default;
 };
 
-// Consecutive repetitions that need the same communicators. Each repetition on the job's communicator is a batch of its
-// own.
+// Consecutive repetitions that need the same communicators. Each repetition on the job's communicator, or on those of
+// groups larger than its own, is a batch of its own.
 struct CommunicatorBatch {
   Round communicators;  // from communicators_of(); empty: the job's
   std::vector<Repetition> repetitions;
+
+  // True if its communicators have to be made, where those of the batch before it are there; null: it is the first.
+  bool forms_after(const CommunicatorBatch* before) const {
+    return !communicators.empty() && (!before || before->communicators != communicators);
+  }
 };
 
 // All rounds of all cases, in their order but for those that need the communicators of earlier ones.

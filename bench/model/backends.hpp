@@ -29,9 +29,12 @@ struct BackendInfo {
   std::vector<std::string_view> call_options = {};  // names of those of CallOptions that it has
   bool runs_beside = false;                         // --beside and --job
   Bytes default_max = GiB(4);  // largest size without an explicit --max, unless options set a lower one
-  Seconds fixed_time{0};       // from mpirun to the first sample, and from the last sample to the end
+  // From mpirun to the first sample and from the last one to the end, for each rank of a host but the first two:
+  // drivers and libraries take longer to start on more GPUs.
+  Seconds start_of_each{0};
 
   bool simulated() const { return ranks == Ranks::simulated; }
+  Seconds time_to_start(int ranks_on_host) const { return {start_of_each.count * std::max(ranks_on_host, 3)}; }
   bool has(const CallOption& option) const {
     return std::ranges::find(call_options, option.name) != call_options.end();
   }

@@ -2,6 +2,7 @@
 // depends on machines or results.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <compare>
 #include <cstdint>
@@ -98,6 +99,8 @@ struct Case {
   Shape shape;
   // Shared between the sizes of a plan. A collective has one round, or the same round once per repetition.
   std::shared_ptr<const std::vector<Round>> rounds;
+  // p2p: the groups of ranks in whose communicators the pairs of all rounds are; null: each pair has one of its own.
+  std::shared_ptr<const Round> communicators;
   bool for_parts = false;      // measured to localize a fault, beside the plan; not compared with other runs
   bool pairs_sampled = false;  // p2p: some pairs of the kind are not in `rounds`, or were not measured
 };
@@ -161,9 +164,13 @@ struct CostModel {
   Seconds communicator{0};   // creation and destruction of a round's communicators
 };
 
-// Constants measured on two H200s (bench/RESULTS.md).
-inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth) {
-  return {.latency = latency, .bandwidth = bandwidth, .burst = {20e-3}, .repetition = {18e-3}, .communicator = {0.3}};
+// Constants measured on two, four and eight H200s of a host (bench/RESULTS.md), whose driver all ranks there share.
+inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth, int ranks_on_host) {
+  return {.latency = latency,
+          .bandwidth = bandwidth,
+          .burst = {20e-3},
+          .repetition = {18e-3},
+          .communicator = {0.1 * std::max(ranks_on_host, 3)}};
 }
 
 // Predicted wall time of one round with samples and verification, without the creation of communicators.

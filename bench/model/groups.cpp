@@ -246,6 +246,10 @@ Round communicators_of(const Round& round, int ranks) {
   return groups;
 }
 
+Round communicators_of(const Case& c, int round, int ranks) {
+  return communicators_of(c.communicators ? *c.communicators : c.rounds->at(static_cast<std::size_t>(round)), ranks);
+}
+
 Round make_groups(std::string_view spec, const Placement& placement) {
   const NodeOfRank& node_of_rank = placement.node_of_rank;
   if (spec == "world") {

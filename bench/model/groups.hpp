@@ -33,6 +33,8 @@ int count_nodes(const NodeOfRank& node_of_rank);
 // The communicators that a round needs: members ascending, groups in the order of their first members. Empty when the
 // round is one group of all `ranks`, which uses the job's own communicator.
 Round communicators_of(const Round& round, int ranks);
+// Those of a round of a case, which may be larger than its groups (Case::communicators).
+Round communicators_of(const Case& c, int round, int ranks);
 
 // The NVLink domain of each rank, from 0 in order of their first rank: ranks whose GPUs share NVSwitches. A plain node
 // is a domain of its own.

@@ -68,6 +68,7 @@ void set_span(Case& c, const Group& widest, const Placement& placement) {
 Case with_rounds(Case like, std::vector<Round> rounds) {
   if (std::exchange(like.every_root, false)) like.root = 0;
   like.rounds = std::make_shared<const std::vector<Round>>(std::move(rounds));
+  like.communicators = nullptr;
   return like;
 }
 

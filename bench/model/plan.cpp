@@ -281,6 +281,15 @@ struct PlanBuilder {
                       few.other_domain, all.sampled);
   }
 
+  // The communicators of whole nodes, for the pairs within them, in a check, whose messages are large; null where NCCL
+  // would give pairs other channels there than in communicators of their own, or where ranks pause.
+  std::shared_ptr<const Round> shared_communicators(const std::vector<Round>& rounds) const {
+    if (!options.within_nodes || !job.gpus_alike || info.parts != BackendInfo::Parts::gpus) return nullptr;
+    const auto all_take_part = [&](const Round& round) { return std::cmp_equal(2 * round.size(), ranks()); };
+    if (!std::ranges::all_of(rounds, all_take_part)) return nullptr;
+    return std::make_shared<const Round>(make_groups("node", placement));
+  }
+
   void add_pairs_of_kind(const std::vector<Bytes>& sizes, const Collective& collective, const std::string& kind,
                          const std::vector<Round>& all, const std::vector<Round>& few, bool sampled) {
     if (few.empty()) return;
@@ -299,6 +308,7 @@ struct PlanBuilder {
         Case like = base_case(collective, type);
         like.pattern = pattern;
         like.pair = kind;
+        if (kind == "same_node") like.communicators = shared_communicators(all);
         const std::size_t first = plan.cases.size();
         add_sizes(sizes_of_pattern(sizes, all_pairs_sizes, pattern), like,
                   [&](Bytes size) { return all_pairs_sizes.contains(size.count) ? of_all : of_few; });

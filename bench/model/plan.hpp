@@ -20,6 +20,7 @@ struct JobFacts {
   std::uint64_t seed = 1;             // seed for drawing pairs
   std::optional<Bytes> memory_of_rank = std::nullopt;  // free memory of each rank's own device
   bool within_nodes = true;                            // false: messages within a node do not use the parts under test
+  bool gpus_alike = false;  // on each node all pairs of GPUs are joined by as many NVLinks, through switches
 
   Placement placement() const {
     return domain_of_rank.empty() ? Placement(node_of_rank) : Placement(node_of_rank, domain_of_rank);

@@ -240,6 +240,28 @@ class Compare(Folder):
                     self.assertIn("contradicts itself", done.stderr)
                     self.assertIn("edited.json", done.stderr)
 
+    def test_a_report_whose_numbers_differ_is_refused(self):
+        run = self.simulate("a", *PAIRS)
+        good = json.loads((run / "report.json").read_text())
+        edits = (
+            ("the run has 16 ranks, and its topology 32 ranks", lambda report: report["run"].update(ranks=16)),
+            ("the run has 2 nodes, and its topology 4 hosts", lambda report: report["run"].update(nodes=2)),
+            ("the run has 32 ranks, and its topology 31 ranks", lambda report: report["topology"]["host_of_rank"].pop()),
+            ("names rank 32, and the run has 32 ranks", lambda report: report["measurements"][0].update(slowest_rank=32)),
+            ("is of 64 ranks on", lambda report: report["measurements"][0]["case"].update(ranks=64)),
+            ("by the message and its median time", lambda report: report["measurements"][-1]["throughput"].update(algbw_gb_per_s=9999.0)),
+        )
+        for why, edit in edits:
+            report = copy.deepcopy(good)
+            edit(report)
+            (self.folder / "edited.json").write_text(json.dumps(report))
+            for command in (("report", "edited.json"), ("compare", run, "edited.json")):
+                with self.subTest(why, command=command[0]):
+                    done = self.run_it(*command)
+                    self.assertEqual(done.returncode, USAGE, done.stdout)
+                    self.assertIn(why, done.stderr)
+                    self.assertIn("edited.json", done.stderr)
+
     def test_wrong_data_that_is_new_ends_with_11(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "gpu:n0g0:1:lies", seed=2)
         code, comparison = self.compare(a, b)

@@ -204,6 +204,7 @@ TEST(Recorder, has_a_report_on_disk_that_agrees_with_its_measurements) {
     Recorder recorder;
     reports::Report report;
     report.run.cluster = "c";
+    report.run.ranks = 2;
     Options options;
     options.out = folder.path.string();
     const fs::path run = recorder.open(options, report, {});

@@ -80,6 +80,29 @@ TEST(Sittings, hold_together_what_needs_the_same_communicators_and_nothing_else)
   EXPECT_EQ(together, 2u);
 }
 
+// Two cases of pairs of four ranks, in their own communicators or in those of larger groups.
+std::size_t times_formed(std::shared_ptr<const Round> communicators) {
+  std::vector<Case> cases(2);
+  for (Case& c : cases) {
+    c.rounds =
+        std::make_shared<std::vector<Round>>(std::vector<Round>{{{0, 1}, {2, 3}}, {{0, 2}, {1, 3}}, {{0, 3}, {1, 2}}});
+    c.communicators = communicators;
+  }
+  std::size_t times = 0;
+  const std::vector<CommunicatorBatch> batches = batches_of(cases, 4);
+  for (std::size_t i = 0; i < batches.size(); ++i) times += batches[i].forms_after(i > 0 ? &batches[i - 1] : nullptr);
+  // Where nothing is to be made between them, all pairs come once before any comes again.
+  EXPECT_EQ(batches.size(), communicators ? 6u : 3u);
+  EXPECT_EQ(batches[1].repetitions.front(), (Repetition{0, 1}));
+  return times;
+}
+
+TEST(Sittings, that_share_communicators_form_them_once) {
+  EXPECT_EQ(times_formed(nullptr), 3u);
+  EXPECT_EQ(times_formed(std::make_shared<const Round>(Round{{0, 1, 2, 3}})), 0u) << "the job's";
+  EXPECT_EQ(times_formed(std::make_shared<const Round>(Round{{3, 1}, {0, 2}})), 1u);
+}
+
 TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_rounds_of_others) {
   // Cases 0 and 1 were measured, in twice the predicted time; 2 and 3 follow, 2 in two rounds.
   const std::vector<CostedRepetition> repetitions{{0, 1}, {1, 1}, {0, 1}, {2, 3}, {2, 3}, {3, 2}};

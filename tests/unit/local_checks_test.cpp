@@ -33,6 +33,8 @@ using testing::SizeIs;
 // One host with a GPU for each rank, all of one model.
 Report report_of_checks(const std::vector<LocalFigures>& figures) {
   Report report;
+  report.run.ranks = static_cast<int>(figures.size());
+  report.run.nodes = 1;
   report.local_checks = figures;
   topo::Host& host = report.topology.hosts.emplace_back();
   host.name = "alpha";
@@ -334,6 +336,7 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
   report.topology.hosts.push_back(report.topology.hosts.front());
   report.topology.hosts[1].name = "beta";
   report.topology.host_of_rank[2] = 1;
+  report.run.nodes = 2;
   EXPECT_EQ(corruptions(report)[0].subject.host, "");
   const Report back = report_from_json(to_json(report));
   EXPECT_EQ(back.compute_checks, report.compute_checks);

@@ -79,5 +79,34 @@ TEST(OwnGpus, where_there_is_none_it_matters_why) {
   EXPECT_THAT(choose_gpus(four(), "").why_none, HasSubstr("there is no GPU here (CUDA_VISIBLE_DEVICES=)"));
 }
 
+topo::Gpu gpu_with_links(int links, const std::string& remote) {
+  topo::Gpu gpu;
+  gpu.name = "NVIDIA H200";
+  gpu.links = links;
+  for (int i = 0; i < links; ++i) gpu.nvlinks.push_back({.number = i, .active = true, .remote = remote});
+  return gpu;
+}
+
+TEST(GpusAlike, are_those_of_hosts_where_all_pairs_have_as_many_links) {
+  topo::Topology topology;
+  const auto alike = [&](const topo::Platform* platform = nullptr) { return are_gpus_alike(topology, platform); };
+  topology.hosts.resize(2);
+  for (topo::Host& host : topology.hosts) host.gpu_devices.assign(8, gpu_with_links(18, "switch"));
+  EXPECT_TRUE(alike());
+  topology.hosts[1].gpu_devices[3] = gpu_with_links(17, "switch");
+  EXPECT_FALSE(alike());
+  topology.hosts[1].gpu_devices.clear();
+  EXPECT_FALSE(alike()) << "nothing is known of a host";
+  topology.hosts[1].gpu_devices.assign(4, gpu_with_links(0, ""));
+  EXPECT_FALSE(alike()) << "PCIe alone";
+  topology.hosts[1].gpu_devices.assign(4, gpu_with_links(12, "gpu"));
+  EXPECT_FALSE(alike()) << "NVLinks from GPU to GPU, of which pairs may have different numbers";
+  topology.hosts[1].gpu_devices.assign(4, gpu_with_links(18, ""));
+  EXPECT_FALSE(alike()) << "the driver does not say where they lead";
+  EXPECT_TRUE(alike(&topo::find_platform("hgx-h200"))) << "but such systems have switches";
+  topology.hosts[1].gpu_devices[0].links.reset();
+  EXPECT_FALSE(alike(&topo::find_platform("hgx-h200")));
+}
+
 }  // namespace
 }  // namespace p5

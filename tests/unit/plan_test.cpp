@@ -123,6 +123,28 @@ TEST(Plan, leaves_pairs_out_for_one_rank_and_says_so) {
   EXPECT_NE(refusal(only("p2p"), job_of({0})).find("nothing to measure"), std::string::npos);
 }
 
+TEST(Plan, of_a_check_has_pairs_of_gpus_that_are_alike_in_the_communicators_of_their_nodes) {
+  Options options = only("p2p");
+  options.within_nodes = true;
+  options.sizes = {MiB(512)};
+  const auto communicators = [&](NodeOfRank nodes, bool alike, const std::string& backend = "nccl") {
+    JobFacts job = job_of(nodes);
+    job.gpus_alike = alike;
+    const Plan plan = plan_for(options, job, backend);
+    EXPECT_EQ(plan.cases.size(), 3u);
+    const auto& first = plan.cases.front().communicators;
+    for (const Case& c : plan.cases) EXPECT_EQ(c.communicators == nullptr, first == nullptr);
+    return first ? *first : Round{};
+  };
+  EXPECT_EQ(communicators({0, 0, 0, 0}, true), (Round{{0, 1, 2, 3}}));
+  EXPECT_EQ(communicators({0, 0, 1, 1}, true), (Round{{0, 1}, {2, 3}}));
+  EXPECT_TRUE(communicators({0, 0, 0, 0}, false).empty());
+  EXPECT_TRUE(communicators({0, 0, 0}, true).empty()) << "one pauses in each round";
+  EXPECT_TRUE(communicators({0, 0, 0, 0}, true, "mpi").empty());
+  options.within_nodes = false;
+  EXPECT_TRUE(communicators({0, 0, 0, 0}, true).empty()) << "small messages get fewer channels there";
+}
+
 TEST(Plan, refuses_a_root_that_a_group_does_not_have_where_a_collective_has_a_root) {
   Options options = only("broadcast");
   options.group = "stride:3";  // groups of 3, 2 and 2

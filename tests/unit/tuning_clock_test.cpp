@@ -82,6 +82,9 @@ TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {4 * quick}).count, quick);
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {4 * quick - 1}).count, 0) << "it would not fit";
   EXPECT_DOUBLE_EQ(reserve_tuning_time("full", {20}).count, 0);
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {9}).count, quick + 5 * (9 - 2))
+      << "five joins, 7 s longer each";
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {80}, {9}).count, 20);
 }
 
 }  // namespace

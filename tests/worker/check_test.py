@@ -116,6 +116,38 @@ class Fit(Checks):
         self.assertEqual(process.returncode, 0, process.stdout)
         self.assertIn(": fit; ", process.stdout)
 
+    def test_nvml_is_asked_once(self):
+        """By one process, besides that which watches the GPUs; under a launcher by the first rank of the host."""
+        for how in ({}, {"ranks": 1}, {"ranks": 2}):
+            log = self.folder / f"nvml-{how.get('ranks', 0)}"
+            code, output = self.check(P5BENCH_FAKE_NVML_LOG=str(log), **how)
+            self.assertEqual(code, 0, output)
+            starts = log.read_text().splitlines()
+            self.assertEqual(len([each for each in starts if not each.endswith(" --watch")]), 1, starts)
+
+    def communicators_made(self, **how):
+        """Exit code, and how often any rank made a communicator, which the log of this NCCL tells."""
+        log = self.folder / "nccl-log"
+        log.unlink(missing_ok=True)
+        code, output = self.check("--out", str(self.folder / "out"), LD_LIBRARY_PATH=f"{FAKES / 'nccl-fixed-log'}:{FAKES}:{FAKES / 'nvml'}",
+                                  NCCL_DEBUG="INFO", NCCL_DEBUG_SUBSYS="INIT", NCCL_DEBUG_FILE=str(log), P5BENCH_FAKE_LOG="made one", **how)
+        of_pairs = [len(m["pairs"]) for m in self.report()["measurements"] if m["case"]["collective"] == "p2p"]
+        self.assertEqual(len(set(of_pairs)), 2, output)
+        return code, log.read_text().count("NCCL INFO made one")
+
+    def test_pairs_of_gpus_that_are_alike_share_the_communicator_of_their_node(self):
+        self.assertEqual(self.communicators_made(gpus=4), (0, 4), "the job's")
+        self.assertEqual(self.communicators_made(gpus=4, faults="link-down:gpu=1:count=2"), (10, 4 * (1 + 3)), "three rounds of pairs")
+
+    def test_pairs_on_several_hosts_share_those_of_each(self):
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 4))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$(seq -s , $((4 * host)) $((4 * host + 3)))\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        # The job's, those of both nodes, and these again after the operation of all.
+        self.assertEqual(self.communicators_made(program=wrapper, ranks=8, gpus=8), (0, 8 * (1 + 2)))
+
     def test_one_task_of_a_launcher_is_alone(self):
         code, output = self.check(ranks=1)
         self.assertEqual(code, 0, output)

@@ -189,6 +189,18 @@ class Arms(Launches):
         for path in (self.folder / "out").rglob("*.*"):
             self.assertNotIn("hunter2", path.read_text(errors="replace"), path)
 
+    def test_what_nccl_says_of_one_arm_alone_names_the_arm(self):
+        """An arm whose ranks share a GPU, one of which NCCL says so, and what NCCL says of both."""
+        says = "P5BENCH_FAKE_LOG=P2P is disabled between NVLINK connected GPUs 1 and 0"
+        for a, b, finding, evidence in (("", "P5BENCH_FAKE_GPUS=1", "nccl.duplicate_gpu", "only in arm b: NCCL's log of rank"),
+                                        (says, "", "nccl.p2p_off", "only in arm a: NCCL's log of rank"),
+                                        (says, says, "nccl.p2p_off", "NCCL's log of rank")):
+            with self.subTest(a=a, b=b):
+                _, output = self.ab(a, b, "--launches", "1", "--allow-shared-gpu", sizes="64")
+                found = {f["id"]: f["evidence"] for f in self.report()["findings"]}
+                self.assertIn(finding, found, output)
+                self.assertTrue(found[finding].startswith(evidence), found[finding])
+
     def test_two_libraries_side_by_side(self):
         other = self.folder / "other"
         other.mkdir()

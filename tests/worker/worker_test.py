@@ -394,6 +394,13 @@ class Results(unittest.TestCase):
             workers.good("warm_up", operations=1)
             self.assertEqual(wrong(workers.good("verify")), [0] * 4)
 
+    def test_pairs_in_the_communicators_of_larger_groups(self):
+        rounds = [[[5, 1], [4, 0], [3, 2]], [[0, 1], [4, 5], [2, 3]], [[5, 0], [1, 4], [2, 3]]]
+        with Workers(6) as workers:
+            for communicators in ([[5, 4, 1, 0], [2, 3]], [[0, 1, 2, 3, 4, 5]]):
+                for pattern in PATTERNS:
+                    self.all_right(workers, case("p2p", 77, 2, "float16", pattern=pattern), rounds, communicators=communicators)
+
     def open_with(self, worker, rank, form):
         group = [0, 3] if rank in (0, 3) else [1, 2]
         worker.send("open", case=case("p2p", 10, 2, pattern="both_ways"), round=0, group=group, form=form, alone=False,

@@ -166,15 +166,18 @@ class Workers:
             assert reply.get("ok") is True, f"{name} at rank {rank}: {reply}"
         return replies
 
-    def open(self, case, groups=None, number=0, memory=64 << 20, form=None):
-        """A round: its groups, by default one of all ranks, and its number."""
+    def open(self, case, groups=None, number=0, memory=64 << 20, form=None, communicators=None):
+        """A round: its groups, by default one of all ranks, its number, and the larger groups whose communicators they
+        use, by default their own."""
         everyone = [list(range(self.ranks))]
         groups = everyone if groups is None else groups
-        form = ("job" if sorted(map(sorted, groups)) == everyone else "groups") if form is None else form
+        larger = communicators or groups
+        form = ("job" if sorted(map(sorted, larger)) == everyone else "groups") if form is None else form
+        of_rank = lambda rank, all_groups: next((group for group in all_groups if rank in group), None)
         for rank, worker in enumerate(self.all):
-            group = next((group for group in groups if rank in group), None)
-            worker.send("open", case=case, round=number, group=group, form=form, alone=len(groups) == 1,
-                        pauses=sum(map(len, groups)) < self.ranks, memory=memory)
+            communicator = {"communicator": of_rank(rank, communicators)} if communicators else {}
+            worker.send("open", case=case, round=number, group=of_rank(rank, groups), form=form, alone=len(larger) == 1,
+                        pauses=sum(map(len, larger)) < self.ranks, memory=memory, **communicator)
         return [worker.receive() for worker in self.all]
 
     def measure(self, case, rounds=None, operations=2, samples=2, setting="", **options):

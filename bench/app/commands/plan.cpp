@@ -9,10 +9,13 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/run/phases.hpp"
+#include "bench/app/tuning/stages.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/launches.hpp"
+#include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
 #include "reports/markup.hpp"
 #include "reports/traffic.hpp"
@@ -35,7 +38,7 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
   if (!limit) return machine.backend->cost();
   Seconds latency = machine.backend->cost().latency;
   if (machine.platform) latency = domains_of(c) < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
-  return cost_on_gpus(latency, limit->rate);
+  return cost_on_gpus(latency, limit->rate, ranks_on_host(machine));
 }
 
 std::string label_of(const Case& c) {
@@ -50,10 +53,11 @@ struct Communicators {
 
 Communicators communicators_of_plan(const Machine& machine, const topo::Limits& parts, const Plan& plan) {
   Communicators all;
-  for (const CommunicatorBatch& batch :
-       batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()))) {
-    const double each = cost_of(machine, parts, plan.cases[batch.repetitions.front().at]).communicator.count;
-    if (batch.communicators.empty() || each <= 0) continue;
+  const std::vector<CommunicatorBatch> batches =
+      batches_of(plan.cases, static_cast<int>(machine.topology.host_of_rank.size()));
+  for (std::size_t i = 0; i < batches.size(); ++i) {
+    const double each = cost_of(machine, parts, plan.cases[batches[i].repetitions.front().at]).communicator.count;
+    if (!batches[i].forms_after(i > 0 ? &batches[i - 1] : nullptr) || each <= 0) continue;
     ++all.count;
     all.seconds += each;
   }
@@ -70,10 +74,20 @@ struct PlanFigures {
   };
   std::vector<Row> rows{};
   Communicators communicators{};
-  double around = 0;    // starting and finishing
+  double around = 0;    // starting and finishing a launch
+  double alone = 0;     // each GPU alone and under load, once
+  double tuning = 0;    // once
   double expected = 0;  // of the whole run, within its time
   double whole = 0;     // its time: the budget, or that of a soak
 };
+
+// The checks of each GPU after the cases.
+double time_of_gpus_alone(const Machine& machine) {
+  constexpr std::uint64_t any_seed = 1;
+  const std::size_t loads = load_cases(machine.backend_name, job_facts(machine, any_seed)).size();
+  return time_for_gpus_alone().count + time_for_host_copies(machine.topology.host_of_rank).count +
+         time_under_load(loads, cost_on_gpus({0}, {1}, ranks_on_host(machine))).count;
+}
 
 PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const Plan& plan, const Options& options) {
   PlanFigures figures;
@@ -93,11 +107,17 @@ PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const 
     figures.rows.push_back(std::move(row));
   }
   figures.communicators = communicators_of_plan(machine, parts, plan);
-  figures.around = machine.backend_info().fixed_time.count;
+  figures.around = time_to_start(machine).count;
   all += figures.communicators.seconds + figures.around;
+  if (machine.backend_info().parts == BackendInfo::Parts::gpus && machine.why_not_judged.empty()) {
+    figures.alone = time_of_gpus_alone(machine);
+    if (const std::string mode = tuning_mode(options); mode != "off")
+      figures.tuning = predict_tuning_time(mode, time_to_start(machine)).count;
+  }
   const bool soaks = options.soak.count > 0;
   figures.whole = (soaks ? options.soak : options.budget).count;
-  figures.expected = soaks ? figures.whole : std::min(all * options.launches, figures.whole);
+  figures.expected =
+      soaks ? figures.whole : std::min(all * options.launches + figures.alone + figures.tuning, figures.whole);
   return figures;
 }
 
@@ -122,7 +142,10 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
   if (const auto [count, seconds] = figures.communicators; count > 0)
     add("{:<25} {:>4} times, {} each: about {}\n", "communicators of groups", count, to_text(Seconds{seconds / count}),
         to_text(Seconds{seconds}));
-  if (figures.around > 0) add("{:<25} about {}\n", "starting and finishing", to_text(Seconds{figures.around}));
+  for (const auto& [what, seconds] : {std::pair("starting and finishing", figures.around),
+                                      {"each GPU alone", figures.alone},
+                                      {"tuning", figures.tuning}})
+    if (seconds > 0) add("{:<25} about {}\n", what, to_text(Seconds{seconds}));
   for (const std::string& remark : plan.remarks) add("{}\n", remark);
   text += reports::traffic_lines(reports::describe_traffic(plan.cases, parts, machine.topology));
   if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
@@ -149,6 +172,8 @@ std::string json_of(const Machine& machine, const Plan& plan, const PlanFigures&
          {"operations", json::array()},
          {"communicators", {{"count", figures.communicators.count}, {"predicted_s", figures.communicators.seconds}}},
          {"fixed_s", figures.around},
+         {"gpus_alone_s", figures.alone},
+         {"tuning_s", figures.tuning},
          {"memory_per_rank", plan.memory_per_rank.count},
          {"launches", options.launches},
          {"soaks", options.soak.count > 0},

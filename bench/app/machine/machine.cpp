@@ -21,6 +21,7 @@
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/control/host_tree.hpp"
+#include "bench/measure/runner.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 
@@ -279,6 +280,7 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
     machine.domain_of_rank = wide_domains(machine.topology);
+    machine.gpus_alike = are_gpus_alike(machine.topology, machine.platform);
   } else {
     topo::Probes probes = probes_for(options);
     if (own && own->told.answered) probes.told = &own->told;
@@ -287,6 +289,7 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     // Only the leader knows the GPUs of other hosts.
     machine.domain_of_rank = from_leader(control, [&] { return wide_domains(machine.topology); });
+    machine.gpus_alike = from_leader(control, [&] { return are_gpus_alike(machine.topology, machine.platform); });
     if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
   }
   if (own && own->usable.empty()) {
@@ -302,6 +305,25 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
   return machine;
 }
 
+int ranks_on_host(const Machine& machine) { return turns_on_hosts(machine.topology.host_of_rank); }
+
+Seconds time_to_start(const Machine& machine) { return machine.backend_info().time_to_start(ranks_on_host(machine)); }
+
+bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform) {
+  return std::ranges::all_of(topology.hosts, [&](const topo::Host& host) {
+    if (host.gpu_devices.empty()) return false;
+    const topo::Gpu& first = host.gpu_devices.front();
+    return std::ranges::all_of(host.gpu_devices, [&](const topo::Gpu& gpu) {
+      const auto leads_to_switch = [](const topo::NvLink& link) {
+        return link.active == false || link.remote == "switch";
+      };
+      const bool switched = (platform && platform->nvswitch) ||
+                            (!gpu.nvlinks.empty() && std::ranges::all_of(gpu.nvlinks, leads_to_switch));
+      return gpu.name == first.name && gpu.links && gpu.links == first.links && *gpu.links > 0 && switched;
+    });
+  });
+}
+
 JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   JobFacts facts;
   facts.node_of_rank = machine.topology.host_of_rank;
@@ -309,6 +331,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
   facts.within_nodes = machine.nics_loop_back;
+  facts.gpus_alike = machine.gpus_alike;
   if (machine.backend_info().parts != BackendInfo::Parts::gpus)
     for (const topo::Host& host : machine.topology.hosts) facts.memory_of_node.push_back(host.memory_available);
   return facts;

@@ -85,6 +85,7 @@ struct Machine {
   std::unique_ptr<Backend> backend;
   // NVLink domain of each rank, the same on all ranks; empty: each node is a domain of its own.
   NodeOfRank domain_of_rank;
+  bool gpus_alike = false;              // JobFacts::gpus_alike
   std::optional<Bytes> memory_of_rank;  // device memory free for buffers, minimum over ranks
   std::string why_not_judged;           // reason, if ranks share a GPU; else ""
   std::string why_idle;                 // `check`: the reason that nothing can be measured; else ""
@@ -105,6 +106,14 @@ topo::Probes probes_for(const Options& options);
 // Collective. Discovers the machine, or synthesizes it for sim. `own`: the GPUs of a check without a launcher. A check
 // without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
+
+// On the host that has most.
+int ranks_on_host(const Machine& machine);
+// Predicted time in which the ranks start and join.
+Seconds time_to_start(const Machine& machine);
+
+// True if on each host all pairs of GPUs are joined by as many NVLinks, through switches.
+bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 

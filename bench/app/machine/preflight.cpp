@@ -3,6 +3,8 @@
 #include <cstdlib>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -55,6 +57,12 @@ std::vector<topo::Finding> missing_launcher_finding(const ControlPlane& control,
            .about = topo::About::settings}};
 }
 
+// What NCCL's log of some arms shows. What not all of them have follows from their settings, not from the machine.
+struct FindingOfArms {
+  topo::Finding finding;
+  std::vector<std::string> arms;
+};
+
 void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
   std::ranges::move(more, std::back_inserter(all));
 }
@@ -82,7 +90,7 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
                                                 const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
   const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(control.participant()));
-  std::vector<topo::Finding> mine;
+  std::vector<FindingOfArms> mine_of_arms;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
@@ -90,8 +98,20 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
     Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
     if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
-    for (topo::Finding& each : told)
-      if (std::ranges::find(mine, each.id, &topo::Finding::id) == mine.end()) mine.push_back(std::move(each));
+    for (topo::Finding& each : told) {
+      const auto known =
+          std::ranges::find(mine_of_arms, each.id, [](const FindingOfArms& one) { return one.finding.id; });
+      if (known == mine_of_arms.end())
+        mine_of_arms.push_back({std::move(each), {arm.name}});
+      else if (known->arms.back() != arm.name)
+        known->arms.push_back(arm.name);
+    }
+  }
+  std::vector<topo::Finding> mine;
+  for (FindingOfArms& each : mine_of_arms) {
+    if (each.arms.size() < arms.size())
+      each.finding.evidence = fmt::format("only in arm {}: {}", join(each.arms), each.finding.evidence);
+    mine.push_back(std::move(each.finding));
   }
   const std::vector<json> all = gather_json(control, topo::to_json(mine));
   if (!control.is_leader()) return {};

@@ -80,6 +80,7 @@ WorkerOptions worker_options(ControlPlane& control, const Options& options, cons
   worker.environment = worker_environment(control, options);
   worker.host = host_of_rank(topology, me).name;
   worker.local = local_rank_of(topology, me);
+  worker.cost = cost_on_gpus(worker.cost.latency, worker.cost.bandwidth, worker.local.local_ranks);
   worker.timeout = options.timeout;
   worker.deadline = options.deadline;
   worker.join_limit = join_limit(options);

@@ -68,9 +68,7 @@ static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::s
       return each.measurement.outcome == Outcome::failed;
     });
   });
-  constexpr double opening_and_trials = 2;  // times the samples
-  const double needed =
-      static_cast<double>(cases) * (opening_and_trials * short_load.count + 2 * cost.communicator.count);
+  const double needed = time_under_load(cases, cost).count;
   const auto has_products = [](const LocalChecks& each) {
     return each.compute.not_measured.empty() && each.compute.corruption.empty();
   };
@@ -82,7 +80,7 @@ static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::s
 static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, burn);
-  if (agree_on_time_left(run, time_for_host_copies(run)))
+  if (agree_on_time_left(run, time_for_host_copies(run.machine.topology.host_of_rank)))
     check_host_copies(run.control, backend, run.machine.topology.host_of_rank, of_ranks);
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
   return of_ranks;

@@ -20,6 +20,7 @@
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
+#include "bench/measure/load.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/nodes.hpp"
@@ -74,7 +75,7 @@ Plan plan_check(const Run& run) {
     plan.max = std::max(plan.max, together.max);
     plan.memory_per_rank = std::max(plan.memory_per_rank, together.memory_per_rank);
   }
-  // Operations of all GPUs show most in the shortest time; connecting the pairs takes NCCL longest.
+  // Operations of all GPUs show most in the shortest time; the pairs, each of which NCCL connects, take longest.
   std::ranges::stable_sort(plan.cases, {},
                            [](const Case& c) { return std::pair(c.collective->pairwise, c.pattern == "one_way"); });
   return plan;
@@ -86,12 +87,18 @@ static Seconds time_left(const Run& run) {
 
 Seconds time_for_gpus_alone() { return alone; }
 
-Seconds time_for_host_copies(const Run& run) {
-  return {turn_of_copies.count * turns_on_hosts(run.machine.topology.host_of_rank)};
+Seconds time_for_host_copies(const NodeOfRank& host_of_rank) {
+  return {turn_of_copies.count * turns_on_hosts(host_of_rank)};
+}
+
+Seconds time_under_load(std::size_t cases, const CostModel& cost) {
+  constexpr double opening_and_trials = 2;  // times the samples
+  return {static_cast<double>(cases) * (opening_and_trials * short_load.count + 2 * cost.communicator.count)};
 }
 
 Seconds time_for_cases(const Run& run) {
-  return {time_left(run).count - time_for_gpus_alone().count - time_for_host_copies(run).count};
+  return {time_left(run).count - time_for_gpus_alone().count -
+          time_for_host_copies(run.machine.topology.host_of_rank).count};
 }
 
 bool agree_on_time_left(Run& run, Seconds needed) {
@@ -262,7 +269,8 @@ void allocate_budget(Run& run) {
   const double spent = since(run.start).count;
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
   if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
-    run.runner.budget.count -= reserve_tuning_time(tuning_mode(options), options.budget).count;
+    run.runner.budget.count -=
+        reserve_tuning_time(tuning_mode(options), options.budget, time_to_start(run.machine)).count;
   if (may_need_retest(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)

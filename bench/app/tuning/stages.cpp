@@ -286,10 +286,15 @@ std::string TuningClock::objection() const {
                      to_text(Seconds{std::max(0.0, budget_left())}));
 }
 
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget) {
+Seconds predict_tuning_time(const std::string& mode, Seconds join) {
+  constexpr int joins_to_search = 1;
+  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count)};
+}
+
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join) {
   const double most = budget.count / 4;
   if (limits_of_mode("quick").end.count > most) return {0};
-  return {std::min(limits_of_mode(mode).end.count, most)};
+  return {std::min(predict_tuning_time(mode, join).count, most)};
 }
 
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {

@@ -109,9 +109,12 @@ class TuningClock {
   double longest_join_ = 0;  // 0: no join yet
 };
 
+// Wall time of a tuning whose workers take so long to join.
+Seconds predict_tuning_time(const std::string& mode, Seconds join);
+
 // Time reserved for tuning in a run's budget: what the mode can use, at most a quarter, and nothing if the shortest
 // tuning does not fit into a quarter.
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget);
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join = {0});
 
 // The limits, scaled to a shorter budget.
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget);

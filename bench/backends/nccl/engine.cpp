@@ -193,6 +193,8 @@ void Engine::watch_communicators() {
 void Engine::form(const std::optional<Group>& group, Aligned aligned, const std::string& cta_policy) {
   leave_groups();
   group_ = split(group, cta_policy);
+  if (group) members_of_group_ = *group;
+  std::ranges::sort(members_of_group_);
   if (aligned == Aligned::members) members_ = split(group ? std::optional(Group{0}) : std::nullopt);
   aligned_ = aligned;
   watch_communicators();
@@ -210,9 +212,15 @@ std::vector<ncclComm_t> Engine::form_beside(const std::vector<BesideGroup>& grou
   return communicators;
 }
 
+int Engine::rank_in_communicator(int rank) const {
+  if (!group_) return rank;
+  return static_cast<int>(std::ranges::lower_bound(members_of_group_, rank) - members_of_group_.begin());
+}
+
 void Engine::leave_groups() {
   constexpr int most_rounds = 4;  // each may hold hundreds of MiB of device memory
   aligned_ = Aligned::job;
+  members_of_group_.clear();
   for (Communicator* each : {&group_, &members_})
     if (*each) old_communicators_.push_back(std::move(*each));
   watch_communicators();

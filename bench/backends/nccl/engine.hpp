@@ -110,6 +110,8 @@ class Engine {
   ncclComm_t control() const { return control_.get(); }
   // The communicator of this rank's group, or the job's.
   ncclComm_t communicator() const { return group_ ? group_.get() : control(); }
+  // The rank in it of one of its members, by that one's rank in the job.
+  int rank_in_communicator(int rank) const;
   Queue& queue() { return queue_; }
   cudaStream_t stream() const { return queue_.stream(); }
   Arena& arena() { return arena_; }
@@ -177,6 +179,7 @@ class Engine {
   PinnedMemory gate_memory_;
   Gate* gate_on_device_ = nullptr;
   Communicator control_, group_, members_;  // members_: the members of all groups, if some ranks pause
+  Group members_of_group_;                  // ranks in the job, ascending, of group_
   Aligned aligned_ = Aligned::job;
   struct Beside {
     Communicator communicator;

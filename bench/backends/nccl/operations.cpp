@@ -14,11 +14,6 @@ namespace {
 
 std::size_t elements(const Operation& o) { return o.of.shape.input_elements; }
 bool source(const Operation& o) { return o.place.member.rank == 0; }
-// The source may be the higher of the two ranks, and is then second in the communicator.
-int peer(const Operation& o) {
-  const bool source_first = o.place.group[0] < o.place.group[1];
-  return source(o) == source_first ? 1 : 0;
-}
 
 void send(const Operation& o, int to) {
   check(ncclSend(o.input, elements(o), nccl_type(o.of.type), to, o.communicator, o.stream), "ncclSend");
@@ -28,17 +23,17 @@ void receive(const Operation& o, int from) {
   check(ncclRecv(o.output, elements(o), nccl_type(o.of.type), from, o.communicator, o.stream), "ncclRecv");
 }
 
-void one_way(const Operation& o) { source(o) ? send(o, peer(o)) : receive(o, peer(o)); }
+void one_way(const Operation& o) { source(o) ? send(o, o.peer) : receive(o, o.peer); }
 
 void both_ways(const Operation& o) {
   check(ncclGroupStart(), "ncclGroupStart");
-  send(o, peer(o));
-  receive(o, peer(o));
+  send(o, o.peer);
+  receive(o, o.peer);
   check(ncclGroupEnd(), "ncclGroupEnd");
 }
 
 void ping_pong(const Operation& o) {
-  source(o) ? (send(o, peer(o)), receive(o, peer(o))) : (receive(o, peer(o)), send(o, peer(o)));
+  source(o) ? (send(o, o.peer), receive(o, o.peer)) : (receive(o, o.peer), send(o, o.peer));
 }
 
 void reduce_to_all(const Operation& o) {

@@ -71,7 +71,8 @@ struct Operation {
   ncclRedOp_t reduction = ncclSum;  // where the case reduces
   const void* input = nullptr;
   void* output = nullptr;
-  ncclComm_t communicator = nullptr;  // the group's, ranks ascending
+  ncclComm_t communicator = nullptr;  // the group's, ranks ascending; of a pair also a larger group's
+  int peer = 0;                       // of a pair: the other one's rank in it
   cudaStream_t stream = nullptr;
   const Peers* peers = nullptr;  // of a device-initiated collective
 };

@@ -127,6 +127,7 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       turn_{.slots = layouts_.front().slots} {
   if (!works_of(case_).empty() && unavailable().empty()) open_works();
   if (!place_ || case_.replay) return;
+  if (case_.collective->pairwise) peer_ = engine_.rank_in_communicator(place_->group[place_->member.rank == 0 ? 1 : 0]);
   if (case_.collective->device_initiated) {
     no_peers_ = Peers::unavailable(engine_.communicator());
     if (!no_peers_.empty()) return;
@@ -218,6 +219,7 @@ void NcclSession::operate(int slot) {
             .input = buffers_.input(slot, *place_),
             .output = buffers_.output(slot, *place_),
             .communicator = engine_.communicator(),
+            .peer = peer_,
             .stream = stream(),
             .peers = peers_.get()});
 }

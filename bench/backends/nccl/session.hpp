@@ -103,6 +103,7 @@ class NcclSession final : public Session {
   Case case_;
   int round_ = 0;
   std::optional<RankInGroup> place_;
+  int peer_ = 0;  // of a pair: the other one's rank in the communicator
   Engine& engine_;
   Enqueue enqueue_;
   std::vector<Layout> layouts_;            // of the case and of each collective beside it

@@ -2,7 +2,10 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <string>
 
 #include "tests/fakes/device_uuid.hpp"
 #include "tests/fakes/nvml/machine.hpp"
@@ -47,11 +50,22 @@ unsigned clock_of(int gpu, int type) {
   return slow ? static_cast<unsigned>(slow->number("sm", 345)) : 1980;
 }
 
+// Appends this process' command line to the file that P5BENCH_FAKE_NVML_LOG names.
+void log_start() {
+  const char* const path = std::getenv("P5BENCH_FAKE_NVML_LOG");
+  if (!path) return;
+  std::ifstream words("/proc/self/cmdline");
+  std::string line;
+  for (std::string word; std::getline(words, word, '\0');) line += (line.empty() ? "" : " ") + word;
+  std::ofstream(path, std::ios::app) << line + "\n";
+}
+
 }  // namespace
 
 extern "C" {
 
 int nvmlInit_v2() {
+  log_start();
   maybe_block("nvmlInit_v2", -1);
   const Fault* const broken = fault("init", -1);
   return broken ? static_cast<int>(broken->number("error", 9)) : ok;
