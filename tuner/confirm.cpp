@@ -234,7 +234,7 @@ class Confirmer {
   }
 
   // The reason for which the row is split at this size; "": none.
-  std::string loss_at(const Confirmation& size) const {
+  std::string loss_at(const Confirmation& size) {
     const std::string at = to_text(Bytes{size.bytes});
     if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
     if (!complete(size)) return fmt::format("was not measured at {}", at);
@@ -243,6 +243,9 @@ class Confirmer {
     if (!size.alone.measured()) return "";
     const double longer_alone = std::expm1(log_ratio(size.alone.sides()));
     if (longer_alone <= alone_loss_) return "";
+    const Row only{.function = size.function, .from = size.bytes, .to = size.bytes, .setting = {}};
+    if (const std::optional<Effect> found = effect_alone(only); found && found->interval.low <= 1 + alone_loss_)
+      result_.undecided = true;
     return fmt::format("is {} slower alone at {}, and {} are allowed", percent(longer_alone), at, percent(alone_loss_));
   }
 
@@ -299,8 +302,12 @@ class Confirmer {
     return fmt::format("takes {} longer with the time to launch it", percent(found->ratio - 1));
   }
 
+  std::optional<Effect> effect_alone(const Row& row) {
+    return effect(row, [](const Confirmation& size) { return size.alone; });
+  }
+
   std::string loss_alone(const Row& row) {
-    const std::optional<Effect> found = effect(row, [](const Confirmation& size) { return size.alone; });
+    const std::optional<Effect> found = effect_alone(row);
     if (!found || found->interval.high <= 1 + alone_loss_) return "";
     if (found->interval.low <= 1 + alone_loss_) result_.undecided = true;
     return fmt::format("is {:.1f} to {:.1f} % slower alone in fresh processes, and {} are allowed",

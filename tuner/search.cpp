@@ -188,6 +188,7 @@ class Searcher {
 
   bool has_bound(const Record& record) const {
     if (rules_.beside) return true;
+    if (rules_.exhaustive) return false;
     const std::vector<double> standard = samples_of(record, {});
     return !standard.empty() && median(standard) < launch_counts_below_s;
   }
@@ -348,7 +349,8 @@ class Searcher {
     }
   }
 
-  // The winner is the best that keeps the bound; without any the default stays.
+  // The winner is the best, if it keeps the bound; beside other work, where the fastest often does not, else the next
+  // best that does. Without any the default stays.
   void choose(Record& record, std::vector<Estimate> best_first, const std::optional<Setting>& preferred) {
     std::string because;
     while (!best_first.empty()) {
@@ -360,6 +362,7 @@ class Searcher {
         return;
       }
       if (because.empty()) because = excess;
+      if (!rules_.beside) break;
       std::erase_if(best_first, [&](const Estimate& each) { return each.setting == best; });
     }
     record.because = because;
@@ -370,7 +373,8 @@ class Searcher {
     if (!has_bound(record)) return "";
     std::optional<Estimate> found;
     double limit = 0;
-    for (int block = 0; block < rules_.most_bound_blocks && time_left_() > 0; ++block) {
+    const int most = rules_.beside ? rules_.beside->most_bound_blocks : rules_.most_bound_blocks;
+    for (int block = 0; block < most && time_left_() > 0; ++block) {
       measure_block(record, Stage::bound, {setting});
       if (closed(record)) return "";
       if (has_failed(setting)) return fmt::format("{} failed", to_text(setting));

@@ -8,14 +8,14 @@
 //    block. The setting that the default uses is no candidate. A first rung of blocks measures all candidates, then the
 //    channel counts next to the best one's; each further rung has twice as many blocks, until the race is decided.
 //    Candidates that can gain nothing are dropped. A size starts with the winner of its neighbour.
-// 3. Bound: the winner and the default in a second quantity, in which it may lose only as much as is tolerated: the
-// time
-//    with the launch, as in an application whose host is not ahead of the device (more channels take longer to launch).
-//    Where the winner loses more, the next best is tried.
+// 3. Bound: the winner and the default in a second quantity, in which it may lose only as much as is tolerated: with
+//    the time to launch them, as in an application whose host is not ahead of the device. More channels take longer to
+//    launch.
 //
 // Beside other work (SearchRules::beside) the race is about the time until the operation and that work are done, and
 // the bound about the operation alone. The fewer channels an operation has the more of the GPU it leaves to the work,
-// so each kind of setting starts with several channel counts, and what exceeds the bound leaves the race at once.
+// so each kind of setting starts with several channel counts, what exceeds the bound leaves the race at once, and where
+// the winner exceeds it in the end, the next best is tried.
 //
 // A winner is biased upwards, as the best of many in one process, so confirm.hpp compares again in fresh processes.
 // Where time is short, fewer size points are searched, the longest skipped first: half a race decides nothing.
@@ -78,6 +78,8 @@ struct Record {
 // Of a race beside other work.
 struct BesideRules {
   double alone_loss = 0.02;  // share by which the operation may be slower alone
+  // As in SearchRules: what is near the limit often gains most, and samples of operations alone are short.
+  int most_bound_blocks = 30;
 };
 
 struct SearchRules {

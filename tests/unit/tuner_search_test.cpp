@@ -399,13 +399,6 @@ TEST(SearchBesideWork, finds_few_channels_of_a_kind_that_is_slower_with_its_own)
   EXPECT_EQ(to_text(*record.winner), "ring/simple/4");
 }
 
-TEST(Search, takes_the_next_best_where_the_best_is_slower_with_its_launch) {
-  Machine machine{.factor = {{"tree/ll128", 0.8}, {"ring/simple", 0.85}}, .throughput_factor = {{"tree/ll128", 1.1}}};
-  const Record record = run(machine, {{point(8), three}}).records[0];
-  ASSERT_TRUE(record.winner) << record.because;
-  EXPECT_EQ(to_text(*record.winner), "ring/simple");
-}
-
 TEST(Search, leaves_collectives_alone_that_have_no_tuner) {
   Machine machine;
   EXPECT_FALSE(run(machine, {{point(8, "p2p"), three}}).records[0].winner);
