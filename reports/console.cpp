@@ -306,6 +306,12 @@ std::string tuning_lines(const Report& report) {
   if (!report.tuning) return "";
   const Tuning& tuning = *report.tuning;
   std::string text = format_printable("Tuning ({}, {:.0f} s): {}\n", tuning.mode, tuning.wall_s, tuning.because);
+  if (tuning.beside)
+    text += format_printable(
+        "  for operations beside {}: times are until all of it is done, for each operation; alone none may be slower "
+        "by "
+        "more than {:g} %\n",
+        join(tuning.beside->works, " and "), 100 * tuning.beside->alone_loss);
   if (tuning.step)
     text += format_printable("  a step of the job: {:.3f} ms, {:.3f} ms by default ({:+.1f} % saved)\n",
                              1e3 * tuning.step->tuned_s, 1e3 * tuning.step->default_s, 100 * tuning.step->share);
@@ -315,16 +321,20 @@ std::string tuning_lines(const Report& report) {
   for (const TuningConfirmation& cell : tuning.confirmations)
     if (cell.setting && cell.gain)
       text += format_printable(
-          "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % less{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
+          "  {} {}: {:.2f} -> {:.2f} us, {:.1f} % less{}{}\n", cell.collective, to_text(Bytes{cell.tuner_bytes}),
           1e6 * cell.gain->default_s, 1e6 * cell.gain->tuned_s, 100 * cell.gain->share,
           cell.gain->interval
               ? format_printable(" ({:.1f} to {:.1f})", 100 * cell.gain->interval->low, 100 * cell.gain->interval->high)
-              : "");
+              : "",
+          cell.alone_gain ? format_printable("; alone {:.2f} -> {:.2f} us", 1e6 * cell.alone_gain->default_s,
+                                             1e6 * cell.alone_gain->tuned_s)
+                          : "");
   for (const TuningArm& arm : tuning.arms)
-    text +=
-        format_printable("  {}: {}{}\n", arm.name,
-                         arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
-                         arm.adopted ? ", adopted" : "");
+    text += format_printable(
+        "  {}: {}{}{}\n", arm.name,
+        arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
+        arm.alone_speedup ? format_printable(", {:.3f} times alone", *arm.alone_speedup) : std::string(),
+        arm.adopted ? ", adopted" : "");
   text += call_modes_lines(tuning);
   for (const std::string& refusal : tuning.refusals) text += format_printable("  {}\n", refusal);
   for (const auto& [launcher, line] : tuning.loading) text += format_printable("  with {}: {}\n", launcher, line);

@@ -36,10 +36,11 @@ struct TuningGain {
 struct TuningSetting {
   std::string setting;  // or "default"
   std::optional<double> median_us;
-  std::optional<double> launched_us;   // including the launch
-  int samples = 0;                     // behind the median
-  std::optional<double> predicted_us;  // NCCL's prediction, which determines its choice
-  bool chosen = false;                 // NCCL's default
+  std::optional<double> launched_us;    // including the launch
+  int samples = 0;                      // behind the median
+  std::optional<double> predicted_us;   // NCCL's prediction, which determines its choice
+  bool chosen = false;                  // NCCL's default
+  std::optional<double> alone_us = {};  // in a tuning beside other work: without that work
 };
 
 // One size in the search.
@@ -53,6 +54,8 @@ struct TuningSizePoint {
   std::optional<TuningGain> gain;            // in the search
   std::string because;
   std::vector<TuningSetting> settings;  // the default first
+  // In a tuning beside other work: the operations of a sample, its own first, then those of each work.
+  std::vector<int> operations = {};
 };
 
 struct TuningFailure {
@@ -70,14 +73,17 @@ struct TuningArm {
   std::optional<double> speedup;     // null: it failed
   std::optional<Interval> interval;  // interval of the speed-up
   bool adopted = false;
+  // In a tuning beside other work: of the operations alone.
+  std::optional<double> alone_speedup = {};
 };
 
 // A call mode compared with plain calls in the same processes, at one size.
 struct TuningCallModeSize {
   std::string collective;
   std::uint64_t bytes = 0;
-  std::optional<TuningGain> gain;  // null: not measured
-  std::string because;             // reason if not measured
+  std::optional<TuningGain> gain;             // null: not measured
+  std::string because;                        // reason if not measured
+  std::optional<TuningGain> alone_gain = {};  // in a tuning beside other work: of the operation alone
   // True if the mode saves or costs at least 3 % of the time by its interval: worth a change of an application.
   bool pays() const { return gain && gain->interval && gain->interval->low >= 0.03; }
   bool costs() const { return gain && gain->interval && gain->interval->high <= -0.03; }
@@ -103,11 +109,19 @@ struct TuningConfirmation {
   std::optional<TuningGain> gain;           // time on the device
   std::optional<TuningGain> launched_gain;  // including the launch
   std::string verdict;
+  std::optional<TuningGain> alone_gain = {};  // in a tuning beside other work: of the operation alone
 };
 
 struct TuningStage {
   std::string name;  // preparation, search, variables, ways of calling, confirmation
   double seconds = 0;
+};
+
+// Other work that ran at the same time, in a tuning beside it: all other times are then until the operations and that
+// work are done, divided by the number of operations.
+struct TuningBeside {
+  std::vector<std::string> works;  // in the form of --beside
+  double alone_loss = 0;           // share by which a setting may make operations slower alone
 };
 
 struct Tuning {
@@ -119,7 +133,8 @@ struct Tuning {
   std::vector<TuningStage> stages;  // parts of wall_s, without the workers' teardown
   int nccl_version = 0;             // ncclGetVersion()
   int ranks = 0, nodes = 0;
-  std::optional<double> drift;  // relative change of the default during tuning; in reports before 2026-11-23
+  std::optional<TuningBeside> beside;  // null: operations alone were tuned
+  std::optional<double> drift;         // relative change of the default during tuning; in reports before 2026-11-23
   std::vector<TuningSizePoint> size_points;
   std::vector<TuningFailure> failures;
   std::vector<TuningArm> arms;

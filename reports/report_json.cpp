@@ -596,6 +596,7 @@ void fields(auto& archive, Is<TuningSetting> auto& setting) {
   archive.must("setting", setting.setting);
   archive.must("median_us", setting.median_us);
   archive.must("launched_us", setting.launched_us);
+  archive.some("alone_us", setting.alone_us);
   archive.must("samples", setting.samples);
   archive.must("predicted_us", any(setting.predicted_us));
   archive.must("chosen", setting.chosen);
@@ -613,6 +614,7 @@ void fields(auto& archive, Is<TuningSizePoint> auto& point) {
   archive.must("gain", point.gain);
   archive.must("because", point.because);
   archive.must("settings", point.settings);
+  archive.some("operations", point.operations);
 }
 
 void fields(auto& archive, Is<TuningFailure> auto& failure) {
@@ -628,6 +630,7 @@ void fields(auto& archive, Is<TuningArm> auto& arm) {
   archive.must("environment", arm.environment);
   archive.must("speedup", above_zero(arm.speedup));
   archive.must("ci95_speedup", as_list(arm.interval));
+  archive.some("alone_speedup", arm.alone_speedup);
   archive.must("adopted", arm.adopted);
 }
 
@@ -635,6 +638,7 @@ void fields(auto& archive, Is<TuningCallModeSize> auto& size) {
   archive.must("collective", size.collective);
   archive.must("bytes", json_fields::at_least(1, size.bytes));
   archive.must("gain", size.gain);
+  archive.some("alone_gain", size.alone_gain);
   archive.must("because", size.because);
 }
 
@@ -658,12 +662,18 @@ void fields(auto& archive, Is<TuningConfirmation> auto& confirmation) {
   archive.must("setting", confirmation.setting);
   archive.must("gain", confirmation.gain);
   archive.must("launched_gain", confirmation.launched_gain);
+  archive.some("alone_gain", confirmation.alone_gain);
   archive.must("verdict", confirmation.verdict);
 }
 
 void fields(auto& archive, Is<TuningStage> auto& stage) {
   archive.must("name", json_fields::one_of(stage.name, stage_names));
   archive.must("seconds", stage.seconds);
+}
+
+void fields(auto& archive, Is<TuningBeside> auto& beside) {
+  archive.must("works", beside.works);
+  archive.must("alone_loss", beside.alone_loss);
 }
 
 void fields(auto& archive, Is<Tuning> auto& tuning) {
@@ -676,6 +686,7 @@ void fields(auto& archive, Is<Tuning> auto& tuning) {
   archive.must("nccl_version", tuning.nccl_version);
   archive.must("ranks", tuning.ranks);
   archive.must("nodes", tuning.nodes);
+  archive.some("beside", tuning.beside);
   archive.must("drift", any(tuning.drift));
   archive.must("cells", tuning.size_points);
   archive.must("failures", tuning.failures);

@@ -30,9 +30,9 @@ namespace {
 class KnobEntry {
  public:
   KnobEntry(std::string_view file, const json& object) : file_(file), object_(object) {
-    static const std::vector<std::string> fields{"name",      "since",       "step",      "values",
-                                                 "default",   "summary",     "platforms", "least_nodes",
-                                                 "transport", "collectives", "risk",      "source"};
+    static const std::vector<std::string> fields{"name",    "since",     "step",        "values",    "default",
+                                                 "summary", "platforms", "least_nodes", "transport", "collectives",
+                                                 "risk",    "source",    "beside"};
     if (!object_.is_object()) throw error("an entry", "has to be an object");
     if (object_.contains("name") && object_["name"].is_string()) name_ = object_["name"].get<std::string>();
     for (const auto& [field, value] : object_.items())
@@ -62,6 +62,12 @@ class KnobEntry {
     if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
       throw error(field, fmt::format("has to be a whole number from {} to {}, not {}", least, most, value.dump()));
     return value.get<int>();
+  }
+
+  // False if it is absent.
+  bool has_flag(const std::string& field) const {
+    if (object_.contains(field) && !object_[field].is_boolean()) throw error(field, "has to be true or false");
+    return object_.value(field, false);
   }
 
   std::vector<std::string> list(const std::string& field) const {
@@ -101,6 +107,7 @@ Knob read_knob(const KnobEntry& entry) {
   if (found == transports.end())
     throw entry.error("transport", "is an " + unknown_name("transport", transport, transports));
   knob.transport = static_cast<Transport>(found - transports.begin());
+  knob.beside = entry.has_flag("beside");
   knob.collectives = entry.list("collectives");
   knob.risk = entry.text("risk");
   knob.source = entry.text("source");
@@ -141,7 +148,7 @@ const std::vector<Knob>& knobs() {
 }
 
 bool applies(const Knob& knob, const KnobScope& scope) {
-  if (scope.nodes < knob.least_nodes) return false;
+  if (scope.nodes < knob.least_nodes || (knob.beside && !scope.beside)) return false;
   if (!knob.since.empty() && scope.nccl_version < parse_nccl_version(knob.since)) return false;
   if (knob.transport == Transport::efa && !scope.efa) return false;
   if (knob.transport == Transport::nvls && !scope.nvls) return false;
@@ -194,6 +201,15 @@ const JudgedArm* find(std::span<const JudgedArm> judged, const Environment& envi
   return found == judged.end() ? nullptr : &*found;
 }
 
+}  // namespace
+
+bool loses_alone(const JudgedArm& judged, const ArmRules& rules, bool unless_certain) {
+  if (!judged.alone) return false;
+  return (unless_certain ? judged.alone->interval.low : judged.alone->speedup) < 1 / (1 + rules.alone_loss);
+}
+
+namespace {
+
 // The state of the descent; a null `next` is its end.
 struct CoordinateDescent {
   Environment best;
@@ -226,7 +242,8 @@ CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& scope, c
       environment[knob.name] = value;
       const JudgedArm* known = find(judged, environment);
       if (!known) return {improved.environment, make_arm(environment)};
-      if (known->objective && is_better(*known->objective, best, rules) && known->objective->speedup > improved.speedup)
+      if (known->objective && !loses_alone(*known, rules) && is_better(*known->objective, best, rules) &&
+          known->objective->speedup > improved.speedup)
         improved = {environment, known->objective->speedup};
     }
     best = improved;
@@ -320,15 +337,14 @@ std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points,
   return Objective{std::exp(mean), {std::exp(mean - error), std::exp(mean + error)}};
 }
 
-std::string describe_slower_band(std::span<const ArmSizePoint> size_points) {
+std::string describe_slower_band(std::span<const ArmSizePoint> size_points, double tolerable) {
   std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
   for (const ArmSizePoint& point : size_points)
     if (point.times.measured())
       logs[{point.point.collective, band_of({point.point.bytes}).sizes}].push_back(log_ratio(point.times.sides()));
   for (const auto& [part, all] : logs) {
     const double longer = std::expm1(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
-    if (longer > tolerated_loss)
-      return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
+    if (longer > tolerable) return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
   }
   return "";
 }

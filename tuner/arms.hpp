@@ -29,6 +29,7 @@ struct Knob {
   std::vector<std::string> platforms;  // prefixes of instance types; empty: all
   int least_nodes = 1;
   Transport transport = Transport::any;
+  bool beside = false;                   // only worth a try beside other work
   std::vector<std::string> collectives;  // that it can change; empty: all
   std::string risk, source;
 };
@@ -45,6 +46,7 @@ struct KnobScope {
   int nodes = 1;
   int nccl_version = 0;  // as ncclGetVersion counts; 0: unknown, which excludes knobs with a `since`
   bool efa = false, nvls = false;
+  bool beside = false;                   // operations are measured beside other work
   std::vector<std::string> collectives;  // that are measured; empty: all
 };
 bool applies(const Knob& knob, const KnobScope& scope);
@@ -86,9 +88,9 @@ struct Objective {
 // none counts.
 std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights);
 
-// One sentence on the first collective and band of sizes in which the arm takes more than 1 % longer (geometric mean
-// over its size points); "" where there is none.
-std::string describe_slower_band(std::span<const ArmSizePoint> size_points);
+// One sentence on the first collective and band of sizes in which the arm takes longer by more than the share
+// `tolerable` (geometric mean over its size points); "" where there is none.
+std::string describe_slower_band(std::span<const ArmSizePoint> size_points, double tolerable = tolerated_loss);
 
 struct Arm {
   std::string name;         // "NCCL_BUFFSIZE=8388608", several joined by a comma; "default"
@@ -101,12 +103,18 @@ Arm make_arm(const Environment& environment);
 struct JudgedArm {
   Arm arm;
   std::optional<Objective> objective;  // null: it failed, or gave wrong data
+  // Of the operations alone, where the objective is beside other work.
+  std::optional<Objective> alone = {};
 };
 
 struct ArmRules {
   int most = 12;             // arms, without the default
   double least_gain = 0.02;  // over the best so far, for a variable to be adopted
+  double alone_loss = 0.02;  // share by which operations may be slower alone, where that was measured
 };
+
+// True if operations are alone slower than the rules allow; `unless_certain`: or if the interval includes that.
+bool loses_alone(const JudgedArm& judged, const ArmRules& rules, bool unless_certain = false);
 
 // The best arm so far. Variables are adopted one after the other, each because the best of its values gained enough
 // over the best arm before, with an interval that excludes "no gain". The default when no variable was adopted.

@@ -69,6 +69,9 @@ struct Candidate {
 // "default", or the text form of the setting.
 std::string to_text(const Candidate& candidate);
 
+// Channel counts to try beside other work, which is left more of the GPU by fewer.
+inline constexpr std::array channels_beside{2, 4, 8, 12, 16, 20, 24, 32};
+
 struct CandidateRules {
   double prune = 8;                             // skip entries predicted slower than this times the fastest
   std::vector<int> channels{4, 8, 16, 24, 32};  // ascending; NCCL's own choice is always among the candidates
@@ -99,26 +102,33 @@ std::vector<Setting> channel_neighbours(const Setting& setting, std::span<const 
 
 struct CallMode {
   std::string_view name;
-  bool cuda_graph = false;  // this and the next as in a case
+  bool cuda_graph = false;  // this and the next two as in a case
   std::string_view registration = "none";
-  int since = 0;         // first NCCL version, as ncclGetVersion counts
-  std::string_view how;  // instructions for a job, first with PyTorch
+  std::string_view cta_policy = "default";  // another one matters beside other work, and is only measured there
+  int since = 0;                            // first NCCL version, as ncclGetVersion counts
+  std::string_view how;                     // instructions for a job, first with PyTorch
 };
 
 // Sources: NCCL's user guide on buffer registration and on CUDA graphs; PyTorch's pull requests 112850 (the hook) and
 // 150564 (FSDP2 and memory pools of the process group). PyTorch's ways have never been tried with p5bench itself.
 inline constexpr std::array call_modes{
-    CallMode{"registered buffers", false, "local", 21900,
+    CallMode{"registered buffers", false, "local", "default", 21900,
              "PyTorch: TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 registers what its allocator hands out; or a "
              "torch.cuda.MemPool of the process group's mem_allocator, registered with register_mem_pool(). C: "
              "ncclMemAlloc() and ncclCommRegister(). All ranks have to do it, or none"},
-    CallMode{"symmetric windows", false, "symmetric", 22700,
+    CallMode{"symmetric windows", false, "symmetric", "default", 22700,
              "C: ncclMemAlloc() and ncclCommWindowRegister() with NCCL_WIN_COLL_SYMMETRIC, by all ranks at the same "
              "offsets. PyTorch: a memory pool registered as symmetric, where the version offers that"},
-    CallMode{"CUDA graph", true, "none", 0,
+    CallMode{"CUDA graph", true, "none", "default", 0,
              "PyTorch: capture the step with torch.cuda.graph(), collectives included. C: stream capture around the "
              "calls. It saves what the host needs to launch, and NCCL registers the buffers that it finds in a graph "
              "(NCCL_GRAPH_REGISTER), which is what large messages gain from"},
+    CallMode{"registered buffers and CTA policy efficiency", false, "local", "efficiency", 22700,
+             "Buffers as for registered ones, and ncclConfig_t's CTAPolicy NCCL_CTA_POLICY_EFFICIENCY (or the variable "
+             "NCCL_CTA_POLICY=1) for all communicators; not with a tuner plugin, with which NCCL ignores the policy"},
+    CallMode{"symmetric windows and CTA policy zero", false, "symmetric", "zero", 22800,
+             "Buffers as for symmetric windows, and ncclConfig_t's CTAPolicy NCCL_CTA_POLICY_ZERO (or the variable "
+             "NCCL_CTA_POLICY=2): copy engines move the data where NCCL can, and no multiprocessor does"},
 };
 
 }  // namespace p5::tuner

@@ -148,9 +148,10 @@ double spread_near(const std::vector<Confirmation>& all, Function function, doub
 
 class Confirmer {
  public:
-  Confirmer(const Table& table, const std::vector<Confirmation>& all)
+  Confirmer(const Table& table, const std::vector<Confirmation>& all, double alone_loss)
       : table_(table),
         all_(all),
+        alone_loss_(alone_loss),
         rows_(std::max(1.0, static_cast<double>(table.rows.size()))),
         judge_(table.rows.size(), bootstrap_seed, false_setting_rate) {
     for (const Confirmation& size : all) launches_ = std::max(launches_, launches_of(size.device));
@@ -233,13 +234,19 @@ class Confirmer {
   }
 
   // The reason for which the row is split at this size; "": none.
-  std::string loss_at(const Confirmation& size) const {
+  std::string loss_at(const Confirmation& size) {
     const std::string at = to_text(Bytes{size.bytes});
     if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
     if (!complete(size)) return fmt::format("was not measured at {}", at);
     const double longer = std::expm1(log_ratio(size.device.sides()));
-    if (longer <= tolerated(median_of(size.device.standard))) return "";
-    return fmt::format("lost {} at {}", percent(longer), at);
+    if (longer > tolerated(median_of(size.device.standard))) return fmt::format("lost {} at {}", percent(longer), at);
+    if (!size.alone.measured()) return "";
+    const double longer_alone = std::expm1(log_ratio(size.alone.sides()));
+    if (longer_alone <= alone_loss_) return "";
+    const Row only{.function = size.function, .from = size.bytes, .to = size.bytes, .setting = {}};
+    if (const std::optional<Effect> found = effect_alone(only); found && found->interval.low <= 1 + alone_loss_)
+      result_.undecided = true;
+    return fmt::format("is {} slower alone at {}, and {} are allowed", percent(longer_alone), at, percent(alone_loss_));
   }
 
   // Splits a row into runs of sizes at which it did not lose, each from its first to its last size.
@@ -276,6 +283,7 @@ class Confirmer {
                          100 * saved(found.interval.high));
     }
     if (const std::string why = loss_of_throughput(row); !why.empty()) return why;
+    if (const std::string why = loss_alone(row); !why.empty()) return why;
     const Confirmation& nearest = **std::ranges::min_element(
         sizes, {}, [&](const Confirmation* size) { return distance(*size, log_middle(row)); });
     row.microseconds = 1e6 * median_of(nearest.device.tuned);
@@ -294,6 +302,18 @@ class Confirmer {
     return fmt::format("takes {} longer with the time to launch it", percent(found->ratio - 1));
   }
 
+  std::optional<Effect> effect_alone(const Row& row) {
+    return effect(row, [](const Confirmation& size) { return size.alone; });
+  }
+
+  std::string loss_alone(const Row& row) {
+    const std::optional<Effect> found = effect_alone(row);
+    if (!found || found->interval.high <= 1 + alone_loss_) return "";
+    if (found->interval.low <= 1 + alone_loss_) result_.undecided = true;
+    return fmt::format("is {:.1f} to {:.1f} % slower alone in fresh processes, and {} are allowed",
+                       100 * (found->interval.low - 1), 100 * (found->interval.high - 1), percent(alone_loss_));
+  }
+
   // The nearest sizes that no row covers.
   Sizes controls_of(const Row& row) const {
     Sizes controls;
@@ -306,6 +326,7 @@ class Confirmer {
 
   const Table& table_;
   const std::vector<Confirmation>& all_;
+  double alone_loss_;
   double rows_;
   EffectJudge judge_;
   std::size_t launches_ = 0;
@@ -348,17 +369,17 @@ void allocate_samples(std::vector<SamplePlan>& sizes, double seconds, int most) 
     if (total() > std::max(seconds, for_rows)) size->samples = 0;
 }
 
-Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured) {
-  return Confirmer(table, measured).run();
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, double alone_loss) {
+  return Confirmer(table, measured, alone_loss).run();
 }
 
 std::vector<ConfirmedSizePoint> confirmed_size_points(const Table& tried, const Table& confirmed,
                                                       const std::vector<Confirmation>& measured) {
   std::vector<ConfirmedSizePoint> size_points;
   for (const Confirmation& size : measured) {
-    ConfirmedSizePoint& point = size_points.emplace_back(size.function, size.bytes, std::nullopt,
-                                                         gain_at(measured, size, &Confirmation::device),
-                                                         gain_at(measured, size, &Confirmation::throughput), "");
+    ConfirmedSizePoint& point = size_points.emplace_back(
+        size.function, size.bytes, std::nullopt, gain_at(measured, size, &Confirmation::device),
+        gain_at(measured, size, &Confirmation::throughput), "", gain_at(measured, size, &Confirmation::alone));
     const Row* const row = find_row(confirmed, size.function, size.bytes);
     const Row* const lost = find_row(tried, size.function, size.bytes);
     if (row) point.setting = row->setting;

@@ -31,8 +31,10 @@ std::vector<HeldOutSize> held_out_sizes(const std::vector<Row>& rows, std::uint6
 struct Confirmation {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
-  BothSides device;          // operations queued beforehand
-  BothSides throughput{};    // with the time to launch them, as in an application; empty: not measured
+  BothSides device;        // operations queued beforehand
+  BothSides throughput{};  // with the time to launch them, as in an application; empty: not measured
+  // Where `device` is until operations and the work beside them are done: of the operations alone; empty: not measured.
+  BothSides alone{};
   std::string failure = {};  // reason where it failed or gave wrong data with the files
 };
 
@@ -57,6 +59,7 @@ struct ConfirmedSizePoint {
   std::optional<Gain> gain;        // null: not measured
   std::optional<Gain> throughput;  // with the time to launch; null: not measured
   std::string verdict;             // one sentence
+  std::optional<Gain> alone = {};  // of Confirmation::alone; null: not measured
 };
 
 struct Confirmed {
@@ -75,7 +78,9 @@ struct Confirmed {
 // - The time to launch is judged separately, because processes differ in it by several per cent at all their sizes: a
 //   row is compared with sizes of the same processes that no row covers, and dropped if it loses more than tolerated.
 // - All rows are dropped when the files certainly harm the sizes that no row covers.
-Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured);
+// - Where the operation was measured alone too, a row is also split at sizes at which it is slower alone by more than
+//   `alone_loss`, and dropped unless its loss alone over all its sizes is below that with 97.5 % certainty.
+Confirmed confirm(const Table& table, const std::vector<Confirmation>& measured, double alone_loss = 0);
 
 // The gain of each size, and the outcome for the setting that it had in the table `tried`.
 std::vector<ConfirmedSizePoint> confirmed_size_points(const Table& tried, const Table& confirmed,

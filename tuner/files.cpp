@@ -93,11 +93,16 @@ void add_step(std::vector<std::string>& lines, const TuningResult& result) {
 void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
   if (result.gains.empty()) return;
   lines.push_back("");
-  lines.push_back("Time saved against the default, confirmed in fresh processes (95 % interval):");
-  for (const GainLine& line : result.gains)
+  lines.push_back(fmt::format("Time saved{} against the default, confirmed in fresh processes (95 % interval):",
+                              result.beside.empty() ? "" : " until the operation and the work beside it are done,"));
+  for (const GainLine& line : result.gains) {
     lines.push_back(fmt::format("  {:<14} {:>10}  {:<24} {:.2f} -> {:.2f} us  {:.1f} % ({})", line.collective,
                                 to_text(Bytes{line.bytes}), line.setting, 1e6 * line.gain.standard_s,
                                 1e6 * line.gain.tuned_s, 100 * line.gain.share, interval_text(line.gain)));
+    if (line.alone)
+      lines.back() +=
+          fmt::format("; alone {:.2f} -> {:.2f} us", 1e6 * line.alone->standard_s, 1e6 * line.alone->tuned_s);
+  }
   lines.push_back(
       fmt::format("Found among {} candidates in {} cells; each was measured again with these files alone, in "
                   "fresh processes.",
@@ -132,6 +137,9 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
   for (const auto& [variable, value] : result.outside)
     lines.push_back(fmt::format("  jobs with {}={}, as it was set here", variable, value));
+  if (!result.beside.empty())
+    lines.push_back(fmt::format("  operations beside {}; alone none is slower by more than {:g} %",
+                                join(result.beside, " and "), 100 * result.alone_loss));
   for (const Table& each : kept_tables(result))
     lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
                                 each.nodes, version_text(each.nccl_version)));
@@ -256,6 +264,7 @@ Environment variables_of(const TuningResult& result) {
     variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, table_name);
     variables["P5BENCH_TUNER_HASH"] = fingerprint(table_file(result).text);
   }
+  if (sets_anything(result) && !result.beside.empty()) variables[beside_variable] = join(result.beside, ";");
   for (const auto& [name, value] : variables) {
     if (!is_variable_name(name)) throw std::invalid_argument("'" + comment_text(name) + "' is no name of a variable");
     if (value.find('\0') != std::string::npos) throw std::invalid_argument("the value of " + name + " holds a NUL");

@@ -22,6 +22,7 @@ struct GainLine {
   std::uint64_t bytes = 0;
   std::string setting;  // "ring/ll128/16", or the variables
   Gain gain;
+  std::optional<Gain> alone = {};  // of the operation alone, where `gain` is beside other work
 };
 
 struct StepGain {
@@ -35,6 +36,9 @@ struct TuningResult {
   std::vector<std::pair<std::string, std::string>> valid_for;
   // Variables that were set outside while it was measured. Jobs need them too: with others NCCL's default is another.
   Environment outside;
+  // Work beside which the settings were found, in the form of --beside; empty: of operations alone.
+  std::vector<std::string> beside = {};
+  double alone_loss = 0;    // with `beside`: the share by which an operation may be slower alone
   bool decided = true;      // false: nothing was compared with the default, or nothing could be confirmed
   Environment environment;  // of the best arm
   Table table;              // confirmed
@@ -55,6 +59,9 @@ struct NamedFile {
 };
 
 inline constexpr const char* plugin_file_name = "libnccl-tuner-p5bench.so";
+// The variable of nccl.env that says beside which work the settings were found, separated by semicolons. NCCL does not
+// read it; p5bench warns where it measures something else with them.
+inline constexpr const char* beside_variable = "P5BENCH_TUNER_BESIDE";
 
 // The variables of nccl.env: the environment's, and those that load the plugin with its table and the table's hash,
 // with which no rank starts with another table.

@@ -37,20 +37,19 @@ std::optional<double> seconds_in(const Block& block, const Candidate& candidate)
 
 }  // namespace
 
-std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput) {
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool bound) {
   std::vector<double> samples;
   for (const Block& block : record.blocks)
-    if (const auto seconds = seconds_in(block, candidate); seconds && (block.stage == Stage::throughput) == throughput)
+    if (const auto seconds = seconds_in(block, candidate); seconds && (block.stage == Stage::bound) == bound)
       samples.push_back(*seconds);
   return samples;
 }
 
-std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput) {
+std::vector<double> log_ratios(const Record& record, const Setting& setting, bool bound) {
   std::vector<double> ratios;
   for (const Block& block : record.blocks) {
     const std::optional<double> mine = seconds_in(block, {setting}), standard = seconds_in(block, {});
-    if (mine && standard && (block.stage == Stage::throughput) == throughput)
-      ratios.push_back(std::log(*mine / *standard));
+    if (mine && standard && (block.stage == Stage::bound) == bound) ratios.push_back(std::log(*mine / *standard));
   }
   return ratios;
 }
@@ -80,7 +79,7 @@ std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Set
   return result;
 }
 
-std::optional<Estimate> estimate_throughput_gain(const Record& record, const Setting& setting) {
+std::optional<Estimate> estimate_bound_gain(const Record& record, const Setting& setting) {
   const std::vector<double> ratios = log_ratios(record, setting, true);
   if (ratios.empty()) return std::nullopt;
   return Estimate{setting, gain_of(ratios), error_of_median(robust_deviation(ratios), ratios.size())};
@@ -114,11 +113,11 @@ Setting choose_winner(const std::vector<Estimate>& best_first, const std::option
 
 namespace {
 
-constexpr int most_channel_steps = 3;
 // A candidate that is slower than the default by this share in each of its one, two, three blocks is dropped.
 constexpr double hopeless_after[] = {0.5, 0.1, 0.05};
 constexpr int blocks_to_judge = 3;  // fewer do not show the noise
 constexpr int baseline_samples = 2;
+constexpr int bound_blocks_in_rung = 3;  // beside other work, of the candidates of a first rung that may win
 constexpr const char* no_time_to_search = "no time left to search it: the default stays";
 
 class Searcher {
@@ -183,13 +182,32 @@ class Searcher {
 
   // The least time in which the race of a size point can be decided.
   double least_seconds(std::size_t i) const {
-    return estimate_seconds(i, 1 + tasks_[i].offered.size(), 1, blocks_to_judge) +
-           estimate_seconds(i, 2, 0, launch_counts(result_.records[i]) ? rules_.least_throughput_blocks : 0);
+    return estimate_seconds(i, 1 + first_contenders(i), 1, blocks_to_judge) +
+           estimate_seconds(i, 2, 0, has_bound(result_.records[i]) ? rules_.least_bound_blocks : 0);
   }
 
-  static bool launch_counts(const Record& record) {
+  bool has_bound(const Record& record) const {
+    if (rules_.beside) return true;
+    if (rules_.exhaustive) return false;
     const std::vector<double> standard = samples_of(record, {});
     return !standard.empty() && median(standard) < launch_counts_below_s;
+  }
+
+  // Share by which a setting may be slower in the second quantity.
+  double tolerated_excess(const Record& record) const {
+    return rules_.beside ? rules_.beside->alone_loss : tolerated(median(samples_of(record, {}, true)));
+  }
+
+  // Channel counts with which each kind of setting starts, besides NCCL's own.
+  std::vector<int> first_counts(const std::vector<int>& counts) const {
+    std::vector<int> first;
+    for (std::size_t at = 1; rules_.beside && at < counts.size(); at += 2) first.push_back(counts[at]);
+    return first;
+  }
+
+  std::size_t first_contenders(std::size_t i) const {
+    const std::vector<int> counts = channel_counts(tasks_[i].point, rules_.candidates, constraints_);
+    return tasks_[i].offered.size() * (1 + first_counts(counts).size());
   }
 
   // Closes the longest size points until the rest fits the time left.
@@ -225,8 +243,7 @@ class Searcher {
   }
 
   double weight(std::size_t i) const {
-    return estimate_seconds(i, 1 + tasks_[i].offered.size() + rules_.candidates.channels.size() / 2, 1,
-                            rules_.first_blocks);
+    return estimate_seconds(i, 1 + first_contenders(i) + rules_.candidates.channels.size() / 2, 1, rules_.first_blocks);
   }
 
   bool has_time() const { return time_left_() > stop_at_; }
@@ -247,6 +264,10 @@ class Searcher {
       if (entry.chosen) default_setting_ = entry.setting;
       const Setting setting{entry.setting.algorithm, entry.setting.protocol};
       if (std::ranges::find(contenders, setting) == contenders.end()) contenders.push_back(setting);
+      for (const int channels : first_counts(counts))
+        if (const Setting with{setting.algorithm, setting.protocol, channels};
+            std::ranges::find(contenders, with) == contenders.end())
+          contenders.push_back(with);
     }
     remove_failed(contenders);
     if (contenders.empty()) {
@@ -259,6 +280,7 @@ class Searcher {
     }
     std::erase(contenders, default_setting_);
     measure_rung(record, 0, contenders);
+    measure_bounds(record, contenders);
     probe_channels(record, counts, contenders);
     decide(record, contenders, preferred);
   }
@@ -268,9 +290,9 @@ class Searcher {
     remove_failed(all);
     measure_rung(record, 0, all);
     remove_failed(all);
-    const std::vector<Estimate> now = estimate_gains(record, all);
-    if (!closed(record) && !now.empty() && now.front().gain >= rules_.least_gain)
-      record.winner = choose_winner(now, {}, rules_.indifference_zone);
+    std::vector<Estimate> now = estimate_gains(record, all);
+    std::erase_if(now, [&](const Estimate& each) { return each.gain < rules_.least_gain; });
+    if (!closed(record)) choose(record, std::move(now), {});
   }
 
   static bool is_candidate(const std::vector<CostEntry>& offered, const std::vector<int>& counts,
@@ -281,7 +303,7 @@ class Searcher {
 
   // Measures the channel counts next to the best setting's until none of them is better.
   void probe_channels(Record& record, const std::vector<int>& counts, std::vector<Setting>& contenders) {
-    for (int step = 0; step < most_channel_steps; ++step) {
+    for (int step = 0; step < rules_.channel_steps; ++step) {
       const std::optional<Setting> best = best_setting(record, contenders);
       if (!best || closed(record) || !has_time()) return;
       std::vector<Setting> probes = channel_neighbours(*best, counts, contenders);
@@ -290,14 +312,22 @@ class Searcher {
       contenders.insert(contenders.end(), probes.begin(), probes.end());
       if (best != default_setting_) probes.push_back(*best);
       measure_rung(record, 0, probes);
+      measure_bounds(record, probes);
       remove_failed(contenders);
       if (best_setting(record, probes) == best) return;
     }
   }
 
+  // Estimates of the settings that may keep the bound.
+  std::vector<Estimate> estimate_permitted(const Record& record, const std::vector<Setting>& settings) const {
+    std::vector<Estimate> now = estimate_gains(record, settings);
+    std::erase_if(now, [&](const Estimate& each) { return is_excessive(record, each.setting); });
+    return now;
+  }
+
   // The best setting so far. The default's own setting is known to gain 0 without a measurement.
   std::optional<Setting> best_setting(const Record& record, const std::vector<Setting>& contenders) const {
-    const std::vector<Estimate> now = estimate_gains(record, contenders);
+    const std::vector<Estimate> now = estimate_permitted(record, contenders);
     if (now.empty() || (default_setting_ && now.front().gain < 0)) return default_setting_;
     return now.front().setting;
   }
@@ -305,13 +335,10 @@ class Searcher {
   // Measures rungs until the race is decided.
   void decide(Record& record, std::vector<Setting> contenders, const std::optional<Setting>& preferred) {
     for (int rung = 1; !closed(record); ++rung) {
-      std::vector<Estimate> now = estimate_gains(record, contenders);
+      std::vector<Estimate> now = estimate_permitted(record, contenders);
       if (is_decided(now, rules_) || rung >= rules_.rungs || !has_time()) {
         std::erase_if(now, [&](const Estimate& each) { return each.gain + each.error < rules_.least_gain; });
-        if (now.empty()) return;  // the default stays
-        const Setting best = choose_winner(now, preferred, rules_.indifference_zone);
-        if (!loses_throughput(record, best)) record.winner = best;
-        return;
+        return choose(record, std::move(now), preferred);
       }
       contenders.clear();
       for (const Estimate& each : now)
@@ -322,22 +349,64 @@ class Searcher {
     }
   }
 
-  bool loses_throughput(Record& record, const Setting& setting) {
-    if (!launch_counts(record)) return false;
+  // The winner is the best, if it keeps the bound; beside other work, where the fastest often does not, else the next
+  // best that does. Without any the default stays.
+  void choose(Record& record, std::vector<Estimate> best_first, const std::optional<Setting>& preferred) {
+    std::string because;
+    while (!best_first.empty()) {
+      const Setting best = choose_winner(best_first, preferred, rules_.indifference_zone);
+      const std::string excess = measure_excess(record, best);
+      if (closed(record)) return;
+      if (excess.empty()) {
+        record.winner = best;
+        return;
+      }
+      if (because.empty()) because = excess;
+      if (!rules_.beside) break;
+      std::erase_if(best_first, [&](const Estimate& each) { return each.setting == best; });
+    }
+    record.because = because;
+  }
+
+  // By how much a setting exceeds the bound, in a sentence; "": it keeps it.
+  std::string measure_excess(Record& record, const Setting& setting) {
+    if (!has_bound(record)) return "";
     std::optional<Estimate> found;
     double limit = 0;
-    for (int block = 0; block < rules_.most_throughput_blocks && time_left_() > 0; ++block) {
-      measure_block(record, Stage::throughput, {setting});
-      if (has_failed(setting) || closed(record)) return true;
-      found = estimate_throughput_gain(record, setting);
-      if (!found) return false;
-      limit = -tolerated(median(samples_of(record, {}, true)));
-      if (block + 1 >= rules_.least_throughput_blocks && (found->least() > limit || found->most() < limit)) break;
+    const int most = rules_.beside ? rules_.beside->most_bound_blocks : rules_.most_bound_blocks;
+    for (int block = 0; block < most && time_left_() > 0; ++block) {
+      measure_block(record, Stage::bound, {setting});
+      if (closed(record)) return "";
+      if (has_failed(setting)) return fmt::format("{} failed", to_text(setting));
+      found = estimate_bound_gain(record, setting);
+      if (!found) return "";
+      limit = -tolerated_excess(record);
+      if (block + 1 >= rules_.least_bound_blocks && (found->least() > limit || found->most() < limit)) break;
     }
-    if (!found || found->gain >= limit) return false;
-    record.because = fmt::format("{} takes {:.1f} % (give or take {:.1f}) longer with the time to launch it",
-                                 to_text(setting), -100 * found->gain, 100 * found->error);
-    return true;
+    if (!found || found->gain >= limit) return "";
+    return fmt::format("{} takes {:.1f} % (give or take {:.1f}) longer {}", to_text(setting), -100 * found->gain,
+                       100 * found->error, rules_.beside ? "alone" : "with the time to launch it");
+  }
+
+  // Beside other work: measures the second quantity of the settings that may win, so that the race goes on among those
+  // that may keep the bound.
+  void measure_bounds(Record& record, const std::vector<Setting>& settings) {
+    if (!rules_.beside) return;
+    std::vector<Setting> promising;
+    for (const Estimate& each : estimate_gains(record, settings))
+      if (each.most() >= rules_.least_gain) promising.push_back(each.setting);
+    for (int block = 0; block < bound_blocks_in_rung && !closed(record) && !promising.empty() && has_time(); ++block) {
+      measure_block(record, Stage::bound, promising);
+      remove_failed(promising);
+    }
+  }
+
+  // True if a setting clearly exceeds the bound; the errors of few blocks are themselves uncertain.
+  bool is_excessive(const Record& record, const Setting& setting) const {
+    constexpr double margin = 0.01;
+    if (!rules_.beside) return false;
+    const std::optional<Estimate> found = estimate_bound_gain(record, setting);
+    return found && found->most() < -tolerated_excess(record) - margin;
   }
 
   void measure_rung(Record& record, int rung, const std::vector<Setting>& settings) {

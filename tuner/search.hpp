@@ -8,8 +8,14 @@
 //    block. The setting that the default uses is no candidate. A first rung of blocks measures all candidates, then the
 //    channel counts next to the best one's; each further rung has twice as many blocks, until the race is decided.
 //    Candidates that can gain nothing are dropped. A size starts with the winner of its neighbour.
-// 3. Throughput: the winner and the default with the time to launch them, as in an application whose host is not ahead
-//    of the device. More channels take longer to launch, and a setting that is slower so does not win.
+// 3. Bound: the winner and the default in a second quantity, in which it may lose only as much as is tolerated: with
+//    the time to launch them, as in an application whose host is not ahead of the device. More channels take longer to
+//    launch.
+//
+// Beside other work (SearchRules::beside) the race is about the time until the operation and that work are done, and
+// the bound about the operation alone. The fewer channels an operation has the more of the GPU it leaves to the work,
+// so each kind of setting starts with several channel counts, what exceeds the bound leaves the race at once, and where
+// the winner exceeds it in the end, the next best is tried.
 //
 // A winner is biased upwards, as the best of many in one process, so confirm.hpp compares again in fresh processes.
 // Where time is short, fewer size points are searched, the longest skipped first: half a race decides nothing.
@@ -25,14 +31,14 @@
 
 namespace p5::tuner {
 
-enum class Stage { baseline, race, throughput };
+enum class Stage { baseline, race, bound };
 
-// Measures each candidate once, in this order, and returns as many trials in the same order: device time alone, or with
-// the time to launch in the throughput stage. The first block of a size point has to warm up lazy connections.
+// Measures each candidate once, in this order, and returns as many trials in the same order: device time, or the second
+// quantity in the bound stage. The first block of a size point has to warm up lazy connections.
 using MeasureBlock =
     std::function<std::vector<Trial>(const SizePoint& point, const std::vector<Candidate>& in_this_order, Stage stage)>;
 
-// Operations longer than this hide their launch, so the throughput stage is skipped.
+// Operations longer than this hide their launch, so the bound stage is skipped, except beside other work.
 inline constexpr double launch_counts_below_s = 1e-3;
 // Seconds of measuring that are left for the search.
 using TimeLeft = std::function<double()>;
@@ -65,18 +71,29 @@ struct Record {
   std::optional<Setting> winner;
   std::string because;  // one sentence, where there is no winner
   std::vector<CostEntry> offered = {};
+  // Beside other work: the operations of a sample of the race, its own first, then those of each work. Empty: alone.
+  std::vector<int> operations = {};
+};
+
+// Of a race beside other work.
+struct BesideRules {
+  double alone_loss = 0.02;  // share by which the operation may be slower alone
+  // As in SearchRules: what is near the limit often gains most, and samples of operations alone are short.
+  int most_bound_blocks = 30;
 };
 
 struct SearchRules {
   CandidateRules candidates;
   std::uint64_t seed = 1;
-  double least_gain = 0.03;                                      // a smaller one is not worth a setting
-  double indifference_zone = 0.01;                               // settings closer than this count as equally good
-  int least_throughput_blocks = 6, most_throughput_blocks = 12;  // fewer where the difference is clear
-  int first_blocks = 4;                                          // blocks of the first rung
+  double least_gain = 0.03;                            // a smaller one is not worth a setting
+  double indifference_zone = 0.01;                     // settings closer than this count as equally good
+  int least_bound_blocks = 6, most_bound_blocks = 12;  // fewer where the difference is clear
+  int first_blocks = 4;                                // blocks of the first rung
   int rungs = 3;
   int exhaustive_blocks = 20;
   bool exhaustive = false;  // measures the full grid instead of a race; tests judge the search by it
+  int channel_steps = 3;    // channel counts next to the best are probed so often
+  std::optional<BesideRules> beside = {};
 };
 
 struct SearchResult {
@@ -88,13 +105,13 @@ struct SearchResult {
 SearchResult search(const std::vector<Task>& tasks, const SearchRules& rules, const Constraints& constraints,
                     const MeasureBlock& measure, const TimeLeft& time_left);
 
-// ---- figures of a record: of device time, or with the time to launch where `throughput`
+// ---- figures of a record: of the race, or of the second quantity where `bound`
 
 // The samples of a candidate in seconds, in the order of their blocks.
-std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool throughput = false);
+std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool bound = false);
 
 // log(setting / default) of each block that measured both.
-std::vector<double> log_ratios(const Record& record, const Setting& setting, bool throughput = false);
+std::vector<double> log_ratios(const Record& record, const Setting& setting, bool bound = false);
 
 // 1 - setting / default, the median over blocks; null where the setting was not measured.
 std::optional<double> median_gain(const Record& record, const Setting& setting);
@@ -114,8 +131,8 @@ struct Estimate {
 // because the spread of one setting in five blocks is mostly chance.
 std::vector<Estimate> estimate_gains(const Record& record, const std::vector<Setting>& settings);
 
-// The estimate with the time to launch; null where that was not measured.
-std::optional<Estimate> estimate_throughput_gain(const Record& record, const Setting& setting);
+// The estimate in the second quantity; null where that was not measured.
+std::optional<Estimate> estimate_bound_gain(const Record& record, const Setting& setting);
 
 // True if more blocks would hardly change the choice. Two conditions: the first one's gain is certainly at least
 // least_gain, or certainly below least_gain plus the indifference zone, so that a wrong choice costs little; and no

@@ -227,6 +227,8 @@ constexpr std::array all_examples{
     Example{"tune", "mpirun -np 32 p5bench tune --delivery env", "settings as variables alone, without a tuner plugin"},
     Example{"tune", "mpirun -np 32 p5bench tune --job job.json",
             "settings that shorten a step of your job (import job)"},
+    Example{"tune", "mpirun -np 32 p5bench tune --beside gemm --sizes 64MiB,256MiB",
+            "settings for operations that run while the GPUs compute"},
 
     Example{"ab", "mpirun -np 32 p5bench ab --b LD_LIBRARY_PATH=/opt/nccl-new/lib",
             "another NCCL against the current one"},

@@ -2,6 +2,7 @@
 #include "bench/app/declarations.hpp"
 
 #include <algorithm>
+#include <charconv>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/machine/backends.hpp"
@@ -249,11 +250,11 @@ void check_beside(const Options& o) {
     throw UsageError(
         fmt::format("--beside {} times: at most {} works run beside a collective", o.beside.size(), most_works));
   const std::string name = name_of(o.beside.front());
-  if (o.command == "tune" || (!o.tune.empty() && o.tune != "off"))
+  if (o.command != "tune" && !o.tune.empty() && o.tune != "off")
     throw UsageError(
-        fmt::format("--beside {}: settings are searched for operations alone; use run with --tuning off, or "
-                    "ab, which compares settings beside other work",
-                    name));
+        fmt::format("--beside {}: a run that measures beside other work tunes nothing; leave --tuning {} out, and use "
+                    "p5bench tune --beside, which searches settings for that",
+                    name, o.tune));
   if (o.every_root) throw UsageError(fmt::format("--beside {} runs beside one root; give --root N", name));
   for (const auto& [option, given] :
        {std::pair("--cuda-graph", o.calls.cuda_graph), std::pair("--aggregate", o.calls.aggregate > 1)})
@@ -266,6 +267,25 @@ void check_beside(const Options& o) {
       }))
     throw UsageError(fmt::format("--beside {}: nothing runs beside {}; name other --collectives, such as send_recv",
                                  name, join(o.collectives)));
+}
+
+void check_alone_loss(const Options& o) {
+  if (!o.given.contains("--alone-loss")) return;
+  if (o.command != "tune")
+    throw UsageError(fmt::format("--alone-loss is for tune --beside: {} chooses no settings", o.command));
+  if (o.beside.empty())
+    throw UsageError(
+        "--alone-loss limits what settings for operations beside other work cost alone: give --beside WORK");
+}
+
+// The share that "2", "2%" or "0.5 %" is.
+double parse_percentage(const std::string& text) {
+  std::string number = text.substr(0, text.find_last_not_of("% ") + 1);
+  double percent = 0;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), percent);
+  if (problem != std::errc() || end != number.data() + number.size() || !(percent >= 0 && percent <= 100))
+    throw UsageError(fmt::format("{} is not a percentage from 0 to 100, such as 2%", in_quotes(text)));
+  return percent / 100;
 }
 
 // The job's file says what a step does.
@@ -406,7 +426,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--beside",
            .shown = "WORK",
            .help = "what runs at the same time as each collective, as in a job: gemm[:N,K,type], d2h or "
-                   "COLLECTIVE[@GROUP]:SIZE (see `list beside`); repeatable",
+                   "COLLECTIVE[@GROUP]:SIZE (see `list beside`); repeatable; tune searches settings with which all of "
+                   "it is done sooner",
            .take = [&](const std::string& t) { o.beside.push_back(parse_work(t)); },
            .check = check_beside,
            .values = {"gemm", "d2h"}});
@@ -527,6 +548,12 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            .help = "a job's traffic, by which variables are chosen: lines of collective, bytes, share",
            .take = [&](const std::string& t) { o.weights = t; },
            .refused_by = {"ab", "plan"}});
+  declare({.name = "--alone-loss",
+           .shown = "PERCENT",
+           .help = "with --beside: how much slower a setting may make the operation alone; default 2%",
+           .take = [&](const std::string& t) { o.alone_loss = parse_percentage(t); },
+           .check = check_alone_loss,
+           .refused_by = {"run", "ab", "plan"}});
   declare({.name = "--keep-table",
            .shown = "FILE",
            .help = "an earlier nccl-tuner.csv, whose tables for other communicators are copied into the new one",

@@ -76,6 +76,7 @@ class SimSession final : public Session {
 
   // The model shares parts evenly from the start, so that it makes no difference which work starts last.
   ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
+    refuse_setting("sim", request.setting);
     const auto ranks = static_cast<std::size_t>(machine_.nodes * machine_.gpus);
     ConcurrentTimes times(ranks, std::vector<std::vector<double>>(static_cast<std::size_t>(request.samples)));
     for (std::size_t s = 0; s < static_cast<std::size_t>(request.samples); ++s) {

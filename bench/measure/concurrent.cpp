@@ -124,12 +124,17 @@ void ConcurrentSampling::take_ranks(Combination& to, const std::vector<Concurren
     }
 }
 
-// Operations that take about the time of the burst, or of a few of the longest operation.
-void ConcurrentSampling::fit_operations() {
-  const double wanted = std::max(burst_.count, least_operations_beside * *std::ranges::max_element(one_));
-  for (const double one : one_)
-    fitted_.push_back(static_cast<int>(
+std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seconds burst) {
+  const double wanted = std::max(burst.count, least_operations_beside * *std::ranges::max_element(one_s));
+  std::vector<int> operations;
+  for (const double one : one_s)
+    operations.push_back(static_cast<int>(
         std::clamp(std::round(wanted / std::max(one, 1e-9)), 1.0, static_cast<double>(most_operations))));
+  return operations;
+}
+
+void ConcurrentSampling::fit_operations() {
+  fitted_ = operations_of_equal_time(one_, burst_);
   for (Combination& each : combinations_) {
     each.operations.assign(names_.size(), 0);
     for (std::size_t w = 0; w < names_.size(); ++w)

@@ -16,6 +16,10 @@
 
 namespace p5 {
 
+// Numbers of operations that take about as long as each other alone, by the seconds of one operation of each: that of
+// `burst`, or of a few of the longest operation.
+std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seconds burst);
+
 class ConcurrentSampling {
  public:
   // ranks: each operation alone and beside all others, of which the times of each rank are kept; not beside each other.

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -40,6 +41,8 @@ struct CaseInLaunch {
   auto operator<=>(const CaseInLaunch&) const = default;
 };
 
+using OperationsTogether = std::map<std::string, std::vector<int>>;
+
 struct RunnerOptions {
   Seconds budget{600};                     // wall time for all cases
   Seconds timeout{30};                     // without progress, for backends that cannot recover
@@ -64,6 +67,9 @@ struct RunnerOptions {
   RanksOnHosts hosts = {};
   // Called by Trials with the time until its workers joined or failed to.
   std::function<void(Seconds)> on_join = {};
+  // Of Trials: the operations of a sample of Quantity::together, by describe(case) with plain calls: its own, then
+  // those of each work. Trials that share it let the same amount of work run. Null: each has its own.
+  std::shared_ptr<OperationsTogether> together = {};
 };
 
 // Progress of a run at the start of a repetition.

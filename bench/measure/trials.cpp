@@ -11,6 +11,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/base/units.hpp"
+#include "bench/measure/concurrent.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/agreement.hpp"
 
@@ -26,6 +27,24 @@ double slowest(const std::vector<Times>& parts) {
       for (const double time : times)
         if (!std::isnan(time)) worst = std::max(worst, time);
   return worst;
+}
+
+// Of the slowest rank in the fastest sample.
+double fastest(const std::vector<Times>& parts) {
+  std::vector<double> of_samples;
+  for (const Times& part : parts)
+    for (const std::vector<double>& times : part) {
+      of_samples.resize(std::max(of_samples.size(), times.size()), 0);
+      for (std::size_t i = 0; i < times.size(); ++i)
+        if (!std::isnan(times[i])) of_samples[i] = std::max(of_samples[i], times[i]);
+    }
+  return of_samples.empty() ? 0 : *std::ranges::min_element(of_samples);
+}
+
+// The name of a case in OperationsTogether, alike for all ways to call its operations.
+std::string plain_name(Case c) {
+  c.calls = {};
+  return describe(c);
 }
 
 std::string text_of(const Verification& v) {
@@ -66,7 +85,9 @@ void fields(auto& archive, Is<TrialOrder> auto& order) {
 }
 
 Trials::Trials(ControlPlane& control, std::vector<Backend*> arms, std::vector<Case> cases, RunnerOptions options)
-    : control_(control), arms_(std::move(arms)), cases_(std::move(cases)), options_(std::move(options)) {}
+    : control_(control), arms_(std::move(arms)), cases_(std::move(cases)), options_(std::move(options)) {
+  if (!options_.together) options_.together = std::make_shared<OperationsTogether>();
+}
 
 // ---- orders of the leader
 
@@ -191,6 +212,7 @@ Answer Trials::query(const TrialOrder& order, Answer (Session::*call)()) try {
 // Warms up a setting, chooses the operations per burst, and verifies the results. Returns the verification error, or
 // "".
 std::string Trials::prepare(const std::string& setting, Burst burst) {
+  const std::vector<int> together = has_works() ? fit_operations_together(burst) : std::vector<int>();
   step(Phase::warm_up, [&] { session_->warm_up(1, setting); });
   const SampleRequest one{.operations = 1, .samples = 2, .setting = setting};
   const int operations = step(
@@ -200,7 +222,12 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
         return static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(session_->slots())));
       });
   const SampleRequest checked{.operations = operations, .samples = 1, .poison_last = true, .setting = setting};
-  step(Phase::sample, [&] { times_of(checked); });
+  step(Phase::sample, [&] {
+    if (together.empty())
+      times_of(checked);
+    else
+      ends_of({.operations = together, .samples = 1, .poison_last = true, .setting = setting});
+  });
   std::string wrong = step(
       Phase::verify, [&] { return text_of(session_->verify()); },
       [](const std::vector<std::string>& parts) {
@@ -212,12 +239,65 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
 }
 
 Times Trials::times_of(const SampleRequest& request) {
-  return sample_times(*session_, request, cases_.at(place_->at).rounds->front(), control_.hosted());
+  const Case& c = cases_.at(place_->at);
+  if (!has_works()) return sample_times(*session_, request, c.rounds->front(), control_.hosted());
+  ConcurrentRequest alone{.operations = std::vector<int>(1 + c.beside.size(), 0),
+                          .samples = request.samples,
+                          .poison_last = request.poison_last,
+                          .setting = request.setting};
+  alone.operations.front() = request.operations;
+  Times times;
+  for (const auto& of_rank : sample_concurrent_times(*session_, alone, c.rounds->front(), control_.hosted())) {
+    std::vector<double>& its = times.emplace_back();
+    for (const std::vector<double>& ends : of_rank) its.push_back(ends.front() / request.operations);
+  }
+  return times;
+}
+
+Times Trials::ends_of(const ConcurrentRequest& request) {
+  const Round& groups = cases_.at(place_->at).rounds->front();
+  Times ends;
+  for (const auto& of_rank : sample_concurrent_times(*session_, request, groups, control_.hosted())) {
+    std::vector<double>& its = ends.emplace_back();
+    for (const std::vector<double>& of_works : of_rank) {
+      its.push_back(0);
+      for (const double end : of_works) its.back() = std::max(its.back(), std::isnan(end) ? 0 : end);
+    }
+  }
+  return ends;
+}
+
+std::vector<int> Trials::operations_together(std::size_t at) const {
+  const auto found = options_.together->find(plain_name(cases_.at(at)));
+  return found == options_.together->end() ? std::vector<int>() : found->second;
+}
+
+std::vector<int> Trials::fit_operations_together(Burst burst) {
+  const Case& c = cases_.at(place_->at);
+  std::vector<int>& known = (*options_.together)[plain_name(c)];
+  if (!known.empty()) return known;
+  constexpr int samples_of_trial = 3;
+  step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
+  std::vector<double> one_s;
+  for (std::size_t part = 0; part <= c.beside.size(); ++part) {
+    ConcurrentRequest request{.operations = std::vector<int>(1 + c.beside.size(), 0), .samples = samples_of_trial};
+    request.operations[part] = 1;
+    one_s.push_back(step(
+        Phase::warm_up, [&] { return ends_of(request); }, fastest));
+  }
+  return known = operations_of_equal_time(one_s, burst.lasts);
 }
 
 Seconds Trials::sample(const std::string& setting, Burst burst) {
   if (!operations_.contains(setting))
     if (const std::string wrong = prepare(setting, burst); !wrong.empty()) throw WrongData{wrong};
+  if (burst.quantity == Quantity::together) {
+    const std::vector<int> together = operations_together(place_->at);
+    const ConcurrentRequest request{.operations = together, .samples = 1, .setting = setting};
+    const double all_done = step(
+        Phase::sample, [&] { return ends_of(request); }, slowest);
+    return {all_done / together.front()};
+  }
   const int fitting = operations_.at(setting);
   const SampleRequest request{
       .quantity = burst.quantity,

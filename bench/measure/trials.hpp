@@ -22,7 +22,9 @@ namespace p5 {
 
 struct Burst {
   Seconds lasts;
-  Quantity quantity = Quantity::throughput;  // or device
+  // throughput, device, or together. Of a case with works beside it both throughput and device are the time of its own
+  // operations alone, on the device.
+  Quantity quantity = Quantity::throughput;
 };
 
 // A case of one round, in one arm (index of a backend).
@@ -46,8 +48,11 @@ class Trials {
   // The library's selection for a case with a setting ("": its own choice), where it is known.
   std::optional<Selection> selection(TrialTarget place, const std::string& setting, std::string& problem);
   // Takes one sample of each setting, in this order, with as many operations as last for `burst`. A setting is warmed
-  // up and its results are verified once for each open session.
+  // up and its results are verified once for each open session. Samples of Quantity::together have the same numbers of
+  // operations for all settings and arms: those that take the same time alone with the library's choice.
   std::vector<Trial> block(TrialTarget place, const std::vector<std::string>& settings, Burst burst);
+  // Operations of a sample of Quantity::together: the case's own, then those of each work; empty before the first one.
+  std::vector<int> operations_together(std::size_t at) const;
   // Starts the workers of the arms that are used next, all at the same time.
   void prepare(const std::vector<std::size_t>& arms);
   // Ends the arms' workers and prepares new ones: their next use is a new launch.
@@ -71,7 +76,12 @@ class Trials {
   template <class Answer>
   Answer announce_and_query(const TrialOrder& order, Answer (Session::*call)(), std::string& problem);
   std::vector<Trial> run_block(const TrialOrder& order);
+  bool has_works() const { return !cases_.at(place_->at).beside.empty(); }
   Times times_of(const SampleRequest& request);
+  // The end of all operations of a request on each hosted rank; 0 where a rank takes no part.
+  Times ends_of(const ConcurrentRequest& request);
+  // Measures them at the first use.
+  std::vector<int> fit_operations_together(Burst burst);
   Seconds sample(const std::string& setting, Burst burst);
   std::string prepare(const std::string& setting, Burst burst);
   template <class... Parts>

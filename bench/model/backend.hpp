@@ -20,8 +20,10 @@ namespace p5 {
 
 // latency: ranks aligned, one operation, or one group of them. throughput: a burst of operations back to back, divided
 // by their number. device: as throughput, but of few operations, all queued before the first one runs, so that the
-// host's launch overhead is not in the time; the same as throughput where nothing is queued.
-enum class Quantity { latency, throughput, device };
+// host's launch overhead is not in the time; the same as throughput where nothing is queued. together: operations and
+// the works beside them, from a common start until all are done, divided by the number of the case's own operations;
+// sample_concurrently() measures it, not sample().
+enum class Quantity { latency, throughput, device, together };
 // Largest burst of Quantity::device: libraries queue this many operations.
 inline constexpr int most_queued = 8;
 
@@ -48,6 +50,7 @@ struct ConcurrentRequest {
   // The work that starts when each other one has done its first operation, as a job communicates while it computes. On
   // a device the work that starts first keeps its multiprocessors, which decides for many operations who waits.
   std::optional<int> starts_last = {};
+  std::string setting = {};  // as in SampleRequest, for the case's own operations; works have the library's choice
 };
 
 // [hosted rank][sample][work], as in the request: seconds from the start, of the work that starts last if there is one,

@@ -64,6 +64,7 @@ struct Options {
 
   std::string delivery = "plugin";  // plugin (and variables), env: variables alone, nvidia or calls
   std::string weights;              // "", or a file with lines "collective bytes share": the weights of tuning
+  double alone_loss = 0.02;         // tune beside other work: share by which a setting may make operations slower alone
   std::string keep_table;           // "", or an earlier nccl-tuner.csv whose tables for other communicators are kept
 
   // ab: variables of the arms, over the operator's, see parse_arm()

@@ -30,6 +30,7 @@ void fields(auto& archive, Is<ConcurrentRequest> auto& request) {
   archive.must("samples", request.samples);
   archive.must("poison_last", request.poison_last);
   archive.some("starts_last", request.starts_last);
+  archive.some("setting", request.setting);
 }
 
 void fields(auto& archive, Is<FailureContext> auto& words) {

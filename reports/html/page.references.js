@@ -32,7 +32,7 @@ function published_series(report, list) {
 // Both sides of the proof in fresh processes, as bus bandwidth: the measured case has the factor between the two.
 function tuned_series(report, list) {
   const tuning = report.tuning, known = of_all_ranks(list).find((m) => m.throughput?.busbw_gb_per_s > 0);
-  if (!tuning || !known) return [];
+  if (!tuning || tuning.beside || !known) return [];
   const {collective} = known.case;
   const factor = known.throughput.busbw_gb_per_s * known.throughput.median_us / known.case.bytes;
   const rows = tuning.confirmations.filter((row) => row.collective === collective && row.gain).flatMap((row) => {

@@ -13,7 +13,9 @@ function confirmation_table(tuning) {
     ["Default \u00b5s", (c) => digits(c.gain?.default_us), "number"],
     ["With the files \u00b5s", (c) => digits(c.gain?.tuned_us), "number"],
     ["Time saved (95 %)", (c) => gain_text(c.gain), "number"],
-    ["With its launch", (c) => c.launched_gain ? share(c.launched_gain.share) : NOT_AVAILABLE, "number"], ["Verdict", (c) => c.verdict, "sentence"],
+    tuning.beside ? ["Saved alone", (c) => gain_text(c.alone_gain), "number"]
+      : ["With its launch", (c) => c.launched_gain ? share(c.launched_gain.share) : NOT_AVAILABLE, "number"],
+    ["Verdict", (c) => c.verdict, "sentence"],
   ], tuning.confirmations);
 }
 
@@ -32,7 +34,9 @@ function settings_table(tuning) {
   return simple_table("What NCCL offered, and what was measured", [
     ["Operation", (r) => r.cell.collective], ["Size", (r) => size(r.cell.bytes), "number"], ["Setting", (r) => r.setting],
     ["NCCL predicts \u00b5s", (r) => digits(r.predicted_us), "number"], ["NCCL takes it", (r) => r.chosen ? "yes" : ""],
-    ["Measured \u00b5s", (r) => digits(r.median_us), "number"], ["With its launch \u00b5s", (r) => digits(r.launched_us), "number"],
+    ["Measured \u00b5s", (r) => digits(r.median_us), "number"],
+    tuning.beside ? ["Alone \u00b5s", (r) => digits(r.alone_us), "number"]
+      : ["With its launch \u00b5s", (r) => digits(r.launched_us), "number"],
     ["Samples", (r) => String(r.samples), "number"],
   ], rows);
 }
@@ -40,6 +44,7 @@ function settings_table(tuning) {
 function arms_table(tuning) {
   return simple_table("Variables, in fresh processes", [
     ["Variables", (a) => a.name], ["Times as fast", (a) => a.speedup === null ? "failed" : digits(a.speedup), "number"],
+    ...(tuning.beside ? [["Alone", (a) => digits(a.alone_speedup), "number"]] : []),
     ["Adopted", (a) => a.adopted ? "yes" : "no"],
   ], tuning.arms);
 }
@@ -53,6 +58,7 @@ function ways_table(tuning) {
     ["This way us", (s) => s.gain ? digits(s.gain.tuned_us) : "N/A", "number"],
     ["Less time", (s) => s.gain ? share(s.gain.share) : s.because, "number"],
     ["95 % interval", (s) => s.gain && s.gain.ci95_share ? s.gain.ci95_share.map(share).join(" to ") : "N/A", "number"],
+    ...(tuning.beside ? [["Less time alone", (s) => s.alone_gain ? share(s.alone_gain.share) : "N/A", "number"]] : []),
   ], sizes);
 }
 
@@ -67,11 +73,17 @@ function time_text(tuning) {
   return `Took ${duration(tuning.wall_s)}: ${stages}${launches}.`;
 }
 
+function beside_text(tuning) {
+  return `For operations beside ${tuning.beside.works.join(" and ")}. Times are until the operations and that work are done, `
+    + `divided by the number of operations. Alone no operation may be slower by more than ${share(tuning.beside.alone_loss)}.`;
+}
+
 function draw_tuning(report, section) {
   const tuning = report.tuning;
   section.hidden = !tuning;
   if (!tuning) return;
   section.append(element("p", {}, tuning.because), element("p", {class: "quiet"}, time_text(tuning)));
+  if (tuning.beside) section.append(element("p", {}, beside_text(tuning)));
   if (tuning.rows.length > 0) {
     section.append(simple_table("Settings", [
       ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],
@@ -92,7 +104,7 @@ function draw_tuning(report, section) {
   }
   if (tuning.arms.length > 0) section.append(arms_table(tuning));
   if (tuning.ways.length > 0) {
-    section.append(element("details", {}, element("summary", {}, "Gain of registered buffers and CUDA graphs"), ways_table(tuning)),
+    section.append(element("details", {}, element("summary", {}, "Gain of other ways to call NCCL"), ways_table(tuning)),
       ...tuning.ways.map((way) => element("p", {class: "quiet"}, `${way.name}: ${way.how}.`)));
   }
   for (const [launcher, line] of tuning.loading) {

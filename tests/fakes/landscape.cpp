@@ -159,6 +159,18 @@ double Landscape::time(const SizePoint& point, const Candidate& candidate) const
   return 1e-6 * true_us(point, *kind, channels) * std::exp(rough);
 }
 
+double Landscape::time_beside(const OtherWork& work, const SizePoint& point, const Candidate& candidate) const {
+  const double rate = std::max(0.05, 1 - work.occupancy * channels_of(point, candidate));
+  const double operation = time(point, candidate) * (1 + work.drag), other = time(point, {}) / rate;
+  // What is left of the longer one runs alone.
+  if (operation < other) return operation + (other - operation) * rate;
+  return other + (operation - other) / (1 + work.drag);
+}
+
+double Landscape::sample_beside(const OtherWork& work, const SizePoint& point, const Candidate& candidate) {
+  return time_beside(work, point, candidate) * std::exp(disturbance(point, candidate));
+}
+
 double Landscape::sample(const SizePoint& point, const Candidate& candidate) {
   return time(point, candidate) * std::exp(disturbance(point, candidate));
 }

@@ -19,6 +19,12 @@ struct Processes {
   double lucky = 0;     // share of processes whose host needs only 0.7 of that time
 };
 
+// Other work beside the operations, of which a sample takes as long alone as the default's operations do. While both
+// run, each channel takes the share `occupancy` of the work's rate, and the operation takes longer by the share `drag`.
+struct OtherWork {
+  double occupancy = 0.015, drag = 0.15;
+};
+
 class Landscape {
  public:
   Landscape(Terrain terrain, std::uint64_t seed, Processes processes = {});
@@ -31,10 +37,14 @@ class Landscape {
     return throughput_time(point, candidate, processes_.host_us);
   }
 
+  // Until the operation and the other work are done.
+  double time_beside(const OtherWork& work, const tuner::SizePoint& point, const tuner::Candidate& candidate) const;
+
   // Starts a fresh process: offsets that last for one process are redrawn.
   void launch();
   double sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
   double throughput_sample(const tuner::SizePoint& point, const tuner::Candidate& candidate);
+  double sample_beside(const OtherWork& work, const tuner::SizePoint& point, const tuner::Candidate& candidate);
   int samples() const { return samples_; }
 
  private:

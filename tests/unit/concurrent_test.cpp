@@ -9,6 +9,8 @@
 #include <limits>
 
 #include "bench/base/error.hpp"
+#include "bench/control/control_planes.hpp"
+#include "bench/measure/trials.hpp"
 #include "bench/model/plan.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
@@ -195,6 +197,62 @@ TEST(Plan, refuses_work_that_this_job_cannot_do) {
   EXPECT_THROW(plan_of(beside("all_gather@nodes:8")), UsageError);
   EXPECT_THROW(plan_of(beside("gemm"), "ofi"), UsageError);
   EXPECT_THROW(plan_of(beside("gemm"), "mpi"), UsageError);
+}
+
+// ---- Trials of a case beside work
+
+// A rank whose operation and work share nothing; "fast" makes the operation twice as fast. Keeps the requests.
+struct WorkSession final : Session {
+  explicit WorkSession(std::vector<ConcurrentRequest>& requests_) : requests(requests_) {}
+  int slots() const override { return 100; }
+  void warm_up(int, const std::string&) override {}
+  Times sample(const SampleRequest&) override { throw CaseError("not with works beside it"); }
+  ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
+    requests.push_back(request);
+    const double own_s = request.setting == "fast" ? 1e-3 : 2e-3, work_s = 0.5e-3, none = std::nan("");
+    const std::vector<double> ends{request.operations[0] > 0 ? request.operations[0] * own_s : none,
+                                   request.operations[1] > 0 ? request.operations[1] * work_s : none};
+    return {std::vector<std::vector<double>>(static_cast<std::size_t>(request.samples), ends)};
+  }
+  Verification verify() override { return {}; }
+  std::vector<ConcurrentRequest>& requests;
+};
+
+struct WorkBackend final : Backend {
+  std::unique_ptr<Session> open(const Case&, int) override { return std::make_unique<WorkSession>(requests); }
+  Bytes memory_per_rank(const Case&) const override { return {1}; }
+  CostModel cost() const override { return {}; }
+  bool recovers() const override { return true; }
+  std::vector<ConcurrentRequest> requests;
+};
+
+TEST(TrialsBesideWork, let_all_settings_and_arms_do_the_same_amount_of_work) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  WorkBackend first, second;
+  Case c;
+  c.collective = &find_collective("all_reduce");
+  c.bytes = MiB(1);
+  c.beside = {parse_work("gemm")};
+  c.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0}}});
+  Case called_otherwise = c;
+  called_otherwise.calls.registration = "local";
+  Trials trials(*control, {&first, &second}, {c, called_otherwise}, {});
+  EXPECT_TRUE(trials.operations_together(0).empty());
+  const Burst together{{1e-3}, Quantity::together}, alone{{1e-3}, Quantity::device};
+  const std::vector<Trial> measured = trials.block({0, 0}, {"fast", ""}, together);
+  EXPECT_EQ(trials.operations_together(0), (std::vector<int>{4, 16})) << "by the time of the default";
+  EXPECT_NEAR(measured[0].time.count, 2e-3, 1e-9) << "the work takes longer: 8 ms for 4 operations";
+  EXPECT_NEAR(measured[1].time.count, 2e-3, 1e-9);
+  EXPECT_NEAR(trials.block({0, 0}, {"fast"}, alone)[0].time.count, 1e-3, 1e-9);
+  trials.block({1, 1}, {""}, together);
+  for (const WorkBackend* each : {&first, &second})
+    for (const ConcurrentRequest& request : each->requests)
+      if (request.operations[0] > 0 && request.operations[1] > 0) {
+        EXPECT_EQ(request.operations, trials.operations_together(0));
+      }
+  EXPECT_TRUE(std::ranges::any_of(first.requests, [](const ConcurrentRequest& request) {
+    return request.poison_last && request.setting == "fast" && request.operations[1] > 0;
+  })) << "results of all are verified with each setting";
 }
 
 }  // namespace

@@ -17,6 +17,16 @@ TEST(Protocol, a_request_for_samples_arrives_with_its_setting) {
   EXPECT_EQ(read.setting, "ring/ll128/16");
 }
 
+TEST(Protocol, a_request_for_works_at_the_same_time_arrives_with_its_setting) {
+  ConcurrentRequest request{.operations = {3, 0, 7}, .samples = 2, .poison_last = true, .setting = "ring/ll/4"};
+  const ConcurrentRequest read = concurrent_request_from_json(to_json(request));
+  EXPECT_EQ(read.operations, request.operations);
+  EXPECT_EQ(read.setting, "ring/ll/4");
+  EXPECT_FALSE(read.starts_last);
+  request.setting.clear();
+  EXPECT_FALSE(to_json(request).contains("setting")) << "an absent one means none";
+}
+
 TEST(Protocol, offers_arrive_in_their_order) {
   const std::vector<Offer> read =
       cost_table_from_json(to_json(std::vector<Offer>{{"tree/ll", 12.5, false}, {"ring/ll", 8, true}}));

@@ -89,6 +89,11 @@ TEST(Knobs, apply_by_version_nodes_platform_and_transport) {
   EXPECT_TRUE(applies(knob, place));
   place.collectives = {"all_reduce"};
   EXPECT_FALSE(applies(knob, place));
+  knob.collectives = {};
+  knob.beside = true;
+  EXPECT_FALSE(applies(knob, place));
+  place.beside = true;
+  EXPECT_TRUE(applies(knob, place));
 }
 
 TEST(Knobs, are_not_tried_at_the_value_that_they_have) {
@@ -219,6 +224,23 @@ TEST(Arms, stay_with_the_default_where_nothing_gains_surely) {
                 .best.name,
             "default");
   EXPECT_EQ(descend(one, [](const Environment&) { return std::optional<Objective>(); }).best.name, "default");
+}
+
+TEST(Arms, that_make_operations_alone_too_slow_are_not_adopted) {
+  const std::vector<Knob> one{knob("NCCL_A", {"1", "2"})};
+  KnobScope place;
+  place.nccl_version = 23000;
+  ArmRules rules;
+  rules.alone_loss = 0.05;
+  const std::vector<JudgedArm> judged{{make_arm({{"NCCL_A", "1"}}), sure(1.3), sure(0.9)},
+                                      {make_arm({{"NCCL_A", "2"}}), sure(1.1), sure(0.97)}};
+  EXPECT_EQ(best_arm(one, place, {}, judged, rules).name, "NCCL_A=2");
+  EXPECT_TRUE(loses_alone(judged[0], rules));
+  EXPECT_FALSE(loses_alone(judged[1], rules));
+  EXPECT_TRUE(loses_alone({judged[1].arm, sure(1.1), Objective{0.97, Interval{0.94, 1}}}, rules, true))
+      << "it may be that slow";
+  rules.alone_loss = 0.2;
+  EXPECT_EQ(best_arm(one, place, {}, judged, rules).name, "NCCL_A=1");
 }
 
 TEST(Arms, never_touch_what_the_operator_set) {

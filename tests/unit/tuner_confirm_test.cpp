@@ -228,5 +228,38 @@ TEST(Confirmation, judges_what_a_launch_costs_against_the_sizes_beside) {
   EXPECT_THAT(ranges(confirmed(1.01, 1)), ElementsAre("8-8")) << "tolerated";
 }
 
+Confirmation beside(Confirmation one, double alone_factor) {
+  one.alone = {launches({1.002, 0.998, 1.001, 0.999}),
+               launches({alone_factor, alone_factor * 1.002, alone_factor, alone_factor})};
+  return one;
+}
+
+const std::vector<double> faster_beside{0.9, 0.901, 0.9, 0.9};
+
+TEST(ConfirmationBesideWork, keeps_what_is_faster_and_hardly_slower_alone) {
+  const std::vector<Confirmation> all{beside(size(8, faster_beside), 1.001), beside(size(16, faster_beside), 1.003)};
+  EXPECT_THAT(ranges(confirm(table(8, 16), all, 0.02)), ElementsAre("8-16"));
+  const std::vector<ConfirmedSizePoint> points = confirmed_size_points(table(8, 16), table(8, 16), all);
+  ASSERT_TRUE(points[0].alone);
+  EXPECT_NEAR(points[0].alone->share, -0.001, 0.003);
+}
+
+TEST(ConfirmationBesideWork, splits_a_row_at_sizes_that_are_too_slow_alone) {
+  const std::vector<Confirmation> all{beside(size(8, faster_beside), 1), beside(size(16, faster_beside), 1.1),
+                                      beside(size(32, faster_beside), 1)};
+  const Confirmed confirmed = confirm(table(8, 32), all, 0.02);
+  EXPECT_THAT(ranges(confirmed), ElementsAre("8-8", "32-32"));
+  EXPECT_THAT(confirmed.dropped.front(), HasSubstr("slower alone at 16 B, and 2.0 % are allowed"));
+  EXPECT_THAT(ranges(confirm(table(8, 32), all, 0.2)), ElementsAre("8-32"));
+}
+
+TEST(ConfirmationBesideWork, drops_what_may_be_too_slow_alone) {
+  Confirmation one = size(8, faster_beside);
+  one.alone = {launches({1, 1.03, 0.98, 1.01}), launches({1.0, 1.05, 0.99, 1.04})};
+  const Confirmed confirmed = confirm(table(8, 8), {one}, 0.02);
+  EXPECT_THAT(ranges(confirmed), IsEmpty());
+  EXPECT_TRUE(confirmed.undecided) << "more processes could tell";
+}
+
 }  // namespace
 }  // namespace p5::tuner

@@ -370,6 +370,28 @@ TEST_F(TuningFiles, refuse_names_that_are_none) {
   }
 }
 
+TEST_F(TuningFiles, say_beside_which_work_they_hold) {
+  TuningResult result = tuned();
+  EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("beside")));
+  result.beside = {"gemm:8192,8192,bf16", "all_gather@node:64MiB"};
+  result.alone_loss = 0.025;
+  result.gains[0].alone = Gain{40e-6, 40.5e-6, -0.0125, Interval{-0.02, -0.01}};
+  for (const char* const name : {"nccl.env", "nccl.env.sh", "nccl.conf", "nccl-tuner.csv"}) {
+    const std::string text = file(result, name);
+    EXPECT_THAT(text, HasSubstr("#   operations beside gemm:8192,8192,bf16 and all_gather@node:64MiB; alone none is "
+                                "slower by more than 2.5 %\n"))
+        << name;
+    EXPECT_THAT(text, HasSubstr("Time saved until the operation and the work beside it are done, against")) << name;
+    EXPECT_THAT(text, HasSubstr("20.0 % (19.0 to 21.0 %); alone 40.00 -> 40.50 us\n")) << name;
+  }
+  EXPECT_EQ(variables_of(result).at(beside_variable), "gemm:8192,8192,bf16;all_gather@node:64MiB");
+  EXPECT_THAT(content(file(result, "nccl.env.sh")),
+              HasSubstr("export P5BENCH_TUNER_BESIDE='gemm:8192,8192,bf16;all_gather@node:64MiB'\n"));
+  result.environment.clear();
+  result.table.rows.clear();
+  EXPECT_TRUE(variables_of(result).empty()) << "what sets nothing is beside nothing";
+}
+
 TEST(Quoting, escapes_YAML_to_ASCII) {
   EXPECT_EQ(yaml_text("a\"\\\n"), "\"a\\\"\\\\\\U0000000a\"");
   EXPECT_EQ(yaml_text("\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80"), "\"\\U000000e9\\U000020ac\\U0001f600\"");

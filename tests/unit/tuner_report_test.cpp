@@ -65,6 +65,32 @@ reports::Report report_with(const reports::Tuning& tuning) {
   return report;
 }
 
+// The same beside other work.
+reports::Tuning everything_beside() {
+  reports::Tuning tuning = everything();
+  const reports::TuningGain gain{44.6e-6, 45e-6, -0.01, Interval{-0.02, 0}};
+  tuning.beside = reports::TuningBeside{{"gemm:8192,8192,bf16", "d2h"}, 0.02};
+  tuning.size_points[0].operations = {5, 4, 3};
+  tuning.size_points[0].settings[0].alone_us = 40;
+  tuning.arms[0].alone_speedup = 0.99;
+  tuning.confirmations[0].alone_gain = gain;
+  reports::TuningCallModeSize size;
+  size.collective = "all_gather";
+  size.bytes = 8;
+  size.gain = size.alone_gain = gain;
+  tuning.call_modes = {{"registered buffers", "so", {size}}};
+  return tuning;
+}
+
+TEST(TuningJson, is_the_same_after_it_was_read_beside_other_work) {
+  const json written = reports::to_json(everything_beside());
+  EXPECT_EQ(reports::to_json(reports::tuning_from_json(written)), written);
+  EXPECT_EQ(written.at("beside").at("works").size(), 2u);
+  EXPECT_EQ(written.at("cells").at(0).at("operations"), json({5, 4, 3}));
+  EXPECT_TRUE(written.at("confirmations").at(0).contains("alone_gain"));
+  EXPECT_FALSE(reports::to_json(everything()).at("confirmations").at(0).contains("alone_gain"));
+}
+
 TEST(TuningJson, is_the_same_after_it_was_read) {
   const json written = reports::to_json(everything());
   EXPECT_EQ(reports::to_json(reports::tuning_from_json(written)), written);
@@ -117,6 +143,9 @@ TEST(TuningJson, is_valid_by_the_schema) {
     return std::system(command.c_str()) == 0;
   };
   EXPECT_TRUE(valid()) << std::ifstream(folder + "/problem").rdbuf();
+  tuning = reports::to_json(everything_beside());
+  EXPECT_TRUE(valid()) << std::ifstream(folder + "/problem").rdbuf();
+  tuning = reports::to_json(everything());
   tuning["cells"][0]["noise"] = "little";
   EXPECT_FALSE(valid());
   tuning = reports::to_json(everything());
@@ -169,6 +198,26 @@ TEST(TuningReport, tells_what_was_tried) {
   EXPECT_THAT(tuning.refusals, ElementsAre("a row", "a remark"));
   EXPECT_THAT(tuning.files, ElementsAre("nccl.env"));
   EXPECT_EQ(tuning.confirmations.size(), 2u);
+}
+
+TEST(TuningReport, has_times_alone_beside_other_work) {
+  TuningCourse some = course();
+  tuner::Record& record = some.search.records[0];
+  record.operations = {4, 5};
+  record.blocks.push_back({tuner::Stage::bound, {{}, {record.winner}}, {{.time = {2e-6}}, {.time = {3e-6}}}});
+  some.confirmations[0].alone = some.confirmations[0].gain;
+  tuner::TuningResult result;
+  result.beside = {"d2h"};
+  result.alone_loss = 0.05;
+  const reports::Tuning tuning = tuning_report(some, result, {});
+  EXPECT_EQ(tuning.beside.value().works, result.beside);
+  EXPECT_EQ(tuning.beside->alone_loss, 0.05);
+  EXPECT_EQ(tuning.size_points[0].operations, (std::vector<int>{4, 5}));
+  const auto& settings = tuning.size_points[0].settings;
+  EXPECT_DOUBLE_EQ(settings[1].alone_us.value(), 3);
+  EXPECT_FALSE(settings[1].launched_us);
+  EXPECT_TRUE(tuning.confirmations[0].alone_gain);
+  EXPECT_FALSE(tuning.confirmations[1].alone_gain);
 }
 
 TEST(TuningReport, believes_a_winner_that_is_in_the_table) {

@@ -116,7 +116,7 @@ struct Machine {
   Trial trial(const Candidate& candidate, Stage stage) {
     const std::string text = to_text(candidate);
     if (bad.contains(text)) return bad.at(text);
-    const auto& factors = stage == Stage::throughput && throughput_factor.contains(text) ? throughput_factor : factor;
+    const auto& factors = stage == Stage::bound && throughput_factor.contains(text) ? throughput_factor : factor;
     const double time = seconds * (factors.contains(text) ? factors.at(text) : 1) * noise();
     spent += time;
     return {.time = {time}};
@@ -352,6 +352,51 @@ TEST(Search, can_measure_everything_alike) {
   EXPECT_EQ(to_text(result.records[0].winner.value()), "ring/ll/16");
   for (const char* text : {"ring/simple", "ring/ll", "ring/ll/4", "tree/ll128/32"})
     EXPECT_EQ(machine.times_measured(text), 20) << text;
+}
+
+// Beside work 8 channels are best, but alone they take 10 % longer.
+Machine beside_work() {
+  return {.factor =
+              {{"ring/ll/4", 0.9}, {"ring/ll/8", 0.7}, {"ring/ll/12", 0.75}, {"ring/ll/16", 0.8}, {"ring/ll/20", 0.9}},
+          .throughput_factor = {{"ring/ll/4", 1.5}, {"ring/ll/8", 1.1}, {"ring/ll/12", 1.05}, {"ring/ll/16", 1.005}},
+          .seconds = 2e-3};
+}
+
+SearchRules beside_rules(double alone_loss) {
+  SearchRules rules;
+  rules.beside = BesideRules{.alone_loss = alone_loss};
+  rules.candidates.channels = {channels_beside.begin(), channels_beside.end()};
+  return rules;
+}
+
+TEST(SearchBesideWork, takes_the_best_that_is_not_too_slow_alone) {
+  const std::vector<Task> tasks{{point(1 << 24), {{setting("ring/ll"), 10}}}};
+  for (const auto& [alone_loss, taken] :
+       {std::pair(0.02, "ring/ll/16"), std::pair(0.06, "ring/ll/12"), std::pair(0.2, "ring/ll/8")})
+    for (const bool exhaustive : {false, true}) {
+      Machine machine = beside_work();
+      SearchRules rules = beside_rules(alone_loss);
+      rules.exhaustive = exhaustive;
+      const Record record = run(machine, tasks, rules).records[0];
+      ASSERT_TRUE(record.winner) << record.because;
+      EXPECT_EQ(to_text(*record.winner), taken) << alone_loss << (exhaustive ? " exhaustive" : "");
+      EXPECT_FALSE(samples_of(record, {record.winner}, true).empty()) << "it was measured alone too";
+    }
+}
+
+TEST(SearchBesideWork, leaves_the_default_where_all_that_gains_is_too_slow_alone) {
+  Machine machine = beside_work();
+  for (auto& [setting, factor] : machine.throughput_factor) factor = 1.1;
+  machine.throughput_factor["ring/ll/20"] = 1.1;
+  const Record record = run(machine, {{point(1 << 24), {{setting("ring/ll"), 10}}}}, beside_rules(0.02)).records[0];
+  EXPECT_FALSE(record.winner);
+}
+
+TEST(SearchBesideWork, finds_few_channels_of_a_kind_that_is_slower_with_its_own) {
+  Machine machine{.factor = {{"ring/simple", 1.4}, {"ring/simple/4", 0.7}, {"ring/ll", 0.95}}, .seconds = 2e-3};
+  const Record record = run(machine, {{point(1 << 24), three}}, beside_rules(0.02)).records[0];
+  ASSERT_TRUE(record.winner);
+  EXPECT_EQ(to_text(*record.winner), "ring/simple/4");
 }
 
 TEST(Search, leaves_collectives_alone_that_have_no_tuner) {

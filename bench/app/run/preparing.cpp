@@ -164,6 +164,17 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
       machine.backend_name));
 }
 
+// Settings that were found beside other work than the run's own; "": there are none.
+std::string remark_on_settings_beside(const Options& options) {
+  const char* const found = std::getenv(tuner::beside_variable);
+  std::vector<std::string> own;
+  for (const Work& work : options.beside) own.push_back(name_of(work));
+  if (!found || join(own, ";") == found) return "";
+  return fmt::format("the settings that are loaded were found for operations beside {} ({}), not for operations {}",
+                     printable(found), tuner::beside_variable,
+                     own.empty() ? std::string("alone") : "beside " + join(own, " and "));
+}
+
 // Broadcasts which cases of which launches an earlier run has finished, so that all ranks skip them.
 std::set<CaseInLaunch> share_finished_cases(ControlPlane& control, const std::vector<KeptLine>& kept) {
   std::vector<CaseInLaunch> done;
@@ -289,6 +300,8 @@ void find_machine_and_plan(Run& run) {
   run.plan = run.options.checks()
                  ? plan_check(run)
                  : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+  if (const std::string remark = remark_on_settings_beside(run.options); !remark.empty())
+    run.plan.remarks.push_back(remark);
   refuse_differing_tuning_files(run.control);
   run.weights = read_weights(run.control, run.options);
   run.kept_tables = read_kept_tables(run.control, run.options);

@@ -156,6 +156,7 @@ std::vector<Case> make_cases(const Options& options, const Machine& machine, std
   what.sizes = sizes;
   what.group = options.group;
   what.allow_shared_gpu = options.allow_shared_gpu;
+  what.beside = options.beside;
   std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
     return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
@@ -170,13 +171,14 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   if (options.sizes.empty()) {
     most = options.max_given ? std::min(most, options.max) : most;
     std::vector<Bytes> sizes = tuning_limits.small;
-    std::ranges::move(sizes_between(tuning_limits.min, most), std::back_inserter(sizes));
+    const bool own_min = tuning_limits.beside && options.given.contains("--min");
+    std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most), std::back_inserter(sizes));
     std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
     return sizes;
   }
   std::vector<Bytes> sizes;
   for (const Bytes size : options.sizes)
-    if (size >= tuning_limits.min && size <= most) sizes.push_back(size);
+    if ((size >= tuning_limits.min || tuning_limits.beside) && size <= most) sizes.push_back(size);
   return sizes;
 }
 

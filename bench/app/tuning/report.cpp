@@ -24,7 +24,8 @@ reports::TuningCallMode call_mode_report(const CallModeResult& each) {
     way.sizes.push_back({.collective = size.point.collective,
                          .bytes = size.point.bytes,
                          .gain = gain_of(size.gain),
-                         .because = size.because});
+                         .because = size.because,
+                         .alone_gain = gain_of(size.alone)});
   return way;
 }
 
@@ -34,8 +35,8 @@ reports::TuningSetting measured(const tuner::Record& record, const tuner::Candid
   setting.setting = to_text(candidate);
   setting.samples = static_cast<int>(samples.size());
   if (!samples.empty()) setting.median_us = 1e6 * median(samples);
-  const std::vector<double> throughput = tuner::samples_of(record, candidate, true);
-  if (!throughput.empty()) setting.launched_us = 1e6 * median(throughput);
+  const std::vector<double> second = tuner::samples_of(record, candidate, true);
+  if (!second.empty()) (record.operations.empty() ? setting.launched_us : setting.alone_us) = 1e6 * median(second);
   return setting;
 }
 
@@ -59,6 +60,7 @@ reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Tabl
   point.collective = record.point.collective;
   point.bytes = point.tuner_bytes = record.point.bytes;
   point.settings = settings_of(record);
+  point.operations = record.operations;
   for (const reports::TuningSetting& setting : point.settings)
     point.candidates += setting.samples > 0 && setting.setting != "default" ? 1 : 0;
   for (const tuner::Block& block : record.blocks)
@@ -108,6 +110,7 @@ void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::
       arm.speedup = judged.objective->speedup;
       arm.interval = judged.objective->interval;
     }
+    if (judged.alone) arm.alone_speedup = judged.alone->speedup;
     arm.adopted = !arm.environment.empty() && arm.environment == result.environment;
     tuning.arms.push_back(arm);
   }
@@ -125,6 +128,7 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   tuning.nccl_version = result.table.nccl_version;
   tuning.ranks = result.table.ranks;
   tuning.nodes = result.table.nodes;
+  if (!result.beside.empty()) tuning.beside = reports::TuningBeside{result.beside, result.alone_loss};
   add_outcome(tuning, course, result);
   for (const tuner::Record& record : course.search.records)
     tuning.size_points.push_back(point_of(record, result.table));
@@ -138,7 +142,8 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
         {std::string(name_of(row.function)), row.from, row.to, to_text(row.setting), row.microseconds});
   for (const tuner::ConfirmedSizePoint& point : course.confirmations)
     tuning.confirmations.push_back({std::string(name_of(point.function)), point.bytes, text_of(point.setting),
-                                    gain_of(point.gain), gain_of(point.throughput), point.verdict});
+                                    gain_of(point.gain), gain_of(point.throughput), point.verdict,
+                                    gain_of(point.alone)});
   tuning.step = gain_of(course.step);
   tuning.processes = course.processes;
   tuning.refusals = course.dropped;
@@ -151,7 +156,8 @@ std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePo
   std::vector<tuner::GainLine> lines;
   for (const tuner::ConfirmedSizePoint& point : confirmed)
     if (point.setting && point.gain && point.gain->interval.low > 0)
-      lines.push_back({std::string(name_of(point.function)), point.bytes, to_text(*point.setting), *point.gain});
+      lines.push_back(
+          {std::string(name_of(point.function)), point.bytes, to_text(*point.setting), *point.gain, point.alone});
   std::ranges::stable_sort(lines, {},
                            [](const tuner::GainLine& line) { return std::tie(line.collective, line.bytes); });
   return lines;

@@ -19,6 +19,7 @@ namespace p5 {
 namespace {
 
 // Expected seconds of one operation with the default, from the nearest searched size; longer messages scale linearly.
+// Of a case with works beside it: of a sample, all of which take about the same time.
 double expected_s(const tuner::SearchResult& search, const Case& c) {
   double seconds = 0, nearest = 0;
   for (const tuner::Record& record : search.records) {
@@ -29,7 +30,7 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
     const double distance = std::abs(std::log(std::max(ratio, 1e-9)));
     if (seconds > 0 && distance >= nearest) continue;
     nearest = distance;
-    seconds = median(samples) * std::max(1.0, ratio);
+    seconds = median(samples) * (record.operations.empty() ? std::max(1.0, ratio) : record.operations.front());
   }
   return seconds;
 }
@@ -96,6 +97,15 @@ TuningLimits limits_of_mode(const std::string& mode) {
           .exhaustive = exhaustive};
 }
 
+TuningLimits limits_beside(TuningLimits tuning_limits, double alone_loss) {
+  constexpr double longer = 2;
+  tuning_limits = stretch(tuning_limits, {longer * tuning_limits.end.count});
+  tuning_limits.small.clear();
+  tuning_limits.min = MiB(1);
+  tuning_limits.beside = tuner::BesideRules{.alone_loss = alone_loss};
+  return tuning_limits;
+}
+
 bool on_efa(const topo::Topology& topology) {
   return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
     return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
@@ -138,7 +148,8 @@ void burn_in(Trials& trials, const TuningLimits& tuning_limits) {
   const auto start = Clock::now();
   do {
     for (std::size_t at = 0; at < trials.cases().size(); ++at)
-      trials.block({0, at}, {"", ""}, {tuning_limits.burst, Quantity::device});
+      trials.block({0, at}, {"", ""},
+                   {tuning_limits.burst, tuning_limits.beside ? Quantity::together : Quantity::device});
   } while (since(start).count < tuning_limits.burn_in.count);
 }
 
@@ -151,7 +162,9 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   };
   const tuner::MeasureBlock measure = [&](const tuner::SizePoint& point,
                                           const std::vector<tuner::Candidate>& candidates, tuner::Stage stage) {
-    const Quantity quantity = stage == tuner::Stage::throughput ? Quantity::throughput : Quantity::device;
+    const bool bound = stage == tuner::Stage::bound;
+    const Quantity quantity = tuning_limits.beside ? (bound ? Quantity::device : Quantity::together)
+                                                   : (bound ? Quantity::throughput : Quantity::device);
     std::vector<std::string> settings;
     for (const tuner::Candidate& candidate : candidates)
       settings.push_back(candidate.is_default() ? "" : tuner::to_text(*candidate.setting));
@@ -164,7 +177,15 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   // gathered 32 KiB 8 % faster with 8 channels.
   if (std::ranges::all_of(trials.cases(), [](const Case& c) { return domains_of(c) == 1; }))
     rules.candidates.bytes_per_channel = 4 << 10;
-  return tuner::search(tasks, rules, constraints, measure, time_left);
+  if (tuning_limits.beside) {
+    constexpr int steps_to_least = 6;
+    rules.beside = tuning_limits.beside;
+    rules.candidates.channels = {tuner::channels_beside.begin(), tuner::channels_beside.end()};
+    rules.channel_steps = steps_to_least;
+  }
+  tuner::SearchResult found = tuner::search(tasks, rules, constraints, measure, time_left);
+  for (tuner::Record& record : found.records) record.operations = trials.operations_together(at_of(record.point));
+  return found;
 }
 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
@@ -173,6 +194,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   constexpr std::size_t standard = 0, files = 1;
   constexpr int min_launches = 2;  // one launch has no variation
   constexpr double spare = 1.1;    // factor on the duration of the last launch
+  const double alone_loss = tuning_limits.beside ? tuning_limits.beside->alone_loss : 0;
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::SamplePlan> sizes;
   std::vector<AlternatedSize> alternated;
@@ -180,8 +202,9 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const Case& c = trials.cases()[at];
     const tuner::Function function = *tuner::parse_function(c.collective->name);
     const double operation_s = expected_s(search, c);
-    const bool host_counts = operation_s < tuner::launch_counts_below_s;
-    const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (host_counts ? 2 : 1) + agreement_s;
+    const bool host_counts = !tuning_limits.beside && operation_s < tuner::launch_counts_below_s;
+    const bool two_quantities = host_counts || tuning_limits.beside;
+    const double sample_s = std::max(operation_s, tuning_limits.burst.count) * (two_quantities ? 2 : 1) + agreement_s;
     // The same steps as Trials::prepare().
     const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreement_s;
     sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
@@ -189,6 +212,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
     alternated.push_back({.sides = {{standard, at}, {files, at}}});
     if (host_counts) alternated.back().quantities.push_back(Quantity::throughput);
+    if (tuning_limits.beside) alternated.back().quantities = {Quantity::together, Quantity::device};
   }
   const double before = time_left();
   trials.prepare({standard, files});
@@ -204,12 +228,14 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const double began = time_left(), budget_began = budget_left();
     alternation.launch();
     for (std::size_t at = 0; at < measured.size(); ++at) {
-      measured[at].device = taken(at, Quantity::device);
+      measured[at].device = taken(at, tuning_limits.beside ? Quantity::together : Quantity::device);
       measured[at].throughput = taken(at, Quantity::throughput);
+      if (tuning_limits.beside) measured[at].alone = taken(at, Quantity::device);
       measured[at].failure = alternation.at(at, files).failure;
     }
     const int launches = alternation.launches();
-    const bool settled = launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured).undecided;
+    const bool settled =
+        launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured, alone_loss).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
     more = launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent);
@@ -316,6 +342,7 @@ class ArmSearch {
     for (const tuner::Weight& weight : unused)
       result_.remarks.push_back(
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
+    if (trial.beside) rules_.alone_loss = trial.beside->alone_loss;
     counts_ = std::ranges::any_of(weights_, [](double weight) { return weight > 0; });
     if (!counts_) result_.remarks.push_back("no weight counts, so no variables are tried");
   }
@@ -337,7 +364,7 @@ class ArmSearch {
   std::optional<Environment> next_arm() {
     if (!counts_) return std::nullopt;
     const std::optional<tuner::Arm> next =
-        tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {});
+        tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_);
     if (!next) return std::nullopt;
     // The best arm must be confirmed within the same time.
     if (time_left_() > longest_arm_s_ * (1 + confirmation_launches)) return next->environment;
@@ -348,7 +375,7 @@ class ArmSearch {
   // At the leader.
   std::optional<Environment> best_arm() const {
     const Environment best =
-        tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, {}).environment;
+        tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_).environment;
     return best.empty() ? std::nullopt : std::optional(best);
   }
 
@@ -358,8 +385,10 @@ class ArmSearch {
     std::string loses;
     const tuner::JudgedArm again = judge(best, confirmation_launches, &loses);
     if (!control_.is_leader()) return;
-    const bool gains = again.objective && again.objective->interval.low > 1 &&
-                       again.objective->speedup >= 1 + tuner::ArmRules{}.least_gain;
+    const bool gains =
+        again.objective && again.objective->interval.low > 1 && again.objective->speedup >= 1 + rules_.least_gain;
+    if (loses.empty() && tuner::loses_alone(again, rules_, true))
+      loses = fmt::format("may make operations alone slower by more than {:g} %", 100 * rules_.alone_loss);
     if (gains && loses.empty())
       result_.best = best;
     else
@@ -372,36 +401,50 @@ class ArmSearch {
     Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
     tuner::JudgedArm judged{tuner::make_arm(environment), std::nullopt};
     run_on_leader(control_, trials, [&] {
-      const std::vector<tuner::ArmSizePoint> size_points = alternate(trials, launches);
-      if (size_points.empty()) return;
-      judged.objective = tuner::objective_of(size_points, weights_);
-      if (loses) *loses = tuner::describe_slower_band(size_points);
+      const Alternated measured = alternate(trials, launches);
+      if (measured.size_points.empty()) return;
+      judged.objective = tuner::objective_of(measured.size_points, weights_);
+      if (!measured.alone.empty()) judged.alone = tuner::objective_of(measured.alone, weights_);
+      if (loses) *loses = tuner::describe_slower_band(measured.size_points);
+      if (loses && loses->empty())
+        if (const std::string why = tuner::describe_slower_band(measured.alone, rules_.alone_loss); !why.empty())
+          *loses = why + " alone";
     });
     arm->abandon();
     return judged;
   }
 
-  // Empty if the arm failed or gave wrong data.
-  std::vector<tuner::ArmSizePoint> alternate(Trials& trials, int launches) const {
+  struct Alternated {
+    std::vector<tuner::ArmSizePoint> size_points;  // empty if the arm failed or gave wrong data
+    std::vector<tuner::ArmSizePoint> alone = {};   // with works beside the cases: of their operations alone
+  };
+
+  Alternated alternate(Trials& trials, int launches) const {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
     // A confirmation counts what an application sees, kernel launches included.
-    const Quantity quantity = launches > 1 ? Quantity::throughput : Quantity::device;
+    const Quantity quantity = trial_.beside  ? Quantity::together
+                              : launches > 1 ? Quantity::throughput
+                                             : Quantity::device;
     std::vector<AlternatedSize> sizes;
-    for (std::size_t at = 0; at < size_points_.size(); ++at)
+    for (std::size_t at = 0; at < size_points_.size(); ++at) {
       sizes.push_back(
           {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_per_block, .quantities = {quantity}});
+      if (trial_.beside) sizes.back().quantities.push_back(Quantity::device);
+    }
     bool failed = false;
     Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .may_continue = [&] {
                                                          return !(failed = alternation.failed(trial_arm));
                                                        }});
     for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();
     if (alternation.failed(trial_arm)) return {};
-    std::vector<tuner::ArmSizePoint> size_points;
-    for (std::size_t at = 0; at < size_points_.size(); ++at)
-      size_points.push_back(
-          {size_points_[at],
-           {alternation.at(at, default_arm).of(quantity), alternation.at(at, trial_arm).of(quantity)}});
-    return size_points;
+    const auto times_of = [&](Quantity which) {
+      std::vector<tuner::ArmSizePoint> size_points;
+      for (std::size_t at = 0; at < size_points_.size(); ++at)
+        size_points.push_back(
+            {size_points_[at], {alternation.at(at, default_arm).of(which), alternation.at(at, trial_arm).of(which)}});
+      return size_points;
+    };
+    return {times_of(quantity), trial_.beside ? times_of(Quantity::device) : std::vector<tuner::ArmSizePoint>()};
   }
 
   ControlPlane& control_;
@@ -410,6 +453,7 @@ class ArmSearch {
   const tuner::TimeLeft& time_left_;
   std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
+  tuner::ArmRules rules_;
   bool counts_ = false;       // a size point has a weight
   double longest_arm_s_ = 0;  // longest time of an arm so far
   ArmSearchResult result_;
@@ -428,18 +472,21 @@ constexpr int turns = 8, mode_samples_per_block = 3;
 // Minimum for a useful median.
 constexpr std::size_t min_samples = 6;
 
-CallModeSize call_mode_size(const tuner::SizePoint& point, const SideSamples& plain, const SideSamples& way) {
+// The first quantity decides; the second, if there is one, is that of operations alone.
+CallModeSize call_mode_size(const tuner::SizePoint& point, const std::vector<Quantity>& quantities,
+                            const SideSamples& plain, const SideSamples& way) {
   CallModeSize size{
       .point = point, .gain = std::nullopt, .because = plain.failure.empty() ? way.failure : plain.failure};
   if (!size.because.empty()) return size;
-  const tuner::BothSides both{plain.of(Quantity::throughput), way.of(Quantity::throughput)};
-  const auto enough = [](const std::vector<Launch>& launches) {
-    return !launches.empty() && launches.front().samples_s.size() >= min_samples;
+  const auto gain = [&](Quantity quantity) -> std::optional<tuner::Gain> {
+    const tuner::BothSides both{plain.of(quantity), way.of(quantity)};
+    for (const std::vector<Launch>* launches : {&both.standard, &both.tuned})
+      if (launches->empty() || launches->front().samples_s.size() < min_samples) return std::nullopt;
+    return tuner::gain_of(both, band_of({point.bytes}).launch_spread);
   };
-  if (enough(both.standard) && enough(both.tuned))
-    size.gain = tuner::gain_of(both, band_of({point.bytes}).launch_spread);
-  else
-    size.because = "no time was left to measure it";
+  size.gain = gain(quantities.front());
+  if (quantities.size() > 1) size.alone = gain(quantities.back());
+  if (!size.gain) size.because = "no time was left to measure it";
   return size;
 }
 
@@ -448,9 +495,14 @@ CallModeSize call_mode_size(const tuner::SizePoint& point, const SideSamples& pl
 std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& workers, const std::vector<Case>& cases,
                                            const RunnerOptions& runner, int nccl_version, Seconds burst,
                                            const tuner::TimeLeft& time_left) {
+  const bool beside = !cases.front().beside.empty();
+  const std::vector<Quantity> quantities =
+      beside ? std::vector{Quantity::together, Quantity::device} : std::vector{Quantity::throughput};
   std::vector<CallModeResult> tried;
-  for (const tuner::CallMode& way : tuner::call_modes)
-    if (way.since <= nccl_version) tried.push_back({way, {}});
+  for (const tuner::CallMode& way : tuner::call_modes) {
+    const bool fits = beside ? !way.cuda_graph : way.cta_policy == CallOptions{}.cta_policy;
+    if (fits && way.since <= nccl_version) tried.push_back({way, {}});
+  }
   const std::size_t stride = 1 + tried.size();
   std::vector<Case> all;
   for (const Case& plain : cases) {
@@ -459,6 +511,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
       Case& c = all.emplace_back(plain);
       c.calls.cuda_graph = each.way.cuda_graph;
       c.calls.registration = each.way.registration;
+      c.calls.cta_policy = each.way.cta_policy;
     }
   }
   Trials trials(control, {&workers}, all, runner);
@@ -466,7 +519,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
     std::vector<AlternatedSize> sizes(cases.size());
     for (std::size_t at = 0; at < cases.size(); ++at) {
       sizes[at].samples = mode_samples_per_block;
-      sizes[at].quantities = {Quantity::throughput};
+      sizes[at].quantities = quantities;
       for (std::size_t way = 0; way < stride; ++way) sizes[at].sides.push_back({0, at * stride + way});
     }
     Alternation alternation(trials, std::move(sizes),
@@ -475,7 +528,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
     for (std::size_t way = 0; way < tried.size(); ++way)
       for (std::size_t at = 0; at < cases.size(); ++at)
         tried[way].sizes.push_back(
-            call_mode_size(point_of(cases[at]), alternation.at(at, 0), alternation.at(at, 1 + way)));
+            call_mode_size(point_of(cases[at]), quantities, alternation.at(at, 0), alternation.at(at, 1 + way)));
   });
   return tried;
 }

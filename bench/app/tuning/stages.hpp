@@ -32,11 +32,15 @@ struct TuningLimits {
   // Launches per side in the confirmation: the number that the time is divided among, and the maximum. There are at
   // least 2; more follow while there is time and the result is undecided.
   int planned_launches = 2, most_launches = 2;
-  bool exhaustive = false;  // SearchRules
+  bool exhaustive = false;                        // SearchRules
+  std::optional<tuner::BesideRules> beside = {};  // operations are tuned beside other work
 };
 
 // mode: quick, full, exhaustive. P5BENCH_QUICK_LIMIT changes how long a quick tuning takes.
 TuningLimits limits_of_mode(const std::string& mode);
+
+// The same beside other work: samples take longer, and small messages leave it alone.
+TuningLimits limits_beside(TuningLimits tuning_limits, double alone_loss);
 
 // NCCL passes the whole message size to tuners for the collectives measured here.
 tuner::SizePoint point_of(const Case& c);
@@ -129,6 +133,7 @@ struct ArmTrial {
   tuner::Constraints constraints;
   std::vector<tuner::Weight> weights;  // empty: all cases have equal weight
   Seconds burst;
+  std::optional<tuner::BesideRules> beside = {};  // the cases have works beside them
 };
 
 // Set at the leader only.
@@ -145,8 +150,9 @@ ArmSearchResult try_arms(ControlPlane& control, const Machine& machine, const Ar
 
 struct CallModeSize {
   tuner::SizePoint point;
-  std::optional<tuner::Gain> gain;  // over plain calls; null: failed or no time
-  std::string because;              // the reason for a null gain
+  std::optional<tuner::Gain> gain;        // over plain calls; null: failed or no time
+  std::string because;                    // the reason for a null gain
+  std::optional<tuner::Gain> alone = {};  // of operations alone, where `gain` is beside other work
 };
 
 struct CallModeResult {

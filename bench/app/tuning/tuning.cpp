@@ -57,7 +57,9 @@ class Tuning {
         place_(role_on_host(control, machine.topology)),
         temporary_(job.temporary),
         clock_(job.time_left, [this] { return since(start_).count; }),
-        tuning_limits_(scale_limits(limits_of_mode(job.mode), job.time_left)),
+        whole_limits_(options.beside.empty() ? limits_of_mode(job.mode)
+                                             : limits_beside(limits_of_mode(job.mode), options.alone_loss)),
+        tuning_limits_(scale_limits(whole_limits_, job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
         constraints_(tuner::constraints_of(current_environment())),
@@ -67,9 +69,10 @@ class Tuning {
     course_.remarks = job.remarks;
     course_.seed = job.seed;
     runner_.on_join = [this](Seconds took) { clock_.joined(took); };
-    if (tuning_limits_.end < limits_of_mode(job.mode).end && clock_.objection().empty())
+    runner_.together = std::make_shared<OperationsTogether>();
+    if (tuning_limits_.end < whole_limits_.end && clock_.objection().empty())
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
-                                            to_text(tuning_limits_.end), to_text(limits_of_mode(job.mode).end)));
+                                            to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] {
       const char* const chain = std::getenv(chain_variable);
       if (chain) return std::string(chain);
@@ -89,6 +92,8 @@ class Tuning {
     for (const auto& [name, value] : machine.software)
       if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
     result_.outside = tuner::tuning_variables_of(current_environment());
+    for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
+    result_.alone_loss = options.alone_loss;
     if (const std::string calls = describe(options.calls, ", "); !calls.empty())
       course_.remarks.push_back(fmt::format("settings are searched for plain calls, not for these ({})", calls));
   }
@@ -303,13 +308,16 @@ class Tuning {
       collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");  // has several rounds; send_recv represents it
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = fitting_sizes({Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
+    const std::vector<Bytes> sizes = fitting_sizes(
+        tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
+                              : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
     const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
                          .weights = weights_,
-                         .burst = tuning_limits_.burst};
+                         .burst = tuning_limits_.burst,
+                         .beside = tuning_limits_.beside};
     ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
@@ -337,7 +345,8 @@ class Tuning {
       collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
     std::erase(collectives, "p2p");
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = fitting_sizes({KiB(1), KiB(64), MiB(8), MiB(128)});
+    const std::vector<Bytes> sizes = fitting_sizes(
+        tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
     course_.call_modes =
         try_call_modes(control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
                        result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end));
@@ -352,6 +361,7 @@ class Tuning {
             .nvls = std::ranges::any_of(
                 course_.search.records,
                 [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, nvls); }),
+            .beside = tuning_limits_.beside.has_value(),
             .collectives = collectives};
   }
 
@@ -432,7 +442,7 @@ class Tuning {
         const std::vector<tuner::Confirmation> measured =
             confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
                          [this] { return clock_.budget_left(); });
-        tuner::Confirmed confirmed = tuner::confirm(result_.table, measured);
+        tuner::Confirmed confirmed = tuner::confirm(result_.table, measured, result_.alone_loss);
         course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
         course_.dropped = std::move(confirmed.dropped);
         for (const tuner::Confirmation& size : measured)
@@ -485,7 +495,7 @@ class Tuning {
   HostRole place_;
   TemporaryFolders& temporary_;
   TuningClock clock_;
-  TuningLimits tuning_limits_;
+  TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left
   std::uint64_t seed_;
   RunnerOptions runner_;
   tuner::Constraints constraints_;

@@ -418,7 +418,7 @@ bool NcclSession::runs(std::size_t part, const ConcurrentRequest& request) const
 }
 
 ConcurrentTimes NcclSession::sample_concurrently(const ConcurrentRequest& request) {
-  setting_.clear();
+  setting_ = request.setting;
   if (request.operations.size() != parts() || case_.beside.empty())
     throw CaseError(fmt::format("a sample of {} works, where there are {}", request.operations.size(), parts()));
   if (request.starts_last && (*request.starts_last < 0 || *request.starts_last >= static_cast<int>(parts())))
@@ -476,10 +476,12 @@ void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
   const auto queue_one_of = [&](std::size_t part) {
     ++queued[part];
     if (!ran_together_[part]) return;
-    if (part == 0)
+    if (part == 0) {
+      const ForcedSetting forcing(setting_);
       operate(std::exchange(slot, (slot + 1) % turn_.slots));
-    else
+    } else {
       works_[part - 1]->operate();
+    }
     if (queued[part] == request.operations[part])
       check(cudaEventRecord(ends_[part].get(), stream_of(part)), "cudaEventRecord");
   };

@@ -6,6 +6,8 @@
 //   slow:gpu=G:percent=P    products take P percent longer; with until=N only the first N
 //   brake:gpu=G:percent=P   products take P percent longer that begin while NCCL has operations to do;
 //                           with wrong=1 they have one bit flipped
+//   crowd:gpu=G:percent=P   products take P percent longer for each channel of the operations that NCCL performs when
+//                           they begin
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
@@ -52,17 +54,21 @@ struct Product {
   bool wrong;
   bool wrong_beside_messages;
   std::chrono::microseconds time, time_beside_messages;
+  int percent_a_channel;
 };
 
-bool messages_pass() {
-  static const auto count = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, "ncclFakeOperationsUnderWay"));
-  return count && count() > 0;
+// A count of the fake NCCL; 0 without it.
+int count_of_nccl(const char* name) {
+  const auto count = reinterpret_cast<int (*)()>(dlsym(RTLD_DEFAULT, name));
+  return count ? count() : 0;
 }
 
 void multiply(void* data) {
   const std::unique_ptr<Product> product(static_cast<Product*>(data));
-  const bool beside = messages_pass();
-  const auto end = std::chrono::steady_clock::now() + (beside ? product->time_beside_messages : product->time);
+  const bool beside = count_of_nccl("ncclFakeOperationsUnderWay") > 0;
+  const int crowd = product->percent_a_channel * count_of_nccl("ncclFakeChannelsUnderWay");
+  const auto end =
+      std::chrono::steady_clock::now() + (beside ? product->time_beside_messages : product->time) * (100 + crowd) / 100;
   // Cheap, because the processor time of a fake product is taken from whatever is measured beside it.
   for (std::uint64_t begin = 0; begin < product->words; begin += product->operand_words) {
     const std::uint64_t count = std::min(product->words - begin, product->operand_words);
@@ -156,7 +162,8 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t, const void
                                     .wrong = wrong_from > 0 && number >= wrong_from,
                                     .wrong_beside_messages = fault("brake", device, "wrong") > 0,
                                     .time = takes,
-                                    .time_beside_messages = takes * (100 + brake) / 100};
+                                    .time_beside_messages = takes * (100 + brake) / 100,
+                                    .percent_a_channel = std::max(0, fault("crowd", device, "percent"))};
   return cudaLaunchHostFunc(stream, &multiply, product) == cudaSuccess ? CUBLAS_STATUS_SUCCESS
                                                                        : CUBLAS_STATUS_EXECUTION_FAILED;
 }

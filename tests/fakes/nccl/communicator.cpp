@@ -139,6 +139,7 @@ void Communicator::tune(Operation& operation) {
   const bool wide = form.wide_input || form.wide_output;
   const Choice choice = tuning_->choose(form.function, wide ? own * static_cast<std::uint64_t>(ranks) : own);
   operation.setting = choice.setting();
+  operation.channels = choice.channels;
   const std::string all =
       operation.setting + "/" + std::to_string(choice.channels) + "/" + std::to_string(choice.chunk);
   operation.choice = std::hash<std::string>{}(all);
@@ -243,6 +244,11 @@ std::atomic<int>& operations_under_way() {
   return count;
 }
 
+std::atomic<int>& channels_under_way() {
+  static std::atomic<int> count{0};
+  return count;
+}
+
 struct Launch {
   std::shared_ptr<Communicator> communicator;
   std::vector<Operation> operations;
@@ -250,7 +256,11 @@ struct Launch {
   static void run(void* data) {
     const std::unique_ptr<Launch> launch(static_cast<Launch*>(data));
     Communicator& communicator = *launch->communicator;
+    int channels = 0;
+    for (const Operation& operation : launch->operations) channels = std::max(channels, operation.channels);
+    channels_under_way() += channels;
     if (!communicator.aborted()) communicator.run(launch->operations);
+    channels_under_way() -= channels;
     --operations_under_way();
     const std::scoped_lock lock(communicator.mutex_);
     --communicator.outstanding_;
@@ -379,3 +389,4 @@ bool Communicator::remove_factor(ncclRedOp_t operation) {
 
 // Not of NCCL: what the fake of cuBLASLt asks, to be slow only beside messages.
 extern "C" int ncclFakeOperationsUnderWay() { return p5::fake_nccl::operations_under_way(); }
+extern "C" int ncclFakeChannelsUnderWay() { return p5::fake_nccl::channels_under_way(); }

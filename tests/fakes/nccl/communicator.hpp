@@ -33,6 +33,7 @@ struct Operation {
   int peer = 0;                       // peer or root
   std::uint64_t number = 0;           // among this process's operations, from 1; 0: not counted
   std::string setting = "";           // collectives only: "ring/ll128"
+  int channels = 0;                   // collectives only
   std::uint64_t choice = 0;           // hash of the complete choice, compared between ranks
   std::optional<Scalar> factor = {};  // this rank's of a pre-multiplied sum
 
@@ -52,6 +53,8 @@ struct Launch;
 
 // Operations of this process that wait or run, on all communicators, but for those of graphs.
 std::atomic<int>& operations_under_way();
+// Channels of the collectives of this process that run, on all communicators, but for those of graphs.
+std::atomic<int>& channels_under_way();
 
 class Communicator {
  public:

@@ -59,6 +59,7 @@ bool read_key(std::string_view key, std::string_view value, Fault& fault) {
   if (key == "us") return read_number(value, fault.microseconds);
   if (key == "what") return read_name(value, whats, fault.what);
   if (key == "setting") return read_setting(value, fault.setting);
+  if (key == "fewer") return read_number(value, fault.fewer) && fault.fewer > 0;
   if (key == "function") {
     constexpr std::string_view known[] = {"AllReduce", "AllGather", "ReduceScatter", "Broadcast", "Reduce"};
     fault.function = value;
@@ -141,9 +142,9 @@ std::optional<Fault> Faults::find_joining(Fault::Kind kind, int rank, int ranks)
 }
 
 std::optional<Fault> Faults::find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting,
-                                  std::string_view function) const {
+                                  int channels, std::string_view function) const {
   for (const Fault& fault : all)
-    if (fault.kind == kind && fault.hits(rank, operation, setting, function)) return fault;
+    if (fault.kind == kind && fault.hits(rank, operation, setting, channels, function)) return fault;
   return std::nullopt;
 }
 

@@ -22,14 +22,16 @@ struct Fault {
   What what = What::element;
   std::uint64_t microseconds = 0;
   std::string setting;   // only operations with this algorithm and protocol; empty: any
+  int fewer = 0;         // only collectives with fewer channels than this; 0: any
   std::string function;  // only collectives of this name, "AllGather"; empty: any
   bool here = true;      // false: its condition (host, device, variable, file) does not hold in this process
 
   bool of(int some_rank) const { return rank == any_rank || rank == some_rank; }
-  bool hits(int at_rank, std::uint64_t at_operation, const std::string& with, std::string_view of_function) const {
+  bool hits(int at_rank, std::uint64_t at_operation, const std::string& with, int channels,
+            std::string_view of_function) const {
     const bool counted = operation == 0 || (onwards ? at_operation >= operation : at_operation == operation);
     return of(at_rank) && counted && (setting.empty() || setting == with) &&
-           (function.empty() || function == of_function);
+           (fewer == 0 || (channels > 0 && channels < fewer)) && (function.empty() || function == of_function);
   }
 };
 
@@ -41,7 +43,7 @@ struct Faults {
   // The fault of this kind that applies while a communicator of `ranks` ranks is joined.
   std::optional<Fault> find_joining(Fault::Kind kind, int rank, int ranks) const;
   std::optional<Fault> find(Fault::Kind kind, int rank, std::uint64_t operation, const std::string& setting,
-                            std::string_view function) const;
+                            int channels, std::string_view function) const;
 };
 
 Faults parse_faults(const std::string& text);

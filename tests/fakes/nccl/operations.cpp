@@ -131,7 +131,8 @@ bool Communicator::survive_faults(const Operation& operation) {
   if (operation.number == 0) return true;
   const int process = process_rank();
   const auto hit = [&](Fault::Kind kind) {
-    return faults().find(kind, process, operation.number, operation.setting, form_of(operation.kind).name);
+    return faults().find(kind, process, operation.number, operation.setting, operation.channels,
+                         form_of(operation.kind).name);
   };
   if (const auto slow = hit(Fault::Kind::slow)) {
     std::unique_lock lock(mutex_);
@@ -174,7 +175,7 @@ void Communicator::run_collective(const Operation& ordered) {
   if (form_of(operation.kind).wide_output) bytes *= static_cast<std::uint64_t>(ranks);
   if (operation.kind == Operation::Kind::reduce && operation.peer != rank) bytes = 0;
   const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, operation.setting,
-                                   form_of(operation.kind).name);
+                                   operation.channels, form_of(operation.kind).name);
   std::vector<unsigned char> before;
   if (wrong) before.assign(operation.output, operation.output + bytes);
   if (!perform(operation)) return;
@@ -331,7 +332,7 @@ void Communicator::run_pairwise(const std::vector<Operation>& operations) {
     if (sends) transfer.data = const_cast<unsigned char*>(operation.input);
     if (sends && faults().find(Fault::Kind::wrong, process_rank())) {
       std::vector<unsigned char> right(operation.input, operation.input + bytes);
-      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, "", "")) {
+      if (const auto wrong = faults().find(Fault::Kind::wrong, process_rank(), operation.number, "", 0, "")) {
         const bool stale = wrong->what == Fault::What::stale && previous_sent_.size() == bytes;
         transfer.label.nothing = !stale && wrong->what >= Fault::What::stale;
         altered.push_back(stale ? previous_sent_ : right);
