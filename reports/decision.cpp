@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <map>
 #include <optional>
 #include <ranges>
@@ -10,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/findings.hpp"
@@ -43,6 +45,17 @@ std::size_t count_of(const Report& report, Grade grade) {
 std::string shortened(const std::vector<std::string>& names) {
   if (names.size() <= most_named) return join(names);
   return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
+}
+
+// True if a part is known to be at fault, even in unfinished runs.
+bool is_at_fault(const Report& report) {
+  return !report.suspects.empty() || !report.open_questions.empty() ||
+         std::ranges::any_of(report.findings, topo::condemns);
+}
+
+// Where nothing else tells which host is at fault: those that are slow by themselves.
+std::set<std::string> rejected_as_slow_alone(const Report& report) {
+  return is_at_fault(report) ? std::set<std::string>() : hosts_slow_alone(report);
 }
 
 // ---- the rejected parts
@@ -250,34 +263,63 @@ double judged_fraction(const Result& result) {
   return result.verdict.mean_fraction.value_or(result.verdict.fraction.value_or(0));
 }
 
-// The slow measurement with the lowest fraction of its limit.
-const Result* slowest(const Report& report) {
+// The slow measurement with the lowest fraction of its limit; of those on at most so many nodes.
+const Result* slowest(const Report& report, int most_nodes = std::numeric_limits<int>::max()) {
   const Result* worst = nullptr;
   for (const Result& each : report.results)
     if (each.verdict.grade == Grade::slow && each.verdict.fraction &&
+        each.measurement.measured_case.nodes <= most_nodes &&
         (!worst || judged_fraction(each) < judged_fraction(*worst)))
       worst = &each;
   return worst;
 }
 
-// True if the run is slow and no part stands out, though pairs between nodes were measured.
-bool all_are_slow(const Report& report) {
-  return count_of(report, Grade::slow) > 0 && report.suspects.empty() && report.open_questions.empty() &&
-         report.topology.hosts.size() > 1 &&
-         count_results(report, [](const Result& each) {
-           return was_measured(each) && is_pairwise(each) && each.measurement.measured_case.nodes > 1;
-         }) > 0;
+// True if pairs between nodes were measured, of whole ranks or of single NICs.
+bool measured_between_nodes(const Report& report) {
+  return std::ranges::any_of(report.results, [](const Result& each) {
+    return was_measured(each) && is_pairwise(each) && each.measurement.measured_case.nodes > 1;
+  });
+}
+
+// Cases of comparable pairs between nodes. Single NICs are left out: their short messages do not reach their limit.
+std::vector<const Result*> pairs_between_nodes(const Report& report) {
+  std::vector<const Result*> pairs;
+  for (const std::size_t at : cases_of_pairs(report)) {
+    const Result& each = report.results[at];
+    if (each.measurement.measured_case.nodes > 1 && !each.measurement.measured_case.nic && each.verdict.fraction)
+      pairs.push_back(&each);
+  }
+  return pairs;
 }
 
 // Lowest fraction of its limit that pairs between nodes reach, among those that are compared with each other.
 std::optional<double> fraction_of_pairs(const Report& report) {
   std::optional<double> least;
-  for (const std::size_t at : cases_of_pairs(report)) {
-    const Result& each = report.results[at];
-    if (each.measurement.measured_case.nodes > 1 && !each.measurement.measured_case.nic && each.verdict.fraction)
-      least = std::min(*each.verdict.fraction, least.value_or(*each.verdict.fraction));
-  }
+  for (const Result* each : pairs_between_nodes(report))
+    least = std::min(*each->verdict.fraction, least.value_or(*each->verdict.fraction));
   return least;
+}
+
+// True if the pairs of one node are slower than those of another.
+bool nodes_differ_in(const Result& pairs, const topo::Topology& topology) {
+  std::map<std::size_t, std::vector<double>> times;
+  for (const GroupResult& pair : pairs.measurement.groups)
+    for (const int rank : pair.group)
+      if (const std::optional<std::size_t> host = host_of(topology, rank)) times[*host].push_back(pair.median.count);
+  std::vector<double> medians;
+  for (auto& [host, of_host] : times) medians.push_back(median(std::move(of_host)));
+  if (medians.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(medians);
+  return most > least * (1 + gap_of_fault);
+}
+
+// True if the run is slow, no part stands out, and the pairs between nodes show that all nodes are alike. What is
+// measured of the whole job says nothing of its nodes: one slow part is enough to slow all of it.
+bool all_are_slow(const Report& report) {
+  if (count_of(report, Grade::slow) == 0 || !report.suspects.empty() || !report.open_questions.empty()) return false;
+  const std::vector<const Result*> pairs = pairs_between_nodes(report);
+  return report.topology.hosts.size() > 1 && !pairs.empty() && hosts_slow_alone(report).empty() &&
+         std::ranges::none_of(pairs, [&](const Result* each) { return nodes_differ_in(*each, report.topology); });
 }
 
 // True if the slowest case is a collective and falls short of its limit by more than twice as much as the pairs do.
@@ -286,15 +328,22 @@ bool only_collectives_are_slow(const Report& report, const Result& worst) {
   return !is_pairwise(worst) && pairs && 1 - *worst.verdict.fraction > 2 * (1 - *pairs);
 }
 
+std::string figure_of(const Result& slow) {
+  return fmt::format(
+      "{} {:.0f} % of limit{}", slow.measurement.measured_case.collective->name, 100 * judged_fraction(slow),
+      slow.verdict.mean_fraction ? fmt::format(" on average, median {:.0f} %", 100 * *slow.verdict.fraction) : "");
+}
+
 std::string about_slow(const Report& report) {
   const Result* const worst = slowest(report);
   if (!worst) return count_of(report, Grade::slow) > 0 ? "it is slow" : "";
-  const std::string figure = fmt::format(
-      "{} {:.0f} % of limit{}", worst->measurement.measured_case.collective->name, 100 * judged_fraction(*worst),
-      worst->verdict.mean_fraction ? fmt::format(" on average, median {:.0f} %", 100 * *worst->verdict.fraction) : "");
+  const std::string figure = figure_of(*worst);
   if (!all_are_slow(report)) {
     if (!uses_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
+    if (const Result* const alone = slowest(report, 1); alone && !rejected_as_slow_alone(report).empty())
+      return fmt::format("slow without the other nodes ({}), and no single GPU stands out", figure_of(*alone));
+    if (measured_between_nodes(report)) return fmt::format("it is slow ({}), and no part stands out", figure);
     return fmt::format("it is slow ({}); no pairs between nodes were measured, so no part can be named", figure);
   }
   if (only_collectives_are_slow(report, *worst))
@@ -323,8 +372,8 @@ std::string about_comparison(const Report& report) {
   return "";
 }
 
-// The representative measurement of each operation: the largest message over the most nodes.
-std::vector<const Result*> figures_of(const Report& report) {
+// The representative measurement with this grade of each operation: the largest message over the most nodes.
+std::vector<const Result*> figures_of(const Report& report, Grade grade) {
   std::vector<const Result*> figures;
   const auto weight = [](const Result* each) {
     const Case& c = each->measurement.measured_case;
@@ -333,7 +382,7 @@ std::vector<const Result*> figures_of(const Report& report) {
   for (const bool pairs : {false, true}) {
     for (const Result& each : report.results) {
       if (!was_measured(each) || !each.measurement.throughput || !uses_gpus(each.measurement.measured_case) ||
-          is_pairwise(each) != pairs || each.verdict.grade != Grade::ok || each.measurement.measured_case.nic)
+          is_pairwise(each) != pairs || each.verdict.grade != grade || each.measurement.measured_case.nic)
         continue;
       const auto same = std::ranges::find_if(figures, [&](const Result* known) {
         return known->measurement.measured_case.collective == each.measurement.measured_case.collective;
@@ -367,10 +416,21 @@ std::string healthy_figure(const Result& result) {
                      ratio > 1 ? fmt::format(", {:.0f} % on average", fraction / ratio) : "");
 }
 
+// Clause for the operation that loses most by slow samples, of those that are not judged; "" if none loses much. No
+// bar is needed to see it.
+std::string about_slow_samples(const Report& report) {
+  const Result* worst = nullptr;
+  for (const Result* each : figures_of(report, Grade::unknown))
+    if (slowdown_by_slow_samples(*each) > (worst ? slowdown_by_slow_samples(*worst) : 1)) worst = each;
+  if (!worst) return "";
+  return fmt::format("some samples are slow ({} takes {:.0f} % longer on average than its median)",
+                     worst->measurement.measured_case.collective->name, 100 * (slowdown_by_slow_samples(*worst) - 1));
+}
+
 std::string healthy_figures(const Report& report) {
   std::vector<std::string> words;
   bool unsteady = false;
-  for (const Result* each : figures_of(report)) {
+  for (const Result* each : figures_of(report, Grade::ok)) {
     words.push_back(healthy_figure(*each));
     unsteady = unsteady || slowdown_by_slow_samples(*each) > 1;
   }
@@ -486,6 +546,16 @@ std::string about_errors(const std::vector<topo::Finding>& findings) {
          (errors.size() > most ? fmt::format(" and {} more", errors.size() - most) : "");
 }
 
+// What failed although no part is known to be silent or to corrupt data; "" if nothing did. A slow part does not
+// explain it.
+std::string about_unexplained_failures(const Report& report) {
+  const auto stops = [](const auto& each) { return each.fault != "slow"; };
+  const bool explained = std::ranges::any_of(report.suspects, stops) ||
+                         std::ranges::any_of(report.open_questions, stops) ||
+                         std::ranges::any_of(report.findings, topo::condemns);
+  return explained ? "" : about_failed(report);
+}
+
 std::string reason_for(const Report& report, std::string_view word) {
   const std::string errors = about_errors(errors_to_fix(report));
   if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
@@ -497,23 +567,21 @@ std::string reason_for(const Report& report, std::string_view word) {
     if (!clauses.empty()) return join(clauses);
   }
   if (word == reject) {
-    const std::string there = about_errors(errors_of_rejected(report));
-    return first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound") +
-           (there.empty() ? "" : "; " + there);
+    std::vector<std::string> clauses{
+        first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound")};
+    for (const std::string& each : {about_unexplained_failures(report), about_errors(errors_of_rejected(report))})
+      if (!each.empty()) clauses.push_back(each);
+    return join(clauses, "; ");
   }
   // First, because they may be why, and the rest of a long sentence is cut.
   const std::string slow_gpus = about_slow_gpus(report);
+  const std::string slow_samples = report.exit_code == ExitCode::inconclusive ? about_slow_samples(report) : "";
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +
+         (slow_samples.empty() ? "" : slow_samples + "; ") +
          first_of({about_joining(report), about_failed(report), about_end(report), about_comparison(report)},
                   report.exit_code == ExitCode::environment  ? "the environment makes measuring impossible"
                   : report.exit_code == ExitCode::unfinished ? "the run is unfinished"
                                                              : reason_not_judged(report));
-}
-
-// True if a part is known to be at fault, even in unfinished runs.
-bool is_at_fault(const Report& report) {
-  return !report.suspects.empty() || !report.open_questions.empty() ||
-         std::ranges::any_of(report.findings, topo::condemns);
 }
 
 std::string_view word_of(const Report& report) {
@@ -587,6 +655,13 @@ bool can_be_resumed(const Report& report) {
   return report.provenance != "imported" && !is_other;
 }
 
+// True if a run on several nodes is slow, and its measurements do not tell where.
+bool no_part_stands_out(const Report& report) {
+  const Result* const worst = slowest(report);
+  return worst && uses_gpus(worst->measurement.measured_case) && report.topology.hosts.size() > 1 &&
+         !is_at_fault(report) && hosts_slow_alone(report).empty() && !all_are_slow(report);
+}
+
 std::vector<std::string> steps(const Report& report, std::string_view word) {
   std::vector<std::string> list;
   if (word == accept) return list;
@@ -598,10 +673,20 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
+  if (word == reject && !about_unexplained_failures(report).empty())
+    add_step(list, "then run again: what is named above is slow, and does not explain what failed");
   if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
     if (const std::string what = what_needs_all_ranks(report); !what.empty())
       add_step(list, fmt::format("run on the other hosts (hosts.healthy, {}) without {}",
                                  counted(healthy_ranks(report), "rank"), what));
+  for (const std::string& host : rejected_as_slow_alone(report))
+    add_step(list, fmt::format("{}: check its fabric manager, NVSwitches, power and clocks; if it stays slow, replace "
+                               "the instance",
+                               host));
+  if (word == reject && no_part_stands_out(report))
+    add_step(list,
+             "run p5bench with its default collectives, sizes and budget on these nodes: it compares all pairs of them "
+             "and looks for the part at fault");
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
     add_step(list,
@@ -641,6 +726,7 @@ std::set<std::string> rejected_hosts(const Report& report) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) hosts.insert(finding.subject.host);
   for (const OpenQuestion& question : report.open_questions) hosts.insert(question.host);
+  hosts.merge(rejected_as_slow_alone(report));
   hosts.erase("");
   return hosts;
 }

@@ -5,6 +5,7 @@
 #include <bit>
 #include <charconv>
 #include <cstdlib>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -18,6 +19,7 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/observations.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {
@@ -77,27 +79,54 @@ std::string word_of(const topo::Finding& finding) {
   return word;
 }
 
-// Blames the hosts of groups that are slow themselves; the verdict is the slowest group's. A measurement of the whole
-// job keeps no groups and blames no host.
 std::string word_of_slow(const Measurement& m) { return fmt::format("slow {}", m.measured_case.collective->name); }
 
-void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts) {
-  const Measurement& m = result.measurement;
-  const std::string word = word_of_slow(m);
+// True if the group alone would be judged slow; the verdict of a measurement is the slowest group's.
+bool is_slow_group(const GroupResult& group, const Result& result, const Report& report) {
+  Measurement own = result.measurement;
+  const std::vector<double> samples(group.samples.begin(), group.samples.end());
+  own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
+  own.throughput->summary.median = group.median.count;
+  return judge(own, report.limits, report.topology, Comparability{}).grade == Grade::slow;
+}
+
+// The number of the host of a group's first rank; null where the topology does not have it.
+std::optional<std::size_t> host_of_group(const GroupResult& group, const Report& report) {
   const std::vector<int>& host_of_rank = report.topology.host_of_rank;
-  for (const GroupResult& group : m.groups) {
-    Measurement own = m;
-    const std::vector<double> samples(group.samples.begin(), group.samples.end());
-    own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
-    own.throughput->summary.median = group.median.count;
-    if (judge(own, report.limits, report.topology, Comparability{}).grade != Grade::slow) continue;
-    const int first = group.group.empty() ? -1 : group.group.front();
-    const bool known = first >= 0 && std::cmp_less(first, host_of_rank.size());
-    hosts.blame(
-        known ? report.topology.hosts.at(static_cast<std::size_t>(host_of_rank[static_cast<std::size_t>(first)])).name
-              : "",
-        &NodeVerdict::unfit, word);
+  const int first = group.group.empty() ? -1 : group.group.front();
+  if (first < 0 || std::cmp_greater_equal(first, host_of_rank.size())) return std::nullopt;
+  return static_cast<std::size_t>(host_of_rank[static_cast<std::size_t>(first)]);
+}
+
+// Blames the hosts of groups that are slow themselves. A measurement of the whole job keeps no groups and blames no
+// host.
+void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts) {
+  for (const GroupResult& group : result.measurement.groups) {
+    if (!is_slow_group(group, result, report)) continue;
+    const std::optional<std::size_t> host = host_of_group(group, report);
+    hosts.blame(host ? report.topology.hosts.at(*host).name : "", &NodeVerdict::unfit,
+                word_of_slow(result.measurement));
   }
+}
+
+// Hosts with a group within the host that is slow, and slower than the groups of another host, in this case.
+std::set<std::string> hosts_slow_in(const Result& result, const Report& report) {
+  std::map<std::size_t, const GroupResult*> slowest;  // of each host
+  for (const GroupResult& group : result.measurement.groups) {
+    const std::optional<std::size_t> host = host_of_group(group, report);
+    if (!host) continue;
+    const auto [at, first] = slowest.try_emplace(*host, &group);
+    if (!first && at->second->median.count < group.median.count) at->second = &group;
+  }
+  if (slowest.size() < 2) return {};
+  const auto time_of = [](const auto& each) { return each.second->median.count; };
+  const GroupResult& best = *std::ranges::min_element(slowest, {}, time_of)->second;
+  if (is_slow_group(best, result, report)) return {};
+  std::set<std::string> hosts;
+  for (const auto& [host, group] : slowest)
+    if (group->median.count > best.median.count * (1 + gap_of_fault) && is_slow_group(*group, result, report))
+      hosts.insert(report.topology.hosts.at(host).name);
+  return hosts;
 }
 
 bool fails_within_nodes(const Report& report) {
@@ -338,6 +367,15 @@ ExitCode check_exit_code(const Report& report, ExitCode code) {
   if (code != ExitCode::environment) return code;
   const std::vector<NodeVerdict> nodes = judge_nodes(report);
   return all_are_sound(nodes) ? code : ExitCode::slow;
+}
+
+std::set<std::string> hosts_slow_alone(const Report& report) {
+  std::set<std::string> hosts;
+  if (report.topology.hosts.size() > 1)
+    for (const Result& result : report.results)
+      if (result.verdict.grade == Grade::slow && result.measurement.measured_case.nodes == 1)
+        hosts.merge(hosts_slow_in(result, report));
+  return hosts;
 }
 
 bool is_check(const Report& report) {

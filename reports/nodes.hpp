@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,9 @@ struct NodeVerdict {
   std::vector<std::string> unfinished = {};  // a measurement failed there, or the host did not answer
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
+
+// Hosts that are slow in what their own ranks do among themselves, in cases in which another host is not.
+std::set<std::string> hosts_slow_alone(const Report& report);
 
 bool is_check(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all

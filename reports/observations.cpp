@@ -20,9 +20,8 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double of_one_kind = 0.10;    // relative; longer times do not count as fast
-constexpr double gap_of_fault = 0.075;  // relative; a faulty part is slower by that much at least
-constexpr int enough_nodes = 4;         // from which pairs with equal indices are compared separately
+constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
+constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});

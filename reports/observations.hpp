@@ -96,6 +96,8 @@ struct TransferRecord {
 // Tolerance for the difference between equal parts, relative to the fast time. If samples of fast transfers scatter
 // more, the tolerance is three of their standard deviations.
 inline constexpr double tolerated_difference = 0.05;
+// A faulty part is slower by that much at least, relative.
+inline constexpr double gap_of_fault = 0.075;
 
 // Median of the fast transfers among comparable ones. With one slow node of three, two thirds of the pairs are slow.
 double middle_of_fast(std::vector<double> times);

@@ -13,6 +13,8 @@ namespace p5 {
 
 namespace {
 
+constexpr double least_share = 0.001;  // a run has some thousand samples
+
 struct Reader {
   const std::string& text;
 
@@ -76,6 +78,8 @@ void read_mode(const Reader& reader, const std::string& mode, const SimMachine& 
     fault.mode = Fault::Mode::sometimes;
     fault.share = reader.real(mode.substr(0, mode.size() - 1), "share of samples in percent") / 100;
     if (fault.share > 1) throw reader.refuse(fmt::format("'{}' is more than all samples", mode));
+    if (fault.share < least_share)
+      throw reader.refuse(fmt::format("'{}' is too rare to show; 0.1% is the least", mode));
   } else {
     throw reader.refuse(
         unknown_name("mode", mode,

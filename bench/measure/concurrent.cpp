@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <ranges>
 
 #include <fmt/format.h>
 
@@ -26,14 +27,19 @@ std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::
 
 bool ConcurrentSampling::Combination::is_beside() const { return timed != all && std::ranges::count(runs, true) > 1; }
 
+bool ConcurrentSampling::Combination::is_covered(std::size_t rank) const {
+  const std::vector<RankTime>& times = of_rank.at(rank);
+  return !times.empty() && 2 * std::ranges::count(times, true, &RankTime::covered) >= std::ssize(times);
+}
+
 double ConcurrentSampling::Combination::median_of(std::size_t rank) const {
-  std::vector<double> covered, any;
-  for (const RankTime& time : of_rank.at(rank)) {
-    any.push_back(time.seconds);
-    if (time.covered) covered.push_back(time.seconds);
-  }
-  if (any.empty()) return std::numeric_limits<double>::quiet_NaN();
-  return median(2 * covered.size() >= any.size() ? covered : any);
+  const auto covers = [&](std::size_t each) { return is_covered(each); };
+  const auto ranks = std::views::iota(std::size_t{0}, of_rank.size());
+  const bool any = std::ranges::none_of(ranks, covers);
+  std::vector<double> seconds;
+  for (const RankTime& time : of_rank.at(rank))
+    if (any || (time.covered && covers(rank))) seconds.push_back(time.seconds);
+  return seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : median(std::move(seconds));
 }
 
 ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share, Detail detail)
@@ -142,12 +148,27 @@ void ConcurrentSampling::fit_operations() {
   }
 }
 
-// Doubles the operations of others that ended before the timed one. False if none may have more.
-bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<double>& ends) const {
+std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::vector<ConcurrentTimes>& parts) const {
+  if (detail_ == Detail::operations) return {ends_of(parts, names_.size()).front()};
+  std::vector<std::vector<double>> of_ranks;
+  for (const ConcurrentTimes& part : parts)
+    for (const std::vector<std::vector<double>>& samples : part) of_ranks.push_back(samples.front());
+  return of_ranks;
+}
+
+// Doubles the operations of others that ended before the timed one. False if none may have more: the times of ranks are
+// left out where that does not suffice, so that they are not worth samples of more than half of all time.
+bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const {
   bool any = false;
   for (std::size_t w = 0; w < names_.size(); ++w) {
-    if (w == of.timed || !of.runs[w] || ends[w] >= ends[of.timed] || of.operations[w] >= most_cover * fitted_[w])
-      continue;
+    if (w == of.timed || !of.runs[w] || of.operations[w] >= most_cover * fitted_[w]) continue;
+    double last = 0;
+    bool covers = true;
+    for (const std::vector<double>& ends : of_ranks) {
+      if (!std::isnan(ends[w])) last = std::max(last, ends[w]);
+      if (ends[w] < ends[of.timed]) covers = false;
+    }
+    if (covers || (detail_ == Detail::ranks && 2 * last > share_.count / 2)) continue;
     of.operations[w] *= 2;
     any = true;
   }
@@ -190,7 +211,7 @@ ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& p
     stage_ = Stage::cover;
     at_ = 0;
   } else if (stage_ == Stage::cover) {
-    if (!lengthen_others(combinations_[at_], ends.front())) ++at_;
+    if (!lengthen_others(combinations_[at_], ends_to_cover(parts))) ++at_;
   } else if (stage_ == Stage::sampling) {
     if (detail_ == Detail::ranks && combinations_[at_].timed != all) take_ranks(combinations_[at_], parts);
     take(combinations_[at_++], ends);

@@ -41,7 +41,8 @@ class ConcurrentSampling {
   Concurrency result() const;
 
   // Medians of the seconds of operation number `operation` on each rank, with Detail::ranks; NaN where the rank takes
-  // no part. Samples in which another one ended before it on that rank are left out, unless most are like that.
+  // no part. Samples in which another one ended before it on that rank are left out: the rank was then less busy, as
+  // where its messages are faster than those of others. NaN where most are like that, unless they are on all ranks.
   struct OfRank {
     double alone = 0, beside = 0;
   };
@@ -61,6 +62,7 @@ class ConcurrentSampling {
     };
     std::vector<std::vector<RankTime>> of_rank = {};  // with Detail::ranks
     bool is_beside() const;
+    bool is_covered(std::size_t rank) const;  // in most samples
     double median_of(std::size_t rank) const;
   };
   enum class Stage { trial, cover, sampling, last, done };
@@ -70,7 +72,9 @@ class ConcurrentSampling {
   static std::vector<std::vector<double>> ends_of(const std::vector<ConcurrentTimes>& parts, std::size_t works);
   void take(Combination& to, const std::vector<std::vector<double>>& ends) const;
   static void take_ranks(Combination& to, const std::vector<ConcurrentTimes>& parts);
-  bool lengthen_others(Combination& of, const std::vector<double>& ends) const;
+  // Ends of each operation in the first sample, of all ranks in one or of each.
+  std::vector<std::vector<double>> ends_to_cover(const std::vector<ConcurrentTimes>& parts) const;
+  bool lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const;
   ConcurrentRequest request() const;
   ConcurrentRequest request_of(const Combination& which, int samples) const;
   bool begin_turn(Seconds spent);

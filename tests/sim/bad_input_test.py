@@ -185,6 +185,8 @@ NONSENSE = [
     ([*SIM, "--launches", "1001"], ["--launches", "'1001'"]),
     ([*SIM, "--fault", ""], ["--fault"]),
     ([*SIM, "--fault", "nic"], ["nic"]),
+    ([*SIM, "--fault", "nic:n0r0:0.5:0%"], ["'0%'", "too rare"]),
+    ([*SIM, "--fault", "nic:n0r0:0.5:1e-300%"], ["'1e-300%'", "too rare"]),
     ([*SIM, "--fault", "nic:n1r0:0.5"], ["node 1"]),
     ([*SIM, "--fault", "nic:n0r32:0.5"], ["NIC 32"]),
     ([*SIM, "--fault", "gpu:n0g8:0.5"], ["GPU 8"]),

@@ -53,6 +53,34 @@ class Check(Folder):
         self.assertRegex(printed, r"(?m)^n2: NOT FIT: ")
         self.assertEqual(printed.count(": fit; "), 3, printed)
 
+    def test_a_node_that_is_slow_by_itself_is_rejected_and_the_others_are_not(self):
+        for fault in ("node:n2:0.5:at-scale", "gpu:n2g4:0.3:at-scale"):
+            printed = self.check("--fault", fault, "--out", fault.replace(":", "_"), exits=10)
+            self.assertRegex(printed, r"(?m)^n2: NOT FIT: slow all_reduce$")
+            self.assertEqual(printed.count(": fit; "), 3, printed)
+            report, = self.folder.glob(fault.replace(":", "_") + "/*/2*/report.json")
+            decision = read_report(report)["decision"]
+            self.assertRegex(decision["sentence"], r"^REJECT n2: slow without the other nodes \(all_reduce \d+ % of limit\), and no single GPU")
+            self.assertIn("n2: check its fabric manager", decision["next"][0])
+            self.assertEqual([line.split()[0] for line in (report.parent / "hosts.healthy").read_text().splitlines()], ["n0", "n1", "n3"])
+
+    def test_a_slow_collective_of_all_says_nothing_of_each_node(self):
+        for fault in ("nic:n1r3:0.3:at-scale", "link:n0-n1:0.3:at-scale"):
+            out = fault.replace(":", "_")
+            printed = self.check("--fault", fault, "--out", out, exits=10)
+            self.assertEqual(printed.count(": IN DOUBT: slow all_reduce"), 4, printed)
+            report, = self.folder.glob(out + "/*/2*/report.json")
+            decision = read_report(report)["decision"]
+            self.assertRegex(decision["sentence"], r"^REJECT: it is slow \(all_reduce \d+ % of limit\), and no part stands out, SIMULATED$")
+            self.assertIn("run p5bench with its default collectives", decision["next"][0])
+
+    def test_a_slow_part_does_not_make_healthy_gpus_seem_slow_under_load(self):
+        for platform, fault, node in (("p4de.24xlarge", "gpu:n0g2:0.2", "n0"), ("p4d.24xlarge", "link:n1-n2:0.2", None),
+                                      ("p6-b300.48xlarge", "nic:n0r4:0.2", "n0")):
+            done = self.run_it("check", "--backend", "sim", "--platform", platform, "--nodes", "4", "--fault", fault)
+            self.assertEqual(done.returncode, 10, done.stdout)
+            self.assertNotIn("gpu.slow_under_load", done.stdout)
+
     def test_a_silent_gpu_makes_its_node_unfit_and_leaves_the_others_unfinished(self):
         printed = self.check("--fault", "gpu:n1g3:0", exits=12)
         self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu n1g3$")

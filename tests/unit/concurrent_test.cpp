@@ -2,6 +2,7 @@
 // times of a machine with known rates.
 #include "bench/measure/concurrent.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -157,6 +158,52 @@ TEST(Concurrent, the_fewest_samples_are_taken_when_no_time_is_left) {
   const Sampled all = sampled(shared, {1e-3, 1e-3}, {0});
   EXPECT_EQ(all.figures.operations[0].alone.summary.samples, StoppingRule{}.least);
   EXPECT_EQ(all.figures.operations[0].alone.stopped_because, "share of the budget spent");
+}
+
+// Messages and products of ranks that share one part of their device, with Detail::ranks. alone: of each rank.
+struct OfRanks {
+  std::vector<double> left;  // what the messages leave of the rate of the products, on each rank; NaN: not known
+  double longest = 0;        // time of the longest sample
+};
+
+OfRanks sampled_by_rank(const std::vector<std::vector<double>>& alone, Seconds share) {
+  Case c;
+  c.collective = &find_collective("send_recv");
+  c.beside.push_back(parse_work("gemm"));
+  ConcurrentSampling sampling(c, {1e-3}, {}, share, ConcurrentSampling::Detail::ranks);
+  OfRanks all;
+  double spent = 0;
+  for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
+    std::vector<ConcurrentTimes> parts;
+    double last = 0;
+    for (const std::vector<double>& own : alone) {
+      std::vector<double> ends = shared(own, request.operations);
+      last = std::max(last, *std::ranges::max_element(ends));
+      for (std::size_t i = 0; i < ends.size(); ++i)
+        if (request.operations[i] == 0) ends[i] = std::numeric_limits<double>::quiet_NaN();
+      parts.push_back({std::vector<std::vector<double>>(static_cast<std::size_t>(request.samples), ends)});
+    }
+    all.longest = std::max(all.longest, last);
+    spent += request.samples * last;
+    request = sampling.next(parts, {spent});
+  }
+  for (const ConcurrentSampling::OfRank& each : sampling.of_ranks(1)) all.left.push_back(each.alone / each.beside);
+  return all;
+}
+
+TEST(Concurrent, ranks_whose_messages_are_fast_lose_as_much_as_those_whose_messages_are_slow) {
+  const std::vector<double> fast{1e-3, 1e-3};
+  EXPECT_THAT(sampled_by_rank({fast, fast, {4e-3, 1e-3}}, {1e9}).left, testing::Each(testing::DoubleNear(0.5, 1e-9)));
+  // Messages of 30 times the length cannot be covered: nothing is known of the others, and all is of alike ones.
+  const std::vector<double> apart = sampled_by_rank({fast, fast, {30e-3, 1e-3}}, {1e9}).left;
+  EXPECT_THAT(apart, testing::ElementsAre(testing::IsNan(), testing::IsNan(), testing::DoubleNear(0.5, 1e-9)));
+}
+
+TEST(Concurrent, a_slow_rank_makes_no_sample_of_ranks_longer_than_half_of_all_time) {
+  const std::vector<double> fast{1e-3, 1e-3};
+  const OfRanks all = sampled_by_rank({fast, fast, {20e-3, 1e-3}}, {0.35});
+  EXPECT_LT(all.longest, 0.35);
+  EXPECT_TRUE(std::isnan(all.left.front()));
 }
 
 Options beside(const std::string& work) {

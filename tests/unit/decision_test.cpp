@@ -294,6 +294,66 @@ TEST(Decision, of_a_silent_part_names_it_though_the_run_is_unfinished) {
   EXPECT_EQ(nobody.decision.sentence, "CANNOT TELL: 1 of 2 measurements failed: no progress within 30 s");
 }
 
+TEST(Decision, of_a_slow_part_says_that_it_does_not_explain_what_failed) {
+  Situation situation{.grades = {Grade::slow, Grade::failed}, .suspects = {suspect("gpu", "n0g1", "h0")}};
+  Report report = report_of(situation);
+  EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+  EXPECT_EQ(report.decision.sentence,
+            "REJECT h0: gpu n0g1 is slow; 1 of 2 measurements failed: no progress within 30 s");
+  EXPECT_THAT(report.decision.next, testing::Contains(HasSubstr("does not explain what failed")));
+  // A question about what is slow does not explain it either; a part that is silent, corrupts data or is broken does.
+  situation.suspects.clear();
+  situation.questions = {{.candidates = {"nic n1r5", "node n1"}, .host = "h1", .evidence = "seen", .next = "swap"}};
+  EXPECT_THAT(report_of(situation).decision.sentence, HasSubstr("is slow; 1 of 2 measurements failed"));
+  situation.findings = {broken("h2")};
+  EXPECT_THAT(report_of(situation).decision.sentence, Not(HasSubstr("failed")));
+  situation.findings.clear();
+  for (const char* const fault : {"silent", "wrong"}) {
+    situation.suspects = {suspect("nic", "n2r3", "h2", fault)};
+    report = report_of(situation);
+    EXPECT_THAT(report.decision.sentence, Not(HasSubstr("failed")));
+    EXPECT_THAT(report.decision.next, testing::Each(Not(HasSubstr("does not explain"))));
+  }
+}
+
+// A slow part anywhere slows a collective of all: only pairs, or what each node does by itself, tell that all are
+// alike.
+TEST(Decision, says_that_all_nodes_are_slow_only_where_each_was_seen_to_be) {
+  const auto sentence = [](const std::vector<std::pair<Group, double>>& pairs, std::optional<int> nic) {
+    Report report = report_of_pairs({{nic, {}}});
+    Result& of_pairs = report.results.back();
+    of_pairs.measurement.measured_case.nodes_per_domain = 1;
+    for (const auto& [group, time] : pairs) of_pairs.measurement.groups.push_back({group, Seconds{time}});
+    report.results.front().verdict.grade = Grade::slow;
+    of_pairs.verdict.grade = Grade::unknown;
+    report.exit_code = exit_code(report, true);
+    const Decision decision = decide(report);
+    EXPECT_EQ(decision.word, "REJECT");
+    const bool all = decision.sentence.find("equally slow") != std::string::npos;
+    EXPECT_EQ(std::ranges::any_of(decision.next, [](const auto& step) { return step.starts_with("placement"); }), all);
+    EXPECT_EQ(std::ranges::any_of(decision.next, [](const auto& step) { return step.starts_with("run p5bench with"); }),
+              !all);
+    return decision.sentence;
+  };
+  const std::vector<std::pair<Group, double>> alike{{{0, 2}, 1e-3}, {{2, 4}, 1e-3}, {{0, 4}, 1e-3}},
+      one_apart{{{0, 2}, 1e-3}, {{2, 4}, 2e-3}, {{0, 4}, 2e-3}, {{1, 3}, 1e-3}, {{1, 5}, 2e-3}, {{3, 5}, 2e-3}};
+  EXPECT_THAT(sentence(alike, std::nullopt), HasSubstr("all 3 nodes are equally slow to each other"));
+  EXPECT_THAT(sentence(one_apart, std::nullopt),
+              HasSubstr("it is slow (all_gather 50 % of limit), and no part stands out"));
+  EXPECT_THAT(sentence(alike, 0), HasSubstr("it is slow (all_gather 50 % of limit), and no part stands out"));
+}
+
+TEST(Decision, names_slow_samples_where_nothing_can_be_judged) {
+  Report report = report_of({.grades = {Grade::unknown}});
+  Summary& times = report.results.front().measurement.throughput->summary;
+  times.trimmed_mean = 1.2 * times.median;
+  EXPECT_EQ(decide(report).sentence,
+            "CANNOT TELL: some samples are slow (all_gather takes 20 % longer on average than its median); nobody has "
+            "shown it");
+  times.trimmed_mean = 1.04 * times.median;
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nobody has shown it");
+}
+
 TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
   const std::string full = "'report.json' cannot be written: No space left on device. Make room";
   Report report = report_of({.status = "partial", .grades = {Grade::ok, Grade::failed, Grade::failed}});
