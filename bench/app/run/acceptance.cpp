@@ -370,23 +370,6 @@ bool in_workers(const Run& run) { return run.machine.backend_info().ranks == Bac
 bool measures(const Run& run) { return run.options.command != "tune"; }
 bool watches(const Run& run) { return run.case_monitor.has_value(); }
 
-// A rank that waits for processor cores looks like a slow part. Asked only where a slow part is suspected.
-void add_waiting_for_cores(Run& run) {
-  bool slow = false;
-  run.recorder.add([&](ReportBuilder& report) {
-    slow = std::ranges::any_of(report.diagnose(), [](const reports::Suspect& each) { return each.fault == "slow"; });
-  });
-  if (!shared_by_leader(run.control, slow)) return;
-  std::optional<double> mine;
-  for (const Backend* const backend : {run.arms.all.front().backend, static_cast<Backend*>(run.fabric.get())})
-    if (const std::optional<double> its = backend ? backend->share_of_waiting() : std::nullopt)
-      mine = std::max(mine.value_or(0), *its);
-  std::vector<std::optional<double>> shares;
-  for (const nlohmann::json& share : gather_json(run.control, mine ? nlohmann::json(*mine) : nlohmann::json()))
-    shares.push_back(share.is_number() ? std::optional(share.get<double>()) : std::nullopt);
-  run.recorder.add([&](ReportBuilder& report) { report.add_waiting(shares); });
-}
-
 void remark(Run& run, const RunPhase& phase, const Problem& problem) {
   run.recorder.remark(fmt::format("{} failed: {}", phase.name, problem.what));
 }
@@ -426,7 +409,6 @@ constexpr std::array phases{
     RunPhase{"summing up what GPUs and NICs did", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_are_left, measure_parts, remark},
     RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
-    RunPhase{"asking how long ranks waited for cores", measures, add_waiting_for_cores, remark},
     RunPhase{"reading what the library said", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},

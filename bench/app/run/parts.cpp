@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/workers.hpp"
@@ -372,6 +374,23 @@ void measure_again(Run& run, Retested which) {
   run.retesting.count += since(start).count;
 }
 
+// A rank that waits for processor cores looks like a slow part. Asked only where a slow part is suspected.
+void add_waiting_for_cores(Run& run) {
+  bool slow = false;
+  run.recorder.add([&](ReportBuilder& report) {
+    slow = std::ranges::any_of(report.diagnose(), [](const reports::Suspect& each) { return each.fault == "slow"; });
+  });
+  if (!shared_by_leader(run.control, slow)) return;
+  std::optional<double> mine;
+  for (const Backend* const backend : {run.arms.all.front().backend, static_cast<Backend*>(run.fabric.get())})
+    if (const std::optional<double> its = backend ? backend->share_of_waiting() : std::nullopt)
+      mine = std::max(mine.value_or(0), *its);
+  std::vector<std::optional<double>> shares;
+  for (const nlohmann::json& share : gather_json(run.control, mine ? nlohmann::json(*mine) : nlohmann::json()))
+    shares.push_back(share.is_number() ? std::optional(share.get<double>()) : std::nullopt);
+  run.recorder.add([&](ReportBuilder& report) { report.add_waiting(shares); });
+}
+
 }  // namespace
 
 bool nics_come_first(const Run& run) {
@@ -400,6 +419,9 @@ void measure_parts(Run& run) {
 
 bool may_need_retest(const Run& run) { return names_parts(run); }
 
-void measure_again(Run& run) { measure_again(run, nics_come_first(run) ? Retested::others : Retested::all); }
+void measure_again(Run& run) {
+  measure_again(run, nics_come_first(run) ? Retested::others : Retested::all);
+  add_waiting_for_cores(run);
+}
 
 }  // namespace p5
