@@ -224,7 +224,6 @@ constexpr std::array all_examples{
             "a simulated cluster with a slow NIC"},
 
     Example{"tune", "mpirun -np 32 p5bench tune", "the full search, about a minute"},
-    Example{"tune", "mpirun -np 32 p5bench tune --delivery env", "settings as variables alone, without a tuner plugin"},
     Example{"tune", "mpirun -np 32 p5bench tune --job job.json",
             "settings that shorten a step of your job (import job)"},
     Example{"tune", "mpirun -np 32 p5bench tune --beside gemm --sizes 64MiB,256MiB",

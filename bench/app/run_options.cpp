@@ -270,10 +270,7 @@ void check_beside(const Options& o) {
 }
 
 void check_alone_loss(const Options& o) {
-  if (!o.given.contains("--alone-loss")) return;
-  if (o.command != "tune")
-    throw UsageError(fmt::format("--alone-loss is for tune --beside: {} chooses no settings", o.command));
-  if (o.beside.empty())
+  if (o.given.contains("--alone-loss") && o.beside.empty())
     throw UsageError(
         "--alone-loss limits what settings for operations beside other work cost alone: give --beside WORK");
 }
@@ -548,12 +545,13 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            .help = "a job's traffic, by which variables are chosen: lines of collective, bytes, share",
            .take = [&](const std::string& t) { o.weights = t; },
            .refused_by = {"ab", "plan"}});
-  declare({.name = "--alone-loss",
-           .shown = "PERCENT",
-           .help = "with --beside: how much slower a setting may make the operation alone; default 2%",
-           .take = [&](const std::string& t) { o.alone_loss = parse_percentage(t); },
-           .check = check_alone_loss,
-           .refused_by = {"run", "ab", "plan"}});
+  all.add(app, {.name = "--alone-loss",
+                .shown = "PERCENT",
+                .help = "with --beside: how much slower a setting may make the operation alone; default 2%",
+                .take = [&](const std::string& t) { o.alone_loss = parse_percentage(t); },
+                .check = check_alone_loss,
+                .commands = {"tune"}})
+      ->group("How long and how");
   declare({.name = "--keep-table",
            .shown = "FILE",
            .help = "an earlier nccl-tuner.csv, whose tables for other communicators are copied into the new one",

@@ -73,7 +73,7 @@ function time_text(tuning) {
   return `Took ${duration(tuning.wall_s)}: ${stages}${launches}.`;
 }
 
-function beside_text(tuning) {
+function tuned_beside_text(tuning) {
   return `For operations beside ${tuning.beside.works.join(" and ")}. Times are until the operations and that work are done, `
     + `divided by the number of operations. Alone no operation may be slower by more than ${share(tuning.beside.alone_loss)}.`;
 }
@@ -83,7 +83,7 @@ function draw_tuning(report, section) {
   section.hidden = !tuning;
   if (!tuning) return;
   section.append(element("p", {}, tuning.because), element("p", {class: "quiet"}, time_text(tuning)));
-  if (tuning.beside) section.append(element("p", {}, beside_text(tuning)));
+  if (tuning.beside) section.append(element("p", {}, tuned_beside_text(tuning)));
   if (tuning.rows.length > 0) {
     section.append(simple_table("Settings", [
       ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],

@@ -139,7 +139,7 @@ NONSENSE = [
     (["tune", "--backend", "nccl", "--beside", "d2h", "--alone-loss", "-1"], ["'-1' is not a percentage"]),
     (["tune", "--backend", "nccl", "--beside", "d2h", "--cuda-graph"], ["--cuda-graph"]),
     (["tune", *SIM, "--beside", "d2h"], ["tuning", "--backend sim"]),
-    ([*SIM, "--beside", "d2h", "--alone-loss", "3%"], ["--alone-loss is for tune --beside", "run"]),
+    ([*SIM, "--beside", "d2h", "--alone-loss", "3%"], ["--alone-loss has no meaning for run; it is for tune"]),
     (["--backend", "nccl", "--beside", "d2h", "--tuning", "quick"], ["--beside d2h: a run that measures beside other work tunes nothing", "p5bench tune --beside"]),
     (["tune", "--backend", "nccl", "--cuda-graph"], ["--cuda-graph: tune searches", "ab --b"]),
     (["tune", "--backend", "nccl", "--register", "local"], ["--register: tune searches"]),

@@ -85,7 +85,7 @@ class Beside(Folder):
                 (["--beside", "gem"], "did you mean 'gemm'?"),
                 (["--beside", "all_gather"], "has no size"),
                 (["--beside", "gemm", "--cuda-graph"], "--cuda-graph"),
-                (["--beside", "gemm", "--tuning", "quick"], "--tuning off"),
+                (["--beside", "gemm", "--tuning", "quick"], "p5bench tune --beside"),
                 (["--beside", "all_gather@nodes:8"], "--beside all_gather@nodes:8"),
                 (5 * ["--beside", "d2h"], "at most 4")):
             with self.subTest(arguments):
