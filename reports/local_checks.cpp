@@ -9,6 +9,9 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
+#include <string_view>
+#include <utility>
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
@@ -283,6 +286,12 @@ std::map<std::size_t, Deviation> deviations(const Report& report, const std::vec
   return found;
 }
 
+// True if messages between NVLink domains have one partner each: of more domains each has two, and the better counts.
+bool has_one_partner(const Report& report) {
+  const std::vector<int> domains = topo::domains_of_hosts(report.topology);
+  return std::set<int>(domains.begin(), domains.end()).size() == 2;
+}
+
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                 std::vector<topo::Finding>& findings) {
   std::vector<double> all;
@@ -315,21 +324,44 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     if (worse.by > check.tolerated) worse_ones.push_back(worse);
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
-  const auto other_end = [&](const Worse& one) {
-    std::vector<std::string> ranks;
+  const auto same_as = [&](const Worse& one) {
+    std::vector<const Worse*> alike_ones;
     for (const Worse& other : worse_ones)
       if (check.of_exchange && &other != &one && std::abs(other.here - one.here) < check.tolerated * one.here)
-        ranks.push_back(fmt::format("rank {}", other.device->rank));
-    return ranks.empty()
-               ? ""
-               : fmt::format("; {} shows the same: of two that exchange messages either may be slow", join(ranks));
+        alike_ones.push_back(&other);
+    return alike_ones;
   };
+  std::set<std::size_t> told;
   for (const Worse& one : worse_ones) {
+    if (told.contains(one.device->rank)) continue;
     const bool condemned = check.condemned > 0 && one.by > check.condemned;
-    findings.push_back(finding_of(
-        *one.device, check, condemned ? topo::Severity::error : topo::Severity::warning,
-        fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {}){}", text_of(one.here, check),
-                    all.size() - 1, one.others, 100 * one.by, check.more_is_better ? "less" : "more", other_end(one))));
+    const std::vector<const Worse*> others = same_as(one);
+    std::string evidence =
+        fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})", text_of(one.here, check),
+                    all.size() - 1, one.others, 100 * one.by, check.more_is_better ? "less" : "more");
+    constexpr std::string_view either = "of two that exchange messages either may be slow";
+    std::set<std::size_t> ranks;
+    std::vector<std::string> hosts;
+    for (const Worse* each : others) ranks.insert(each->device->rank);
+    if (!ranks.empty()) evidence += fmt::format("; rank {} shows the same: {}", fmt::join(ranks, ", rank "), either);
+    topo::Finding finding =
+        finding_of(*one.device, check, condemned ? topo::Severity::error : topo::Severity::warning, evidence);
+    ranks.insert(one.device->rank);
+    for (const Device& each : alike)
+      if (ranks.contains(each.rank) && each.host && std::ranges::find(hosts, each.host->name) == hosts.end())
+        hosts.push_back(each.host->name);
+    if (hosts.size() > 1 && has_one_partner(report)) {
+      // Neither host is known to be at fault: one finding without a host.
+      told.merge(std::set(ranks));
+      finding.subject = {};
+      finding.evidence = fmt::format("{} (ranks {}), {}: {}", fmt::join(hosts, " or "), fmt::join(ranks, ", "),
+                                     check.label, evidence.substr(0, evidence.find("; rank "))) +
+                         fmt::format("; {}", either);
+      finding.action = fmt::format(
+          "measure each of the two nodes with a third one: the one that is slow there too is at fault. Then {}",
+          check.action);
+    }
+    findings.push_back(std::move(finding));
   }
 }
 

@@ -81,6 +81,12 @@ class Check(Folder):
             self.assertEqual(done.returncode, 10, done.stdout)
             self.assertNotIn("gpu.slow_under_load", done.stdout)
 
+    def test_of_two_nodes_that_exchange_messages_slowly_under_load_none_is_rejected(self):
+        done = self.run_it("check", "--backend", "sim", "--platform", "p4d.24xlarge", "--nodes", "2", "--fault", "nic:n0r3:0.2:under-load")
+        self.assertEqual(done.returncode, 10, done.stdout)
+        for node in ("n0", "n1"):
+            self.assertRegex(done.stdout, f"(?m)^{node}: IN DOUBT: gpu.slow_under_load$")
+
     def test_a_silent_gpu_makes_its_node_unfit_and_leaves_the_others_unfinished(self):
         printed = self.check("--fault", "gpu:n1g3:0", exits=12)
         self.assertRegex(printed, r"(?m)^n1: NOT FIT: gpu n1g3$")

@@ -288,6 +288,32 @@ TEST(LocalChecks, under_load_of_two_nodes_name_both_ends_of_an_exchange) {
               HasSubstr("0.6; median of the 4 others of its model: 0.9 (33 % less); rank 2 shows the same"));
 }
 
+TEST(LocalChecks, under_load_condemn_no_host_for_an_exchange_of_two_hosts_that_have_no_other) {
+  std::vector<LocalFigures> figures(8, {{"load_nics_share", 0.9}});
+  figures[1] = figures[5] = {{"load_nics_share", 0.1}};
+  const auto found_on = [&](int hosts) {
+    Report report = report_of_checks(figures);
+    // Each host lists all GPUs, of which its ranks use some.
+    report.topology.hosts.resize(static_cast<std::size_t>(hosts), report.topology.hosts.front());
+    for (int i = 0; i < hosts; ++i) report.topology.hosts[static_cast<std::size_t>(i)].name = fmt::format("n{}", i);
+    for (std::size_t rank = 0; rank < figures.size(); ++rank)
+      report.topology.host_of_rank[rank] = static_cast<int>(rank) * hosts / static_cast<int>(figures.size());
+    return slow_under_load(report);
+  };
+  const std::vector<topo::Finding> found = found_on(2);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].severity, topo::Severity::error);
+  EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_THAT(found[0].evidence, testing::StartsWith("n0 or n1 (ranks 1, 5), what matrix products and links leave"));
+  EXPECT_THAT(found[0].evidence, testing::EndsWith("(89 % less); of two that exchange messages either may be slow"));
+  EXPECT_THAT(found[0].action, HasSubstr("with a third one"));
+  // Each of four hosts has two partners, of which the better counts: both are slow. On one host its own GPUs are.
+  EXPECT_THAT(found_on(4), testing::ElementsAre(
+                               testing::Field(&topo::Finding::subject, testing::Field(&topo::Subject::host, "n0")),
+                               testing::Field(&topo::Finding::subject, testing::Field(&topo::Subject::host, "n2"))));
+  EXPECT_THAT(found_on(1), SizeIs(2));
+}
+
 TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   const LocalFigures sound{
       {"load_products_alone_tflop_per_s", 700}, {"load_products_tflop_per_s", 560}, {"load_products_share", 0.8}};
