@@ -336,7 +336,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     const bool lost = !attempt.problem().empty() && !parts.options.checks();
     attempt([&] {
       print_result(reports::coloured_for_terminal(
-          printable_lines((lost ? reports::render_console(report) : closing_text(report, parts.options, "")) +
+          printable_lines((lost ? reports::render_table(report) : closing_text(report, parts.options, "")) +
                           report_location(parts.options, parts.folder.path()))));
     });
     print_error(reason + left);
