@@ -46,6 +46,8 @@ def slower(report, from_bytes, factor):
         if series and m["case"]["bytes"] >= from_bytes:
             for key in ("median_us", "min_us", "max_us"):
                 series[key] *= factor
+            for key in ("algbw_gb_per_s", "busbw_gb_per_s"):
+                series[key] = series[key] and series[key] / factor
             series["ci95_us"] = [value * factor for value in series["ci95_us"]]
             m["launches_us"] = [series["median_us"]]
     return report

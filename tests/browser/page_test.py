@@ -320,7 +320,7 @@ class Page(unittest.TestCase):
         report = make_examples.simulated(nodes=9)
         of_pairs = [m for m in report["measurements"] if m.get("pairs")]
         report["measurements"] = of_pairs[:1]
-        report["run"]["ranks"], nodes = 160, 160
+        nodes = report["run"]["ranks"] = report["run"]["nodes"] = 160
         report["topology"]["host_of_rank"] = list(range(nodes))
         report["topology"]["hosts"] = [report["topology"]["hosts"][0] | {"name": f"n{i}"} for i in range(nodes)]
         pairs = [[a, b, 100.0] for a in range(nodes) for b in range(nodes) if a != b and (a + b) % 3]

@@ -153,7 +153,7 @@ NOT_READ = re.compile(r"/(algbw_gb_per_s|busbw_gb_per_s)$|^/schema$")
 # Strings with a format but no list of values: names of settings.
 FORMS = re.compile(r"/(setting|winner)$")
 # Relations between places, which a schema does not express.
-TOGETHER = re.compile(r"/host_of_rank/|/hosts$|^/exit_code$")
+TOGETHER = re.compile(r"/host_of_rank/|/hosts$|^/exit_code$|^/run/(ranks|nodes)$|/throughput/median_us$")
 
 
 def places(value, at=""):
@@ -183,8 +183,8 @@ class ReadingAndSchema(unittest.TestCase):
         report["tuning"] = make_examples.tuning()
         pairs = next(m for m in report["measurements"] if m["case"]["pattern"] and m["latency"] and m["throughput"])
         report["measurements"] = [pairs | {
-            "launch": 1, "pairs": pairs["pairs"][:1], "groups": [[0, 2.5]], "failed_in": "open", "failed_rank": 3,
-            "latency_launches_us": [2.5], "slowest_rank": 1,
+            "launch": 1, "pairs": [[0, 1, pairs["pairs"][0][2]]], "groups": [[0, 2.5]], "failed_in": "open", "failed_rank": 3,
+            "latency_launches_us": [2.5], "slowest_rank": 1, "slowest_pair": [0, 1],
             "first_wrong": {"rank": 1, "offset": 7, "wanted": "1", "got": "2", "guard": False},
             "selection": {"algorithm": "ring", "protocol": "ll", "channels": 2, "source": "log"},
             "during": {"seconds": 3, "sm_clock_min_mhz": 1500, "sm_clock_median_mhz": 1600, "temperature_max_c": 60,
@@ -198,8 +198,9 @@ class ReadingAndSchema(unittest.TestCase):
                             recording], check=True, stdout=subprocess.DEVNULL)
             report["topology"] = json.loads(recording.read_text())["topology"]
         report["topology"]["hosts"] = [{name: part[:1] if name in ("nics", "gpu_devices", "bridges", "numa") else part
-                                        for name, part in report["topology"]["hosts"][0].items()}]
-        report["topology"]["host_of_rank"] = [0]
+                                        for name, part in report["topology"]["hosts"][0].items()}] * 2
+        report["topology"]["host_of_rank"] = [0, 1]
+        report["run"] |= {"ranks": 2, "nodes": 2}
         return report
 
     def test_they_agree(self):

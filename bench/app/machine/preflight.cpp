@@ -11,6 +11,7 @@
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
+#include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/settings.hpp"

@@ -100,6 +100,7 @@ class CollectiveBeside final : public WorkBeside {
               .input = buffers_.input(slot, *place_),
               .output = buffers_.output(slot, *place_),
               .communicator = communicator_,
+              .peer = case_->collective->pairwise ? peer_in_pair(*place_) : 0,
               .stream = stream()});
   }
 

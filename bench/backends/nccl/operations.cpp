@@ -180,6 +180,12 @@ Selection selection_of(const Case& c) {
 constexpr auto float8_e4m3_number = static_cast<ncclDataType_t>(10),
                float8_e5m2_number = static_cast<ncclDataType_t>(11);
 
+// The source may be the higher of the two ranks, and is then second in the communicator.
+int peer_in_pair(const RankInGroup& place) {
+  const bool source_first = place.group[0] < place.group[1];
+  return (place.member.rank == 0) == source_first ? 1 : 0;
+}
+
 ncclDataType_t nccl_type(DataType type) {
   switch (type) {
     case DataType::int8:

@@ -72,10 +72,13 @@ struct Operation {
   const void* input = nullptr;
   void* output = nullptr;
   ncclComm_t communicator = nullptr;  // the group's, ranks ascending; of a pair also a larger group's
-  int peer = 0;                       // of a pair: the other one's rank in it
+  int peer;                           // of a pair: the other one's rank in it
   cudaStream_t stream = nullptr;
   const Peers* peers = nullptr;  // of a device-initiated collective
 };
+
+// The other rank of a pair in a communicator of these two alone.
+int peer_in_pair(const RankInGroup& place);
 
 // How a device-initiated collective is performed: where NCCL would say its choice.
 Selection selection_of(const Case& c);
