@@ -546,8 +546,7 @@ std::string about_errors(const std::vector<topo::Finding>& findings) {
          (errors.size() > most ? fmt::format(" and {} more", errors.size() - most) : "");
 }
 
-// What failed although no part is known to be silent or to corrupt data; "" if nothing did. A slow part does not
-// explain it.
+// The failures that no silent or corrupting part explains; "" if there are none. A slow part explains none.
 std::string about_unexplained_failures(const Report& report) {
   const auto stops = [](const auto& each) { return each.fault != "slow"; };
   const bool explained = std::ranges::any_of(report.suspects, stops) ||

@@ -103,7 +103,7 @@ Arm make_arm(const Environment& environment);
 struct JudgedArm {
   Arm arm;
   std::optional<Objective> objective;  // null: it failed, or gave wrong data
-  // Of the operations alone, where the objective is beside other work.
+  // Gain of the operations alone, where the objective is beside other work.
   std::optional<Objective> alone = {};
 };
 

@@ -75,7 +75,7 @@ struct Record {
   std::vector<int> operations = {};
 };
 
-// Of a race beside other work.
+// Rules of a race beside other work.
 struct BesideRules {
   double alone_loss = 0.02;  // share by which the operation may be slower alone
   // As in SearchRules: what is near the limit often gains most, and samples of operations alone are short.

@@ -67,8 +67,8 @@ struct RunnerOptions {
   RanksOnHosts hosts = {};
   // Called by Trials with the time until its workers joined or failed to.
   std::function<void(Seconds)> on_join = {};
-  // Of Trials: the operations of a sample of Quantity::together, by describe(case) with plain calls: its own, then
-  // those of each work. Trials that share it let the same amount of work run. Null: each has its own.
+  // Numbers of operations in a sample of Quantity::together, by describe(case) with plain calls: the case's own first,
+  // then those of each work. Trials that share the map let the same amount of work run. Null: each Trials has its own.
   std::shared_ptr<OperationsTogether> together = {};
 };
 

@@ -29,7 +29,7 @@ double slowest(const std::vector<Times>& parts) {
   return worst;
 }
 
-// Of the slowest rank in the fastest sample.
+// Time of the slowest rank in the fastest sample.
 double fastest(const std::vector<Times>& parts) {
   std::vector<double> of_samples;
   for (const Times& part : parts)

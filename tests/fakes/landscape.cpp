@@ -162,7 +162,7 @@ double Landscape::time(const SizePoint& point, const Candidate& candidate) const
 double Landscape::time_beside(const OtherWork& work, const SizePoint& point, const Candidate& candidate) const {
   const double rate = std::max(0.05, 1 - work.occupancy * channels_of(point, candidate));
   const double operation = time(point, candidate) * (1 + work.drag), other = time(point, {}) / rate;
-  // What is left of the longer one runs alone.
+  // The rest of the longer one runs alone.
   if (operation < other) return operation + (other - operation) * rate;
   return other + (operation - other) / (1 + work.drag);
 }

@@ -58,7 +58,8 @@ std::vector<topo::Finding> missing_launcher_finding(const ControlPlane& control,
            .about = topo::About::settings}};
 }
 
-// What NCCL's log of some arms shows. What not all of them have follows from their settings, not from the machine.
+// A finding of NCCL's log, and the arms that have it. One that not all arms have follows from their settings, not from
+// the machine.
 struct FindingOfArms {
   topo::Finding finding;
   std::vector<std::string> arms;

@@ -151,7 +151,7 @@ Seconds time_for_cases(const Run& run);
 // Time that the checks of each GPU alone need, without --burn, and the copies to and from host memory after them.
 Seconds time_for_gpus_alone();
 Seconds time_for_host_copies(const NodeOfRank& host_of_rank);
-// What the short form of the cases under load takes.
+// Time that the short form of the cases under load takes.
 Seconds time_under_load(std::size_t cases, const CostModel& cost);
 // On all ranks: the leader's answer, whether so much is left before the deadline.
 bool agree_on_time_left(Run& run, Seconds needed);

@@ -73,12 +73,11 @@ class ReportBuilder {
   const std::vector<reports::Suspect>& diagnose();
   // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.
   // `least_sent` as in topo::watch_findings.
-  // Of each rank, as Backend::share_of_waiting().
+  // `shares`: of each rank, as Backend::share_of_waiting().
   void add_waiting(const std::vector<std::optional<double>>& shares);
   void add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case, const std::vector<std::size_t>& numbers,
                  std::uint64_t least_sent);
-  // Activity of each host's GPUs while each was checked alone.
-  // While GPUs were checked alone, and under load.
+  // Activity of each host's GPUs while each was checked alone, and under load.
   void add_local_activity(const std::vector<topo::HostActivity>& alone, const std::vector<topo::HostActivity>& loaded);
   void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
   // The reason not to tune after these results; "" if there is none.

@@ -19,7 +19,7 @@ namespace p5 {
 namespace {
 
 // Expected seconds of one operation with the default, from the nearest searched size; longer messages scale linearly.
-// Of a case with works beside it: of a sample, all of which take about the same time.
+// For a case with works beside it they are those of a whole sample, since all samples take about the same time.
 double expected_s(const tuner::SearchResult& search, const Case& c) {
   double seconds = 0, nearest = 0;
   for (const tuner::Record& record : search.records) {
