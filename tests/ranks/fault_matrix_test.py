@@ -58,7 +58,7 @@ def cells():
     """(fault, phase); by day one of each kind of fault, alternating between the phases."""
     if NIGHTLY:
         return [(fault, phase) for fault in FAULTS for phase in PHASES]
-    some = [THROWS[0], KILLED[1], SILENT[0], SILENT[3], SIGNALS[1], DISK[0], SLOW[0], SILENT[1]]
+    some = [THROWS[0], KILLED[1], SILENT[0], SILENT[3], DISK[0], SIGNALS[1], SLOW[0], SILENT[1]]
     return [(fault, PHASES[(3 * at + 1) % len(PHASES)]) for at, fault in enumerate(some)]
 
 

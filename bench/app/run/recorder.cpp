@@ -274,11 +274,14 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { parts.folder.write_formats(report, options.formats); });
     attempt([&] { parts.folder.flush(); });
     std::string text;
-    const auto render = [&] {
-      text = reports::coloured_for_terminal(printable_lines(closing_text(report, options, arms.text) +
-                                                            with_baseline.text + report_location(options, folder)));
+    // Where the report cannot be written, all figures are printed.
+    const auto render = [&](bool is_lost) {
+      const std::string own = is_lost && !options.checks() ? reports::render_table(report) + arms.text
+                                                           : closing_text(report, options, arms.text);
+      text =
+          reports::coloured_for_terminal(printable_lines(own + with_baseline.text + report_location(options, folder)));
     };
-    attempt(render);
+    attempt([&] { render(false); });
     if (!attempt.problem().empty()) attempt([&] { builder.end_incomplete(with_remedy(attempt, options)); });
     // report.json is the last file: until it says that the run is complete, it says that it is partial, so that no
     // failure makes it tell another end than the process.
@@ -293,7 +296,7 @@ ExitCode Recorder::finish(ExitCode code) {
     finished_ = true;
     if (incomplete) {
       last([&] { print_error(report.run.ended_by + ". The result is printed all the same"); });
-      last(render);
+      last([&] { render(true); });
     }
     // A check without a folder leaves nothing but its text.
     if (options.checks() && folder.empty())
