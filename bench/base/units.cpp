@@ -116,6 +116,15 @@ std::string to_text(Bytes size) {
   return fmt::format("{} {}", count, units[unit]);
 }
 
+std::string to_rounded_text(double bytes) {
+  constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
+  std::size_t unit = 0;
+  double count = bytes / 1024;
+  // 1,023.96 would be printed as 1024.0.
+  while (unit + 1 < units.size() && count >= 1023.95) count /= 1024, ++unit;
+  return fmt::format("{:.1f} {}", count, units[unit]);
+}
+
 std::string to_text(Seconds time) {
   // The bounds are half a unit in the last printed digit below the next unit: 0.9996 s prints 1 s, not 1e+03 ms.
   const double s = time.count;

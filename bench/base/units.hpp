@@ -43,6 +43,8 @@ Seconds parse_duration(std::string_view text);
 
 // "8 B", "64 KiB", "4 GiB"; the largest unit of which the size is a whole multiple.
 std::string to_text(Bytes size);
+// "31.4 GiB", "8.0 MiB": rounded, of any size.
+std::string to_rounded_text(double bytes);
 // "850 ms", "12.3 s", "4 min 10 s".
 std::string to_text(Seconds time);
 

@@ -33,7 +33,7 @@ constexpr double host_memory_share = 0.8;
 // A report lists each measured pair; cases with more pairs than about this are sampled.
 constexpr int most_pairs = 16384;
 
-double gibibytes(Bytes size) { return static_cast<double>(size.count) / (1 << 30); }
+double as_double(Bytes size) { return static_cast<double>(size.count); }
 
 // No machine holds a larger message (64 PiB), and sums of larger sizes would overflow 64 bits.
 constexpr Bytes largest_message{std::uint64_t{1} << 56};
@@ -532,16 +532,16 @@ struct PlanBuilder {
     for (const Case& c : plan.cases) {
       const Bytes needed = memory_of(c);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
-        return fmt::format("{} needs {:.1f} GiB of buffers a rank; {:.1f} GiB are free for them on the fullest device",
-                           describe(c), gibibytes(needed), gibibytes(*job.memory_of_rank));
+        return fmt::format("{} needs {} of buffers a rank; {} are free for them on the fullest device", describe(c),
+                           to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)));
       for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
         const auto ranks_there =
             static_cast<std::uint64_t>(std::ranges::count(job.node_of_rank, static_cast<int>(node)));
-        const double available = gibibytes(job.memory_of_node[node]) * host_memory_share;
-        if (gibibytes(needed) * static_cast<double>(ranks_there) > available)
-          return fmt::format(
-              "{} needs {:.1f} GiB of buffers for the {} ranks of one host; {:.1f} GiB may be used there", describe(c),
-              gibibytes(needed) * static_cast<double>(ranks_there), ranks_there, available);
+        const double of_all = as_double(needed) * static_cast<double>(ranks_there),
+                     available = as_double(job.memory_of_node[node]) * host_memory_share;
+        if (of_all > available)
+          return fmt::format("{} needs {} of buffers for the {} ranks of one host; {} may be used there", describe(c),
+                             to_rounded_text(of_all), ranks_there, to_rounded_text(available));
       }
     }
     return "";

@@ -133,6 +133,15 @@ TEST(ToText, shows_sizes_in_the_largest_unit_that_is_whole) {
   EXPECT_EQ(to_text(GiB(1 << 20)), "1024 TiB");
 }
 
+TEST(Units, BytesAreRoundedInTheUnitThatFits) {
+  EXPECT_EQ(to_rounded_text(0), "0.0 KiB");
+  EXPECT_EQ(to_rounded_text(512), "0.5 KiB");
+  EXPECT_EQ(to_rounded_text(8.4e6), "8.0 MiB");
+  EXPECT_EQ(to_rounded_text(1023.96 * 1024 * 1024), "1.0 GiB");
+  EXPECT_EQ(to_rounded_text(128.0 * (1 << 30)), "128.0 GiB");
+  EXPECT_EQ(to_rounded_text(2e15), "1819.0 TiB");
+}
+
 TEST(ToText, shows_sizes_that_parse_back) {
   for (const std::uint64_t count : {1ull, 1000ull, 1024ull, 65536ull, 1ull << 33, (1ull << 40) + 1}) {
     std::string text = to_text(Bytes{count});

@@ -53,6 +53,10 @@ void WorkBeside::operate() {
   with_name(name_, [&] { do_operate(); });
 }
 
+void WorkBeside::check_sample() {
+  with_name(name_, [&] { do_check_sample(); });
+}
+
 Verification WorkBeside::verify() {
   Verification found;
   with_name(name_, [&] { found = do_verify(); });
@@ -117,7 +121,8 @@ class CollectiveBeside final : public WorkBeside {
   int at_ = 0;  // slot of the next operation
 };
 
-// The same product each time, whose bits have to be those of the first one.
+// The same product each time, whose bits have to be those of the first one. The last product of each sample is compared:
+// the last of all may have run after the messages had ended, and a GPU that computes wrong now and then needs many.
 class ProductsBeside final : public WorkBeside {
  public:
   ProductsBeside(const Work& work, Engine& engine)
@@ -130,10 +135,14 @@ class ProductsBeside final : public WorkBeside {
     if (poison) products_.poison();
   }
   void do_operate() override { products_.multiply_on(stream()); }
+  void do_check_sample() override {
+    if (!wrong_) wrong_ = products_.compare();
+  }
 
   Verification do_verify() override {
     Verification found;
-    const std::optional<WrongResult> wrong = products_.compare();
+    do_check_sample();
+    const std::optional<WrongResult> wrong = std::exchange(wrong_, std::nullopt);
     if (!wrong) return found;
     found.wrong_elements = wrong->words;  // at least, since a word has several
     found.first = WrongElement{.rank = rank_,
@@ -146,6 +155,7 @@ class ProductsBeside final : public WorkBeside {
   static constexpr std::uint64_t bytes_of_result = 2;  // of an element
   int rank_;
   MatrixProducts products_;
+  std::optional<WrongResult> wrong_;
 };
 
 // Copies to the host of a pattern that differs at each address.

@@ -34,9 +34,12 @@ class WorkBeside {
   void prepare(int operations, bool poison);
   // Queues one operation on stream().
   void operate();
+  // After a sample has ended: checks what the next sample overwrites, where that takes little time. The first wrong
+  // result is kept for verify().
+  void check_sample();
   // Leaves what belongs to a communicator that was aborted.
   virtual void forget() {}
-  // Waits, and checks what the operations that were last prepared for have written.
+  // Waits, and checks what the operations that were last prepared for have written, if all was right so far.
   Verification verify();
 
  protected:
@@ -49,6 +52,7 @@ class WorkBeside {
  private:
   virtual void do_prepare(int operations, bool poison) = 0;
   virtual void do_operate() = 0;
+  virtual void do_check_sample() {}
   virtual Verification do_verify() = 0;
 
   std::string name_;

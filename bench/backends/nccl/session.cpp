@@ -467,6 +467,8 @@ std::vector<double> NcclSession::run_together(const ConcurrentRequest& request, 
   constexpr double no_time = 1e-9;  // of a part that ended before the one that starts last began
   for (std::size_t part = 0; part < parts(); ++part)
     if (ran_together_[part]) ends[part] = std::max(seconds_between(late ? late_start_ : start_, ends_[part]), no_time);
+  for (std::size_t part = 1; part < parts(); ++part)
+    if (ran_together_[part]) works_[part - 1]->check_sample();
   return ends;
 }
 
