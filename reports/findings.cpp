@@ -176,12 +176,19 @@ std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, cons
   return {m, judge(m, limits_of(platform), topology, {})};
 }
 
+WaitingOfNode waiting_of_nodes(const topo::Topology& topology, const std::vector<std::optional<double>>& shares) {
+  WaitingOfNode waiting;
+  for (std::size_t rank = 0; rank < std::min(shares.size(), topology.host_of_rank.size()); ++rank)
+    if (shares[rank])
+      waiting[topology.host_of_rank[rank]] = std::max(waiting[topology.host_of_rank[rank]], *shares[rank]);
+  return waiting;
+}
+
 std::vector<topo::Finding> busy_cores(const topo::Topology& topology,
                                       const std::vector<std::optional<double>>& shares) {
-  constexpr double tolerated = 0.1;
   std::map<int, std::size_t> worst;  // rank by host
   for (std::size_t rank = 0; rank < std::min(shares.size(), topology.host_of_rank.size()); ++rank) {
-    if (!shares[rank] || *shares[rank] <= tolerated) continue;
+    if (!shares[rank] || *shares[rank] <= tolerated_waiting) continue;
     const auto [found, first] = worst.try_emplace(topology.host_of_rank[rank], rank);
     if (!first && *shares[rank] > *shares[found->second]) found->second = rank;
   }
@@ -199,6 +206,19 @@ std::vector<topo::Finding> busy_cores(const topo::Topology& topology,
                         .about = topo::About::host});
   }
   return findings;
+}
+
+void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topology& topology,
+                        const std::map<int, std::vector<std::string>>& slow_while_waiting) {
+  for (const auto& [node, parts] : slow_while_waiting)
+    for (topo::Finding& finding : busy_cores) {
+      const bool concerns =
+          finding.id == cores_busy_id && finding.subject.host == topology.hosts.at(static_cast<std::size_t>(node)).name;
+      if (!concerns || finding.severity == topo::Severity::error) continue;
+      finding.severity = topo::Severity::error;
+      finding.evidence += fmt::format(": here {}, which {} as fast as others in the fastest samples", join(parts),
+                                      parts.size() == 1 ? "is" : "are");
+    }
 }
 
 std::vector<topo::Finding> below_published(const Report& report) {
@@ -240,7 +260,8 @@ std::vector<topo::FindingKind> finding_kinds() {
   using enum topo::About;
   std::vector<topo::FindingKind> kinds{
       {"run.slow_launch", fabric, "one of several launches was slower than the others"},
-      {std::string(cores_busy_id), host, "ranks waited for processor cores, on hosts of parts that seem slow"}};
+      {std::string(cores_busy_id), host,
+       "ranks waited for processor cores, on hosts of parts that seem slow; an error where that explains it"}};
   std::ranges::move(local_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(gdr_finding_kinds(), std::back_inserter(kinds));
   std::ranges::move(reachability_finding_kinds(), std::back_inserter(kinds));

@@ -24,9 +24,18 @@ std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunche
 
 inline constexpr std::string_view cores_busy_id = "host.cores_busy";
 
-// A warning for each host with a rank whose process waited for processor cores for more than a tenth of its time: its
-// parts look slow then. `shares`: of each rank, as Backend::share_of_waiting().
+inline constexpr double tolerated_waiting = 0.1;
+
+// `shares`: of each rank, as Backend::share_of_waiting().
+WaitingOfNode waiting_of_nodes(const topo::Topology& topology, const std::vector<std::optional<double>>& shares);
+
+// A warning for each host with a rank whose process waited for processor cores for more than tolerated_waiting: its
+// parts look slow then.
 std::vector<topo::Finding> busy_cores(const topo::Topology& topology, const std::vector<std::optional<double>>& shares);
+
+// Makes errors of those of nodes where waiting explains what looks slow, and adds the names of these parts.
+void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topology& topology,
+                        const std::map<int, std::vector<std::string>>& slow_while_waiting);
 
 inline constexpr std::string_view below_published_id = "speed.below_published";
 

@@ -498,6 +498,10 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
   const auto has_finding = [&](std::string_view id) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };
+  if (std::ranges::any_of(report.findings, [](const topo::Finding& finding) {
+        return finding.id == cores_busy_id && finding.severity == topo::Severity::error;
+      }))
+    code = worse(code, ExitCode::inconclusive);
   if (has_finding(check_failed)) code = worse(code, ExitCode::unfinished);
   if (has_wrong_data(report)) code = worse(code, ExitCode::wrong_data);
   const auto measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };

@@ -331,6 +331,9 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.doubt_all(word_of(finding));
     else if (topo::condemns(finding))
       hosts.blame(finding.subject.host, &NodeVerdict::unfit, word_of(finding));
+  for (const topo::Finding& finding : report.findings)
+    if (finding.id == cores_busy_id && finding.severity == topo::Severity::error)
+      hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);

@@ -18,7 +18,7 @@ ExitCode check_exit_code(const Report& report, ExitCode code);
 // data". A reason without a host applies to all.
 struct NodeVerdict {
   std::vector<std::string> unfit = {};       // not sound: exit codes 10 and 11
-  std::vector<std::string> in_doubt = {};    // the same codes, but it is not known which of several nodes it is
+  std::vector<std::string> in_doubt = {};    // the same codes, but another node, or waiting for cores, may be why
   std::vector<std::string> unfinished = {};  // a measurement failed there, or the host did not answer
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);

@@ -93,29 +93,58 @@ struct Timed {
   const GroupResult* result = nullptr;
   std::size_t observation = 0;
   std::uint64_t first_event = 0;
+  std::size_t together = 1;              // samples of which the fastest counts as one
   std::optional<bool> from_second = {};  // as in TimedSample
 };
 
-double time_of(const GroupResult& result) { return result.median.count; }
-
-std::vector<float> samples_of(const GroupResult& result) {
-  return result.samples.empty() ? std::vector{static_cast<float>(result.median.count)} : result.samples;
+std::vector<float> samples_of(const Timed& timed) {
+  const std::vector<float>& all = timed.result->samples;
+  if (all.empty()) return {static_cast<float>(timed.result->median.count)};
+  if (timed.together == 1) return all;
+  std::vector<float> fastest;
+  for (std::size_t begin = 0; begin < all.size(); begin += timed.together) {
+    const std::size_t end = std::min(begin + timed.together, all.size());
+    if (end - begin < timed.together && begin > 0) break;  // a rest of too few
+    fastest.push_back(*std::min_element(all.begin() + static_cast<std::ptrdiff_t>(begin),
+                                        all.begin() + static_cast<std::ptrdiff_t>(end)));
+  }
+  return fastest;
 }
 
-// Estimated from samples below the fast time, which slow parts do not affect.
+bool has_too_few(const Timed& timed) { return timed.together > std::max<std::size_t>(timed.result->samples.size(), 1); }
+
+double time_of(const Timed& timed) {
+  if (timed.together == 1) return timed.result->median.count;
+  const std::vector<float> samples = samples_of(timed);
+  return median(std::vector<double>(samples.begin(), samples.end()));
+}
+
+// Number of samples of which, with a probability of 97 %, one is without waiting for a core.
+std::size_t samples_together(double waiting) {
+  constexpr double all_wait = 0.03, most_waiting = 0.99;
+  if (waiting <= all_wait) return 1;
+  return static_cast<std::size_t>(std::ceil(std::log(all_wait) / std::log(std::min(waiting, most_waiting))));
+}
+
+// Estimated from samples below the fast time, which slow parts do not affect. Where ranks waited for cores in most
+// samples, the fastest ones scatter upwards only, so that those on both sides count.
 double relative_deviation(const std::vector<Timed>& transfers, double fast) {
   constexpr std::size_t fewest = 8;
-  std::vector<double> below;
+  const bool both_sides = std::ranges::any_of(transfers, has_too_few);
+  std::vector<double> apart;
   for (const Timed& each : transfers)
-    for (const float sample : samples_of(*each.result))
-      if (sample < fast) below.push_back(std::log(fast / sample));
-  return below.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(below));
+    for (const float sample : samples_of(each))
+      if (both_sides || sample < fast) apart.push_back(std::abs(std::log(fast / sample)));
+  return apart.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(apart));
 }
 
 class Collector {
  public:
-  explicit Collector(const topo::Topology& topology)
-      : topology_(topology), places_(places_of(topology)), equal_distances_(has_equal_distances(topology)) {
+  Collector(const topo::Topology& topology, const WaitingOfNode& waiting)
+      : topology_(topology),
+        waiting_(waiting),
+        places_(places_of(topology)),
+        equal_distances_(has_equal_distances(topology)) {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
@@ -135,7 +164,8 @@ class Collector {
         const TransferClass its = class_of(*kind, operation, observations_[*at]);
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
         Timed& timed = alike[operation][its].emplace_back();
-        timed = {&result, *at, round == rounds.end() ? new_events() : round->second};
+        timed = {&result, *at, round == rounds.end() ? new_events() : round->second, together_in(observations_[*at])};
+        if (has_too_few(timed)) observations_[*at].too_few = true;
         if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
     }
@@ -182,6 +212,13 @@ class Collector {
 
  private:
   using Key = std::tuple<Transfers, int, int, std::vector<RankLocation>>;
+
+  std::size_t together_in(const TransferRecord& transfer) const {
+    double longest = 0;
+    for (const RankLocation& rank : transfer.ranks)
+      if (const auto its = waiting_.find(rank.node); its != waiting_.end()) longest = std::max(longest, its->second);
+    return samples_together(longest);
+  }
 
   // The first event of each group's round; reports that were read have no rounds.
   std::map<Group, std::uint64_t> rounds_of(const Case& c) {
@@ -270,7 +307,7 @@ class Collector {
 
   static FastTimes fast_times_of(const std::vector<Timed>& transfers) {
     std::vector<double> times;
-    for (const Timed& each : transfers) times.push_back(time_of(*each.result));
+    for (const Timed& each : transfers) times.push_back(time_of(each));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
   }
@@ -291,7 +328,7 @@ class Collector {
         return found != place_of_.end() && observations_[found->second].slow.count > 0 &&
                observations_[found->second].slow.share() < 0.5;
       };
-      times.push_back(time_of(*each.result));
+      times.push_back(time_of(each));
       if (is_fast(its.nic_at(0)) && is_fast(its.nic_at(1))) of_fast_nics.push_back(times.back());
     }
     const auto [low, high] = std::ranges::minmax(times);
@@ -310,7 +347,7 @@ class Collector {
       if (fast == fast_.end()) continue;
       for (const Timed& each : transfers) {
         const SampleCounts& before = observations_[each.observation].slow;
-        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(*each.result) / fast->second.time);
+        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(each) / fast->second.time);
       }
     }
     return ratios.empty() ? 1 : median(std::move(ratios));
@@ -321,7 +358,7 @@ class Collector {
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
       std::uint64_t event = each.first_event;
-      for (const float sample : samples_of(*each.result)) {
+      for (const float sample : samples_of(each)) {
         observation.samples.push_back({.event = event++,
                                        .ratio = static_cast<float>(sample / fast.time),
                                        .slow = sample > most,
@@ -338,6 +375,7 @@ class Collector {
 
   static constexpr std::uint64_t most_samples_of_round = std::uint64_t{1} << 32;
   const topo::Topology& topology_;
+  const WaitingOfNode& waiting_;
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
   bool equal_distances_ = true;
@@ -458,8 +496,9 @@ std::vector<std::size_t> cases_of_pairs(const Report& report) {
   return all;
 }
 
-std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again) {
-  Collector collector(report.topology);
+std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again,
+                                    const WaitingOfNode& waiting) {
+  Collector collector(report.topology, waiting);
   std::vector<const Measurement*> first, second;
   for (const std::size_t at : cases_of_pairs(report)) first.push_back(&report.results[at].measurement);
   if (!are_pretended(report.topology))

@@ -204,6 +204,9 @@ struct Suspect {
   std::string fault = "slow";  // slow, silent (no message passes), wrong (corrupts data)
 };
 
+// Share of their time that ranks waited for processor cores, the largest of each node; see Backend::share_of_waiting().
+using WaitingOfNode = std::map<int, double>;
+
 // A fault that the measurements cannot attribute to one of several parts.
 struct OpenQuestion {
   std::vector<std::string> candidates;     // "nic n1r5", "link n0-n1"; the likeliest first

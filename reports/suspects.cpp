@@ -76,6 +76,9 @@ std::string name_of_direction(const Part& part, bool receives, const topo::Topol
                      host(receives ? part.node : part.number));
 }
 
+// Share of its samples from which on a part is slow steadily.
+constexpr double steady_share = 0.9;
+
 // Figures of the evidence; follows a subject like "it reaches others".
 std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology) {
   const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
@@ -89,12 +92,11 @@ std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology)
                        faulty.fault == Fault::silent ? "made no progress" : "ended with wrong data", rounds.hits,
                        rounds.count, over);
   }
-  constexpr double steady = 0.9;
   const auto [samples, receives] = directed_samples_of(faulty);
   std::string text = fmt::format("at {:.0f} % of the others' rate", 100 / slowdown(faulty.observations));
   if (receives) text += name_of_direction(faulty.part, *receives, topology);
   const double share = samples.first_and_again.share();
-  if (share < steady)
+  if (share < steady_share)
     text += fmt::format(" in {:.0f} % of {} samples, intermittently", 100 * share, receives ? "these" : "its");
   text += ", over " + over;
   if (samples.again.hits > 0)
@@ -363,15 +365,6 @@ std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
   return pairs;
 }
 
-// True if ranks on a host of the part waited for processor cores.
-bool is_on_busy_host(const Part& part, const Report& report) {
-  return std::ranges::any_of(report.findings, [&](const topo::Finding& finding) {
-    return finding.id == cores_busy_id && std::ranges::any_of(nodes_of(part), [&](int node) {
-             return finding.subject.host == report.topology.hosts.at(static_cast<std::size_t>(node)).name;
-           });
-  });
-}
-
 // True for a node whose GPUs cannot use its domain's NVLinks. The finding domain.clique explains why the node's
 // transfers are slow and what to do, so the node is not named as a suspect.
 bool is_outside_clique(const Part& part, const Report& report) {
@@ -429,10 +422,29 @@ std::string next_step(const std::vector<Part>& candidates) {
       join(names), domains.empty() ? "a node" : "one");
 }
 
-Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) {
+Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting) {
   const NicNumbers numbers(report.topology);
-  const std::vector<TransferRecord> observations = observe(report, again);
+  std::set<int> busy;
+  for (const auto& [node, share] : waiting)
+    if (share > tolerated_waiting) busy.insert(node);
+  const std::vector<TransferRecord> observations = observe(report, again, waiting);
   const Paths paths = paths_of(report, numbers);
+  const auto busy_nodes_of = [&](const Part& part) {
+    const std::set<int> its = nodes_of(part);
+    if (its.empty()) return busy;  // a rail
+    std::set<int> nodes;
+    std::ranges::set_intersection(its, busy, std::inserter(nodes, nodes.end()));
+    return nodes;
+  };
+  const auto stands = [](const FaultyPart& faulty) {
+    return faulty.repeated && (faulty.fault != Fault::slow || slowdown(faulty.observations) >= least_slowdown);
+  };
+  // Of too few samples a fault that comes and goes cannot be told from waiting.
+  const auto may_be_waiting = [&](const FaultyPart& faulty) {
+    return faulty.fault == Fault::slow && std::ranges::any_of(faulty.observations, &TransferRecord::too_few) &&
+           directed_samples_of(faulty).samples.first_and_again.share() < steady_share;
+  };
+  std::vector<FaultyPart> perhaps_waiting;
   Diagnosis found;
   NamedParts named(paths.domain_of_node);
   std::set<Part> known;  // to have a fault
@@ -442,13 +454,17 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
     for (const FaultyPart& each : all)
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
     for (const FaultyPart& faulty : all) {
-      if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
+      if (!stands(faulty)) continue;
+      if (may_be_waiting(faulty)) {
+        perhaps_waiting.push_back(faulty);
+        continue;
+      }
       if (!named.add_if_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence) {
         Suspect& suspect =
             found.suspects.emplace_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
-        if (fault == Fault::slow && is_on_busy_host(faulty.part, report))
+        if (fault == Fault::slow && !busy_nodes_of(faulty.part).empty())
           suspect.action = fmt::format(
               "first free the cores of its host, for which ranks waited ({}), and measure again; "
               "if it stays slow: {}",
@@ -460,9 +476,18 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again) 
     }
   }
   for (const FaultyPart& faulty : slow_without_other_partners(observations, paths, known))
-    if (named.add_if_new(faulty)) found.questions.push_back(question_of(faulty, report.topology, numbers));
+    if (!may_be_waiting(faulty) && named.add_if_new(faulty))
+      found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())
     if (std::optional<OpenQuestion> question = question_of_two_nodes(report)) found.questions.push_back(*question);
+  if (busy.empty()) return found;
+  const std::vector<TransferRecord> all_samples = observe(report, again);
+  for (const FaultyPart& faulty : localize(all_samples, paths, Fault::slow, accepted_log_odds, known))
+    if (stands(faulty)) perhaps_waiting.push_back(faulty);
+  for (const FaultyPart& faulty : perhaps_waiting)
+    if (named.add_if_new(faulty))
+      for (const int node : busy_nodes_of(faulty.part))
+        found.slow_while_waiting[node].push_back(full_name(faulty.part));
   return found;
 }
 

@@ -1,6 +1,7 @@
 // The faulty parts of a cluster in words: suspects if one part explains the observations, open questions if several do.
 #pragma once
 
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -16,13 +17,16 @@ inline constexpr double least_confidence = 0.9;
 struct Diagnosis {
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> questions;
+  // Nodes, and their parts that look slow but are as fast as the others in their fastest samples: the time in which the
+  // ranks of the nodes waited for processor cores explains them.
+  std::map<int, std::vector<std::string>> slow_while_waiting = {};
 };
 
 // Suspects are of kind "node" (all its transfers, between nodes or within), "gpu", "nic" ("n3r4-7" if the NIC beside a
 // GPU is ambiguous), "link" (all transfers between two nodes that are fast with others), "rail" (the i-th GPUs of all
 // nodes) and "domain" (an NVLink domain of several nodes). `again` holds retests; a part that was sound in the retest
 // is not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
-Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again);
+Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting = {});
 
 // The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
 std::string next_step(const std::vector<Part>& candidates);

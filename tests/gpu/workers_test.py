@@ -169,7 +169,8 @@ class Workers(Runs):
         def is_lacking(m):
             if m["outcome"] != "skipped":
                 return False
-            if versions := re.search(r"needs NCCL ([\d.]+); this is NCCL ([\d.]+)$", m["because"]):
+            if versions := re.search(r"needs (?:a worker that is built with )?NCCL ([\d.]+)(?: or later)?; "
+                                     r"this (?:one is built with|is NCCL) ([\d.]+)$", m["because"]):
                 needed, have = ([int(part) for part in version.split(".")] for version in versions.groups())
                 return have < needed
             return m["case"]["collective"].startswith("lsa_") and lacks.search(m["because"])

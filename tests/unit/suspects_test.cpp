@@ -22,8 +22,10 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
+#include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
+#include "reports/nodes.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
 
@@ -420,6 +422,13 @@ TEST(Suspects, that_are_slow_in_one_direction_are_steadily_so) {
   EXPECT_THAT(link, HasSubstr("n1-n3: h1 and h3 reach each other at 50 % of the others' rate from h3 to h1, over"));
 }
 
+// As a retest of everything that finds the same.
+std::vector<Measurement> measurements_of(const Report& report) {
+  std::vector<Measurement> all;
+  for (const Result& result : report.results) all.push_back(result.measurement);
+  return all;
+}
+
 TEST(Suspects, on_hosts_whose_ranks_waited_for_cores_are_measured_again_first) {
   EXPECT_EQ(share_of_waiting_in("3000000 1000000 17"), 0.25);
   for (const char* text : {"", "0 0 0", "x", "1"}) EXPECT_EQ(share_of_waiting_in(text), std::nullopt) << text;
@@ -433,7 +442,8 @@ TEST(Suspects, on_hosts_whose_ranks_waited_for_cores_are_measured_again_first) {
   const auto action = [&](const std::vector<std::optional<double>>& shares) {
     Report busy = report;
     busy.findings = busy_cores(report.topology, shares);
-    const std::vector<Suspect> found = diagnose(busy, {}).suspects;
+    const std::vector<Suspect> found =
+        diagnose(busy, measurements_of(busy), waiting_of_nodes(report.topology, shares)).suspects;
     return found.size() == 1 ? found[0].name + ": " + found[0].action : "";
   };
   EXPECT_THAT(action({0.01, 0.02, 0.09, std::nullopt}), StartsWith("n2r1: replace the instance"));
@@ -446,6 +456,42 @@ TEST(Suspects, on_hosts_whose_ranks_waited_for_cores_are_measured_again_first) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].subject.host, "h2");
   EXPECT_THAT(found[0].evidence, HasSubstr("rank 2 of h2 waited for a processor core for 42 % of its time"));
+}
+
+TEST(Suspects, on_hosts_whose_ranks_waited_are_named_where_the_fastest_samples_are_slow_too) {
+  Report report = report_of_single_nics({});
+  // One sample of so many is slow.
+  const auto diagnose_where = [&](int every, const std::vector<std::optional<double>>& waiting) {
+    report = report_of_single_nics({});
+    report.findings = busy_cores(report.topology, waiting);
+    for (Result& result : report.results)
+      for (GroupResult& its : result.measurement.groups) {
+        const bool slow =
+            result.measurement.measured_case.nic == 1 && (its.group.front() == 2 || its.group.back() == 2);
+        for (int sample = 0; sample < 9; ++sample) its.samples.push_back(slow && sample % every == 0 ? 2e-3f : 1e-3f);
+        its.median = Seconds{median(std::vector<double>(its.samples.begin(), its.samples.end()))};
+      }
+    return diagnose(report, measurements_of(report), waiting_of_nodes(report.topology, waiting));
+  };
+  const std::vector<std::optional<double>> much{0, 0, 0.42, 0.3}, little{0, 0, 0.02, 0.03};
+  EXPECT_THAT(diagnose_where(2, little).suspects, ElementsAre(testing::Field(&Suspect::name, "n2r1")));
+  EXPECT_THAT(diagnose_where(2, {}).suspects, ElementsAre(testing::Field(&Suspect::name, "n2r1")));
+  EXPECT_THAT(diagnose_where(1, much).suspects, ElementsAre(testing::Field(&Suspect::name, "n2r1")))
+      << "slow in all samples";
+  EXPECT_EQ(exit_code(report), ExitCode::ok) << "a warning alone";
+  const Diagnosis found = diagnose_where(2, much);
+  EXPECT_TRUE(found.suspects.empty());
+  EXPECT_EQ(found.slow_while_waiting, (std::map<int, std::vector<std::string>>{{2, {"nic n2r1"}}}));
+  explain_slow_parts(report.findings, report.topology, found.slow_while_waiting);
+  EXPECT_EQ(report.findings[0].severity, topo::Severity::error);
+  EXPECT_THAT(report.findings[0].evidence,
+              HasSubstr("makes parts look slow: here nic n2r1, which is as fast as others in the fastest samples"));
+  EXPECT_EQ(report.findings[1].severity, topo::Severity::warning) << "h3 has no such part";
+  report.exit_code = exit_code(report);
+  EXPECT_EQ(report.exit_code, ExitCode::inconclusive);
+  EXPECT_THAT(decide(report).sentence, StartsWith("CANNOT TELL: errors to fix first: host.cores_busy on h2"));
+  EXPECT_EQ(judge_nodes(report)[2].in_doubt, std::vector<std::string>{"host.cores_busy"});
+  EXPECT_TRUE(judge_nodes(report)[3].in_doubt.empty());
 }
 
 // Two processes that compute on one core wait for each other.

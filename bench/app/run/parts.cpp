@@ -377,9 +377,7 @@ void measure_again(Run& run, Retested which) {
 // A rank that waits for processor cores looks like a slow part. Asked only where a slow part is suspected.
 void add_waiting_for_cores(Run& run) {
   bool slow = false;
-  run.recorder.add([&](ReportBuilder& report) {
-    slow = std::ranges::any_of(report.diagnose(), [](const reports::Suspect& each) { return each.fault == "slow"; });
-  });
+  run.recorder.add([&](ReportBuilder& report) { slow = report.suspects_slow_parts(); });
   if (!shared_by_leader(run.control, slow)) return;
   std::optional<double> mine;
   for (const Backend* const backend : {run.arms.all.front().backend, static_cast<Backend*>(run.fabric.get())})

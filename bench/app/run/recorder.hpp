@@ -71,6 +71,8 @@ class ReportBuilder {
   void add_retests(std::vector<Measurement> again) { std::ranges::move(again, std::back_inserter(retested_)); }
   // The suspects by all results so far, as they are in the report then.
   const std::vector<reports::Suspect>& diagnose();
+  // True if diagnose() suspects a part of being slow, or one of several.
+  bool suspects_slow_parts();
   // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.
   // `least_sent` as in topo::watch_findings.
   // `shares`: of each rank, as Backend::share_of_waiting().
@@ -126,7 +128,9 @@ class ReportBuilder {
   bool only_tunes_;                      // the command measures nothing but settings
   std::optional<int> planned_launches_;  // null: as many as the time allows
   reports::Report report_;
-  std::vector<Measurement> retested_;  // used only to find suspects
+  reports::WaitingOfNode waiting_;
+  std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one
+  std::vector<Measurement> retested_;                           // used only to find suspects
   bool has_results_ = false;
   reports::Comparability fitness_;
   std::optional<Case> running_;

@@ -180,6 +180,7 @@ std::vector<reports::RetestCase> ReportBuilder::to_retest() {
 }
 
 void ReportBuilder::add_waiting(const std::vector<std::optional<double>>& shares) {
+  waiting_ = reports::waiting_of_nodes(report_.topology, shares);
   add_findings(reports::busy_cores(report_.topology, shares));
 }
 
@@ -224,11 +225,18 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
 const std::vector<reports::Suspect>& ReportBuilder::diagnose() {
   combine_launches();
   if (fitness_.comparable) {
-    reports::Diagnosis found = reports::diagnose(report_, retested_);
+    reports::Diagnosis found = reports::diagnose(report_, retested_, waiting_);
     report_.suspects = std::move(found.suspects);
     report_.open_questions = std::move(found.questions);
+    slow_while_waiting_ = std::move(found.slow_while_waiting);
   }
   return report_.suspects;
+}
+
+bool ReportBuilder::suspects_slow_parts() {
+  diagnose();
+  const auto is_slow = [](const auto& each) { return each.fault == "slow"; };
+  return std::ranges::any_of(report_.suspects, is_slow) || std::ranges::any_of(report_.open_questions, is_slow);
 }
 
 void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
@@ -240,6 +248,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
   diagnose();
+  reports::explain_slow_parts(report_.findings, report_.topology, slow_while_waiting_);
   if (fitness_.comparable) add_findings(reports::below_published(report_));
   reports::withdraw_sampled_pairs(report_.results);
   report_.grade = reports::overall(report_);
