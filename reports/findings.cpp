@@ -216,7 +216,7 @@ void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topo
           finding.id == cores_busy_id && finding.subject.host == topology.hosts.at(static_cast<std::size_t>(node)).name;
       if (!concerns || finding.severity == topo::Severity::error) continue;
       finding.severity = topo::Severity::error;
-      finding.evidence += fmt::format(": here {}, which {} as fast as others in the fastest samples", join(parts),
+      finding.evidence += fmt::format(": here {}, which {} not steadily slow in the fastest samples", join(parts),
                                       parts.size() == 1 ? "is" : "are");
     }
 }

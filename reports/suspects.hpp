@@ -17,7 +17,7 @@ inline constexpr double least_confidence = 0.9;
 struct Diagnosis {
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> questions;
-  // Nodes, and their parts that look slow but are as fast as the others in their fastest samples: the time in which the
+  // Nodes, and their parts that look slow but are not steadily slow in their fastest samples: the time in which the
   // ranks of the nodes waited for processor cores explains them.
   std::map<int, std::vector<std::string>> slow_while_waiting = {};
 };
