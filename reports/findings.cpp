@@ -184,6 +184,13 @@ WaitingOfNode waiting_of_nodes(const topo::Topology& topology, const std::vector
   return waiting;
 }
 
+std::set<int> busy_nodes(const WaitingOfNode& waiting) {
+  std::set<int> nodes;
+  for (const auto& [node, share] : waiting)
+    if (share > tolerated_waiting) nodes.insert(node);
+  return nodes;
+}
+
 std::vector<topo::Finding> busy_cores(const topo::Topology& topology,
                                       const std::vector<std::optional<double>>& shares) {
   std::map<int, std::size_t> worst;  // rank by host

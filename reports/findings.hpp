@@ -3,6 +3,7 @@
 
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -29,11 +30,15 @@ inline constexpr double tolerated_waiting = 0.1;
 // `shares`: of each rank, as Backend::share_of_waiting().
 WaitingOfNode waiting_of_nodes(const topo::Topology& topology, const std::vector<std::optional<double>>& shares);
 
+// Nodes with a larger share than tolerated_waiting.
+std::set<int> busy_nodes(const WaitingOfNode& waiting);
+
 // A warning for each host with a rank whose process waited for processor cores for more than tolerated_waiting: its
 // parts look slow then.
 std::vector<topo::Finding> busy_cores(const topo::Topology& topology, const std::vector<std::optional<double>>& shares);
 
-// Makes errors of those of nodes where waiting explains what looks slow, and adds the names of these parts.
+// Makes errors of those of nodes where waiting explains what looks slow, and adds what that is: names of parts, and
+// "3 measurements".
 void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topology& topology,
                         const std::map<int, std::vector<std::string>>& slow_while_waiting);
 

@@ -455,6 +455,30 @@ void withdraw_sampled_pairs(std::vector<Result>& results) {
   }
 }
 
+std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes) {
+  std::size_t withdrawn = 0;
+  const std::vector<int>& node_of_rank = report.topology.host_of_rank;
+  for (Result& each : report.results) {
+    if (each.verdict.grade != Grade::slow) continue;
+    const Group& group = each.measurement.slowest_group;
+    const auto waited = [&](int rank) {
+      return std::cmp_less(rank, node_of_rank.size()) && nodes.contains(node_of_rank[static_cast<std::size_t>(rank)]);
+    };
+    if (group.empty() ? nodes.empty() : std::ranges::none_of(group, waited)) continue;
+    Measurement fastest = each.measurement;
+    Summary& summary = fastest.throughput->summary;
+    summary.median = summary.min;
+    summary.trimmed_mean.reset();
+    if (judge(fastest, report.limits, report.topology, Comparability{}).grade == Grade::slow) continue;
+    each.verdict.grade = Grade::unknown;
+    each.verdict.because =
+        fmt::format("not judged: ranks waited for processor cores, and only the fastest sample is not slow ({})",
+                    each.verdict.because);
+    ++withdrawn;
+  }
+  return withdrawn;
+}
+
 namespace {
 
 // Wrong data that no measurement has.

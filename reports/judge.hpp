@@ -2,7 +2,9 @@
 // reach. A measurement without a limit, or without a bar or floor for it, is `unknown`.
 #pragma once
 
+#include <cstddef>
 #include <limits>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +34,10 @@ std::string name_of_rank(const topo::Topology& topology, int rank);
 // Sets `ok` to `unknown` in measurements with fewer pairs than others of the same kind: being fast does not cover the
 // pairs that were skipped.
 void withdraw_sampled_pairs(std::vector<Result>& results);
+
+// Sets `slow` to `unknown` where a rank of the slowest group is on one of these nodes, whose ranks waited for processor
+// cores, and the fastest sample is not slow. Returns their number.
+std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes);
 
 // Grade of the run, the first that applies: wrong, failed, faulty (an error about hardware or fabric), slow (also with
 // a suspect or an open question), ok; unknown when nothing was judged.

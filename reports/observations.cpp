@@ -20,8 +20,9 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
-constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
+constexpr double deviations_tolerated = 3;  // of fast transfers
+constexpr double of_one_kind = 0.10;        // relative; longer times do not count as fast
+constexpr int enough_nodes = 4;             // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
@@ -126,16 +127,25 @@ std::size_t samples_together(double waiting) {
   return static_cast<std::size_t>(std::ceil(std::log(all_wait) / std::log(std::min(waiting, most_waiting))));
 }
 
-// Estimated from samples below the fast time, which slow parts do not affect. Where ranks waited for cores in most
-// samples, the fastest ones scatter upwards only, so that those on both sides count.
+// Estimated from samples below the fast time, which slow parts do not affect.
 double relative_deviation(const std::vector<Timed>& transfers, double fast) {
   constexpr std::size_t fewest = 8;
-  const bool both_sides = std::ranges::any_of(transfers, has_too_few);
-  std::vector<double> apart;
+  std::vector<double> below;
   for (const Timed& each : transfers)
     for (const float sample : samples_of(each))
-      if (both_sides || sample < fast) apart.push_back(std::abs(std::log(fast / sample)));
-  return apart.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(apart));
+      if (sample < fast) below.push_back(std::log(fast / sample));
+  return below.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(below));
+}
+
+// Difference between the median and the fastest sample of a transfer, relative to the fastest; the median of all
+// transfers, so that a part that is slow now and then does not affect it.
+double unsteadiness(const std::map<TransferClass, std::vector<Timed>>& classes) {
+  std::vector<double> all;
+  for (const auto& [of_class, transfers] : classes)
+    for (const Timed& each : transfers)
+      if (const std::vector<float>& samples = each.result->samples; !samples.empty())
+        all.push_back(median(std::vector<double>(samples.begin(), samples.end())) / std::ranges::min(samples) - 1);
+  return all.empty() ? 0 : median(std::move(all));
 }
 
 class Collector {
@@ -164,19 +174,22 @@ class Collector {
         const TransferClass its = class_of(*kind, operation, observations_[*at]);
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
         Timed& timed = alike[operation][its].emplace_back();
-        timed = {&result, *at, round == rounds.end() ? new_events() : round->second, together_in(observations_[*at])};
-        if (has_too_few(timed)) observations_[*at].too_few = true;
+        timed = {&result, *at, round == rounds.end() ? new_events() : round->second};
         if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
     }
-    for (const auto& [operation, classes] : alike) {
+    for (auto& [operation, classes] : alike) {
+      const double unsteady = unsteady_.try_emplace(operation, unsteadiness(classes)).first->second;
+      if (unsteady > tolerated_difference)
+        for (auto& [of_class, transfers] : classes)
+          for (Timed& each : transfers) put_samples_together(each);
       const double drift = again ? drift_of(classes) : 1;
       for (const auto& [of_class, transfers] : classes) {
         const auto known = fast_.find(of_class);
         const bool fresh = known == fast_.end();
         const std::optional<FastTimes> fast = !fresh             ? known->second
                                               : of_class.crossed ? fast_times_of_crossed(of_class, transfers)
-                                                                 : fast_times_of(transfers);
+                                                                 : fast_times_of(transfers, unsteady);
         if (!fast) continue;
         fast_.emplace(of_class, *fast);
         count_slow(transfers, {fast->time * (fresh ? 1 : drift), fast->deviation}, again);
@@ -213,11 +226,13 @@ class Collector {
  private:
   using Key = std::tuple<Transfers, int, int, std::vector<RankLocation>>;
 
-  std::size_t together_in(const TransferRecord& transfer) const {
+  void put_samples_together(Timed& timed) {
+    TransferRecord& transfer = observations_[timed.observation];
     double longest = 0;
     for (const RankLocation& rank : transfer.ranks)
       if (const auto its = waiting_.find(rank.node); its != waiting_.end()) longest = std::max(longest, its->second);
-    return samples_together(longest);
+    timed.together = samples_together(longest);
+    if (has_too_few(timed)) transfer.too_few = true;
   }
 
   // The first event of each group's round; reports that were read have no rounds.
@@ -305,11 +320,13 @@ class Collector {
     return fmt::format("NIC {}", number);
   }
 
-  static FastTimes fast_times_of(const std::vector<Timed>& transfers) {
+  // Of too few samples even the fastest may have waited for a part of the time that they usually wait.
+  static FastTimes fast_times_of(const std::vector<Timed>& transfers, double unsteady) {
     std::vector<double> times;
     for (const Timed& each : transfers) times.push_back(time_of(each));
     const double fast = middle_of_fast(std::move(times));
-    return {fast, relative_deviation(transfers, fast)};
+    return {fast, std::ranges::any_of(transfers, has_too_few) ? unsteady / deviations_tolerated
+                                                              : relative_deviation(transfers, fast)};
   }
 
   // The time of those whose two NICs are both fast with the NICs of their own numbers; without such ones that of the
@@ -354,7 +371,7 @@ class Collector {
   }
 
   void count_slow(const std::vector<Timed>& transfers, const FastTimes& fast, bool again) {
-    const double most = fast.time * (1 + std::max(tolerated_difference, 3 * fast.deviation));
+    const double most = fast.time * (1 + std::max(tolerated_difference, deviations_tolerated * fast.deviation));
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
       std::uint64_t event = each.first_event;
@@ -383,6 +400,7 @@ class Collector {
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;
   std::map<TransferClass, FastTimes> fast_;
+  std::map<std::string, double> unsteady_;  // by operation, when it was first measured
 };
 
 // Comparable groups that perform one operation at once or in turn.

@@ -112,8 +112,8 @@ double middle_of_fast(std::vector<double> times);
 // count at all sizes. `again` holds retests of the same operations.
 //
 // A process that waits for a processor core makes a sample longer, never shorter. Where ranks waited for the share w of
-// their time, the fastest of n consecutive samples counts as one sample, with n so large that w^n is below 3 %: of 2
-// samples with a share of 10 %, of 6 with 50 %.
+// their time, and the samples of most transfers differ for that, the fastest of n consecutive samples counts as one
+// sample, with n so large that w^n is below 3 %: of 2 samples with a share of 10 %, of 6 with 50 %.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again,
                                     const WaitingOfNode& waiting = {});
 

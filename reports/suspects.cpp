@@ -424,9 +424,7 @@ std::string next_step(const std::vector<Part>& candidates) {
 
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting) {
   const NicNumbers numbers(report.topology);
-  std::set<int> busy;
-  for (const auto& [node, share] : waiting)
-    if (share > tolerated_waiting) busy.insert(node);
+  const std::set<int> busy = busy_nodes(waiting);
   const std::vector<TransferRecord> observations = observe(report, again, waiting);
   const Paths paths = paths_of(report, numbers);
   const auto busy_nodes_of = [&](const Part& part) {

@@ -136,6 +136,33 @@ TEST(Judge, does_not_let_the_median_hide_slow_samples) {
   EXPECT_EQ(grade(machine(1), 3, 1.2).grade, Grade::ok);  // the mean is above the bar
 }
 
+// A rank that waits for a processor core makes a sample longer, never shorter.
+TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
+  Report report;
+  report.limits = gpu_limits();
+  report.topology = machine(2);
+  report.topology.host_of_rank = {0, 0, 1, 1};
+  const auto verdict = [&](double median_busbw, double fastest_busbw, const Group& slowest, const std::set<int>& busy) {
+    Measurement m = measured(all_reduce, GiB(4), median_busbw, 16, 2, "nccl");
+    m.slowest_group = slowest;
+    m.throughput->summary.min = m.throughput->summary.median * median_busbw / fastest_busbw;
+    report.results = {{m, judge(m, report.limits, report.topology, {})}};
+    EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
+    const std::size_t withdrawn = withdraw_slow_by_waiting(report, busy);
+    EXPECT_EQ(withdrawn, report.results[0].verdict.grade == Grade::slow ? 0u : 1u);
+    return report.results[0].verdict;
+  };
+  const double slow = 0.4 * nics_rate, fast = 1.2 * nics_rate;
+  EXPECT_EQ(verdict(slow, fast, {}, {}).grade, Grade::slow) << "nobody waited";
+  EXPECT_EQ(verdict(slow, slow, {}, {1}).grade, Grade::slow) << "slow throughout";
+  EXPECT_EQ(verdict(slow, fast, {0, 1}, {1}).grade, Grade::slow) << "others waited";
+  for (const Group& slowest : {Group{}, Group{1, 2}}) {
+    const Verdict withdrawn = verdict(slow, fast, slowest, {1});
+    EXPECT_EQ(withdrawn.grade, Grade::unknown);
+    EXPECT_NE(withdrawn.because.find("not judged: ranks waited for processor cores"), std::string::npos);
+  }
+}
+
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
   topo::Limits limits = gpu_limits();
   limits[2].rate = {200};  // a node's NICs: less than a GPU's link

@@ -374,10 +374,10 @@ void measure_again(Run& run, Retested which) {
   run.retesting.count += since(start).count;
 }
 
-// A rank that waits for processor cores looks like a slow part. Asked only where a slow part is suspected.
+// A rank that waits for processor cores looks like a slow part. Asked only where something is slow.
 void add_waiting_for_cores(Run& run) {
   bool slow = false;
-  run.recorder.add([&](ReportBuilder& report) { slow = report.suspects_slow_parts(); });
+  run.recorder.add([&](ReportBuilder& report) { slow = report.seems_slow(); });
   if (!shared_by_leader(run.control, slow)) return;
   std::optional<double> mine;
   for (const Backend* const backend : {run.arms.all.front().backend, static_cast<Backend*>(run.fabric.get())})

@@ -71,8 +71,8 @@ class ReportBuilder {
   void add_retests(std::vector<Measurement> again) { std::ranges::move(again, std::back_inserter(retested_)); }
   // The suspects by all results so far, as they are in the report then.
   const std::vector<reports::Suspect>& diagnose();
-  // True if diagnose() suspects a part of being slow, or one of several.
-  bool suspects_slow_parts();
+  // True if a measurement is slow, or diagnose() suspects a part of being slow, or one of several.
+  bool seems_slow();
   // Observations: by_case[0] during the whole run, by_case[i + 1] during the case numbers[i], each by host.
   // `least_sent` as in topo::watch_findings.
   // `shares`: of each rank, as Backend::share_of_waiting().

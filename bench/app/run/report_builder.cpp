@@ -233,10 +233,12 @@ const std::vector<reports::Suspect>& ReportBuilder::diagnose() {
   return report_.suspects;
 }
 
-bool ReportBuilder::suspects_slow_parts() {
+bool ReportBuilder::seems_slow() {
   diagnose();
   const auto is_slow = [](const auto& each) { return each.fault == "slow"; };
-  return std::ranges::any_of(report_.suspects, is_slow) || std::ranges::any_of(report_.open_questions, is_slow);
+  return std::ranges::any_of(report_.suspects, is_slow) || std::ranges::any_of(report_.open_questions, is_slow) ||
+         std::ranges::any_of(report_.results,
+                             [](const reports::Result& each) { return each.verdict.grade == reports::Grade::slow; });
 }
 
 void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
@@ -247,7 +249,11 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
+  const std::set<int> busy = reports::busy_nodes(waiting_);
+  const std::size_t withdrawn = reports::withdraw_slow_by_waiting(report_, busy);
   diagnose();
+  if (withdrawn > 0)
+    for (const int node : busy) slow_while_waiting_[node].push_back(reports::counted(withdrawn, "measurement"));
   reports::explain_slow_parts(report_.findings, report_.topology, slow_while_waiting_);
   if (fitness_.comparable) add_findings(reports::below_published(report_));
   reports::withdraw_sampled_pairs(report_.results);
