@@ -20,9 +20,8 @@ namespace p5::reports {
 
 namespace {
 
-constexpr double deviations_tolerated = 3;  // of fast transfers
-constexpr double of_one_kind = 0.10;        // relative; longer times do not count as fast
-constexpr int enough_nodes = 4;             // from which pairs with equal indices are compared separately
+constexpr double of_one_kind = 0.10;  // relative; longer times do not count as fast
+constexpr int enough_nodes = 4;       // from which pairs with equal indices are compared separately
 
 bool has_bandwidth(const Case& c) {
   return c.nic || c.bytes >= (find_backend(c.backend).parts == BackendInfo::Parts::gpus ? MiB(64) : Bytes{256u << 10});
@@ -94,37 +93,13 @@ struct Timed {
   const GroupResult* result = nullptr;
   std::size_t observation = 0;
   std::uint64_t first_event = 0;
-  std::size_t together = 1;              // samples of which the fastest counts as one
   std::optional<bool> from_second = {};  // as in TimedSample
 };
 
-std::vector<float> samples_of(const Timed& timed) {
-  const std::vector<float>& all = timed.result->samples;
-  if (all.empty()) return {static_cast<float>(timed.result->median.count)};
-  if (timed.together == 1) return all;
-  std::vector<float> fastest;
-  for (std::size_t begin = 0; begin < all.size(); begin += timed.together) {
-    const std::size_t end = std::min(begin + timed.together, all.size());
-    if (end - begin < timed.together && begin > 0) break;  // a rest of too few
-    fastest.push_back(*std::min_element(all.begin() + static_cast<std::ptrdiff_t>(begin),
-                                        all.begin() + static_cast<std::ptrdiff_t>(end)));
-  }
-  return fastest;
-}
+double time_of(const GroupResult& result) { return result.median.count; }
 
-bool has_too_few(const Timed& timed) { return timed.together > std::max<std::size_t>(timed.result->samples.size(), 1); }
-
-double time_of(const Timed& timed) {
-  if (timed.together == 1) return timed.result->median.count;
-  const std::vector<float> samples = samples_of(timed);
-  return median(std::vector<double>(samples.begin(), samples.end()));
-}
-
-// Number of samples of which, with a probability of 97 %, one is without waiting for a core.
-std::size_t samples_together(double waiting) {
-  constexpr double all_wait = 0.03, most_waiting = 0.99;
-  if (waiting <= all_wait) return 1;
-  return static_cast<std::size_t>(std::ceil(std::log(all_wait) / std::log(std::min(waiting, most_waiting))));
+std::vector<float> samples_of(const GroupResult& result) {
+  return result.samples.empty() ? std::vector{static_cast<float>(result.median.count)} : result.samples;
 }
 
 // Estimated from samples below the fast time, which slow parts do not affect.
@@ -132,29 +107,15 @@ double relative_deviation(const std::vector<Timed>& transfers, double fast) {
   constexpr std::size_t fewest = 8;
   std::vector<double> below;
   for (const Timed& each : transfers)
-    for (const float sample : samples_of(each))
+    for (const float sample : samples_of(*each.result))
       if (sample < fast) below.push_back(std::log(fast / sample));
   return below.size() < fewest ? 0 : standard_deviation_per_mad * median(std::move(below));
 }
 
-// Difference between the median and the fastest sample of a transfer, relative to the fastest; the median of all
-// transfers, so that a part that is slow now and then does not affect it.
-double unsteadiness(const std::map<TransferClass, std::vector<Timed>>& classes) {
-  std::vector<double> all;
-  for (const auto& [of_class, transfers] : classes)
-    for (const Timed& each : transfers)
-      if (const std::vector<float>& samples = each.result->samples; !samples.empty())
-        all.push_back(median(std::vector<double>(samples.begin(), samples.end())) / std::ranges::min(samples) - 1);
-  return all.empty() ? 0 : median(std::move(all));
-}
-
 class Collector {
  public:
-  Collector(const topo::Topology& topology, const WaitingOfNode& waiting)
-      : topology_(topology),
-        waiting_(waiting),
-        places_(places_of(topology)),
-        equal_distances_(has_equal_distances(topology)) {
+  explicit Collector(const topo::Topology& topology)
+      : topology_(topology), places_(places_of(topology)), equal_distances_(has_equal_distances(topology)) {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
@@ -178,18 +139,14 @@ class Collector {
         if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
     }
-    for (auto& [operation, classes] : alike) {
-      const double unsteady = unsteady_.try_emplace(operation, unsteadiness(classes)).first->second;
-      if (unsteady > tolerated_difference)
-        for (auto& [of_class, transfers] : classes)
-          for (Timed& each : transfers) put_samples_together(each);
+    for (const auto& [operation, classes] : alike) {
       const double drift = again ? drift_of(classes) : 1;
       for (const auto& [of_class, transfers] : classes) {
         const auto known = fast_.find(of_class);
         const bool fresh = known == fast_.end();
         const std::optional<FastTimes> fast = !fresh             ? known->second
                                               : of_class.crossed ? fast_times_of_crossed(of_class, transfers)
-                                                                 : fast_times_of(transfers, unsteady);
+                                                                 : fast_times_of(transfers);
         if (!fast) continue;
         fast_.emplace(of_class, *fast);
         count_slow(transfers, {fast->time * (fresh ? 1 : drift), fast->deviation}, again);
@@ -225,15 +182,6 @@ class Collector {
 
  private:
   using Key = std::tuple<Transfers, int, int, std::vector<RankLocation>>;
-
-  void put_samples_together(Timed& timed) {
-    TransferRecord& transfer = observations_[timed.observation];
-    double longest = 0;
-    for (const RankLocation& rank : transfer.ranks)
-      if (const auto its = waiting_.find(rank.node); its != waiting_.end()) longest = std::max(longest, its->second);
-    timed.together = samples_together(longest);
-    if (has_too_few(timed)) transfer.too_few = true;
-  }
 
   // The first event of each group's round; reports that were read have no rounds.
   std::map<Group, std::uint64_t> rounds_of(const Case& c) {
@@ -320,13 +268,11 @@ class Collector {
     return fmt::format("NIC {}", number);
   }
 
-  // Of too few samples even the fastest may have waited for a part of the time that they usually wait.
-  static FastTimes fast_times_of(const std::vector<Timed>& transfers, double unsteady) {
+  static FastTimes fast_times_of(const std::vector<Timed>& transfers) {
     std::vector<double> times;
-    for (const Timed& each : transfers) times.push_back(time_of(each));
+    for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
-    return {fast, std::ranges::any_of(transfers, has_too_few) ? unsteady / deviations_tolerated
-                                                              : relative_deviation(transfers, fast)};
+    return {fast, relative_deviation(transfers, fast)};
   }
 
   // The time of those whose two NICs are both fast with the NICs of their own numbers; without such ones that of the
@@ -345,7 +291,7 @@ class Collector {
         return found != place_of_.end() && observations_[found->second].slow.count > 0 &&
                observations_[found->second].slow.share() < 0.5;
       };
-      times.push_back(time_of(each));
+      times.push_back(time_of(*each.result));
       if (is_fast(its.nic_at(0)) && is_fast(its.nic_at(1))) of_fast_nics.push_back(times.back());
     }
     const auto [low, high] = std::ranges::minmax(times);
@@ -364,18 +310,18 @@ class Collector {
       if (fast == fast_.end()) continue;
       for (const Timed& each : transfers) {
         const SampleCounts& before = observations_[each.observation].slow;
-        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(each) / fast->second.time);
+        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(*each.result) / fast->second.time);
       }
     }
     return ratios.empty() ? 1 : median(std::move(ratios));
   }
 
   void count_slow(const std::vector<Timed>& transfers, const FastTimes& fast, bool again) {
-    const double most = fast.time * (1 + std::max(tolerated_difference, deviations_tolerated * fast.deviation));
+    const double most = fast.time * (1 + std::max(tolerated_difference, 3 * fast.deviation));
     for (const Timed& each : transfers) {
       TransferRecord& observation = observations_[each.observation];
       std::uint64_t event = each.first_event;
-      for (const float sample : samples_of(each)) {
+      for (const float sample : samples_of(*each.result)) {
         observation.samples.push_back({.event = event++,
                                        .ratio = static_cast<float>(sample / fast.time),
                                        .slow = sample > most,
@@ -392,7 +338,6 @@ class Collector {
 
   static constexpr std::uint64_t most_samples_of_round = std::uint64_t{1} << 32;
   const topo::Topology& topology_;
-  const WaitingOfNode& waiting_;
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
   bool equal_distances_ = true;
@@ -400,7 +345,6 @@ class Collector {
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;
   std::map<TransferClass, FastTimes> fast_;
-  std::map<std::string, double> unsteady_;  // by operation, when it was first measured
 };
 
 // Comparable groups that perform one operation at once or in turn.
@@ -514,9 +458,8 @@ std::vector<std::size_t> cases_of_pairs(const Report& report) {
   return all;
 }
 
-std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again,
-                                    const WaitingOfNode& waiting) {
-  Collector collector(report.topology, waiting);
+std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again) {
+  Collector collector(report.topology);
   std::vector<const Measurement*> first, second;
   for (const std::size_t at : cases_of_pairs(report)) first.push_back(&report.results[at].measurement);
   if (!are_pretended(report.topology))
@@ -676,6 +619,35 @@ DirectedSamples directed_samples_of(const FaultyPart& faulty) {
       return {in_direction[receives ? 1 : 0], receives};
   }
   return {all, std::nullopt};
+}
+
+// Ratio of the fastest of the samples; null without one.
+template <class Matches>
+static std::optional<float> fastest_ratio(const TransferRecord& transfer, const Matches& matches) {
+  std::optional<float> fastest;
+  for (const TimedSample& sample : transfer.samples)
+    if (matches(sample)) fastest = std::min(fastest.value_or(sample.ratio), sample.ratio);
+  return fastest;
+}
+
+double slowdown_of_fastest(const FaultyPart& faulty, std::span<const TransferRecord> all) {
+  const std::optional<bool> receives = directed_samples_of(faulty).receives;
+  std::vector<double> its, others;
+  for (const TransferRecord* each : faulty.observations) {
+    const std::optional<bool> at_second = is_at_second(faulty.part, *each);
+    const std::optional<float> fastest = fastest_ratio(*each, [&](const TimedSample& sample) {
+      return !receives || !at_second || !sample.from_second || (*sample.from_second != *at_second) == *receives;
+    });
+    if (fastest) its.push_back(*fastest);
+  }
+  const auto is_one_of_them = [&](const TransferRecord& transfer) {
+    return std::ranges::find(faulty.observations, &transfer) != faulty.observations.end();
+  };
+  for (const TransferRecord& each : all)
+    if (faulty.shows_in.contains(each.kind) && !is_one_of_them(each))
+      if (const auto fastest = fastest_ratio(each, [](const TimedSample&) { return true; })) others.push_back(*fastest);
+  if (its.empty()) return 1;
+  return median(std::move(its)) / (others.empty() ? 1 : median(std::move(others)));
 }
 
 }  // namespace p5::reports

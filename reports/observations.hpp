@@ -87,7 +87,6 @@ struct TransferRecord {
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
   std::vector<TimedSample> samples = {};
-  bool too_few = false;  // fewer samples in a measurement than one that ranks did not wait in takes
 
   bool is_pair() const { return is_of_pairs(kind); }
   // Index of the NIC at ranks[end]; single_nic only.
@@ -110,12 +109,7 @@ double middle_of_fast(std::vector<double> times);
 // domains; between nodes pairs with equal distance of their indices modulo the
 // ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
 // count at all sizes. `again` holds retests of the same operations.
-//
-// A process that waits for a processor core makes a sample longer, never shorter. Where ranks waited for the share w of
-// their time, and the samples of most transfers differ for that, the fastest of n consecutive samples counts as one
-// sample, with n so large that w^n is below 3 %: of 2 samples with a share of 10 %, of 6 with 50 %.
-std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again,
-                                    const WaitingOfNode& waiting = {});
+std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
 // Indices in report.results of the cases whose pairs are compared.
 std::vector<std::size_t> cases_of_pairs(const Report& report);
@@ -179,6 +173,11 @@ struct DirectedSamples {
   std::optional<bool> receives;  // nullopt: both directions, or not known
 };
 DirectedSamples directed_samples_of(const FaultyPart& faulty);
+
+// Slowdown of the fastest sample of each transfer by which a slow part was named, in the direction in which it is slow,
+// against the fastest samples of the other transfers of these kinds among `all`; medians. A steady fault shows in the
+// fastest samples as in the others. Waiting for a processor core makes samples longer, never shorter, and seldom all.
+double slowdown_of_fastest(const FaultyPart& faulty, std::span<const TransferRecord> all);
 
 // Paths of messages: the NICs that each rank uses.
 struct Paths {

@@ -76,9 +76,6 @@ std::string name_of_direction(const Part& part, bool receives, const topo::Topol
                      host(receives ? part.node : part.number));
 }
 
-// Share of its samples from which on a part is slow steadily.
-constexpr double steady_share = 0.9;
-
 // Figures of the evidence; follows a subject like "it reaches others".
 std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology) {
   const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
@@ -92,11 +89,12 @@ std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology)
                        faulty.fault == Fault::silent ? "made no progress" : "ended with wrong data", rounds.hits,
                        rounds.count, over);
   }
+  constexpr double steady = 0.9;
   const auto [samples, receives] = directed_samples_of(faulty);
   std::string text = fmt::format("at {:.0f} % of the others' rate", 100 / slowdown(faulty.observations));
   if (receives) text += name_of_direction(faulty.part, *receives, topology);
   const double share = samples.first_and_again.share();
-  if (share < steady_share)
+  if (share < steady)
     text += fmt::format(" in {:.0f} % of {} samples, intermittently", 100 * share, receives ? "these" : "its");
   text += ", over " + over;
   if (samples.again.hits > 0)
@@ -425,7 +423,7 @@ std::string next_step(const std::vector<Part>& candidates) {
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting) {
   const NicNumbers numbers(report.topology);
   const std::set<int> busy = busy_nodes(waiting);
-  const std::vector<TransferRecord> observations = observe(report, again, waiting);
+  const std::vector<TransferRecord> observations = observe(report, again);
   const Paths paths = paths_of(report, numbers);
   const auto busy_nodes_of = [&](const Part& part) {
     const std::set<int> its = nodes_of(part);
@@ -434,15 +432,11 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     std::ranges::set_intersection(its, busy, std::inserter(nodes, nodes.end()));
     return nodes;
   };
-  const auto stands = [](const FaultyPart& faulty) {
-    return faulty.repeated && (faulty.fault != Fault::slow || slowdown(faulty.observations) >= least_slowdown);
-  };
-  // Of too few samples a fault that comes and goes cannot be told from waiting.
+  // True if the fastest samples show less than half of what the slow ones show.
   const auto may_be_waiting = [&](const FaultyPart& faulty) {
-    return faulty.fault == Fault::slow && std::ranges::any_of(faulty.observations, &TransferRecord::too_few) &&
-           directed_samples_of(faulty).samples.first_and_again.share() < steady_share;
+    return faulty.fault == Fault::slow && !busy_nodes_of(faulty.part).empty() &&
+           slowdown_of_fastest(faulty, observations) - 1 < (slowdown(faulty.observations) - 1) / 2;
   };
-  std::vector<FaultyPart> perhaps_waiting;
   Diagnosis found;
   NamedParts named(paths.domain_of_node);
   std::set<Part> known;  // to have a fault
@@ -452,12 +446,13 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     for (const FaultyPart& each : all)
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
     for (const FaultyPart& faulty : all) {
-      if (!stands(faulty)) continue;
+      if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
+      if (!named.add_if_new(faulty)) continue;
       if (may_be_waiting(faulty)) {
-        perhaps_waiting.push_back(faulty);
+        for (const int node : busy_nodes_of(faulty.part))
+          found.slow_while_waiting[node].push_back(full_name(faulty.part));
         continue;
       }
-      if (!named.add_if_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence) {
         Suspect& suspect =
@@ -478,14 +473,6 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
       found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())
     if (std::optional<OpenQuestion> question = question_of_two_nodes(report)) found.questions.push_back(*question);
-  if (busy.empty()) return found;
-  const std::vector<TransferRecord> all_samples = observe(report, again);
-  for (const FaultyPart& faulty : localize(all_samples, paths, Fault::slow, accepted_log_odds, known))
-    if (stands(faulty)) perhaps_waiting.push_back(faulty);
-  for (const FaultyPart& faulty : perhaps_waiting)
-    if (named.add_if_new(faulty))
-      for (const int node : busy_nodes_of(faulty.part))
-        found.slow_while_waiting[node].push_back(full_name(faulty.part));
   return found;
 }
 
