@@ -38,7 +38,10 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
+
+#include "bench/base/statistics.hpp"
 
 namespace p5::reports {
 
@@ -92,6 +95,7 @@ class Localizer {
       if (trials(i).count > 0 && (!pairs_only || observations[i].is_pair()))
         for (const Part& part : parts_on(observations[i], paths))
           of_part_[part][static_cast<std::size_t>(observations[i].kind)].push_back(i);
+    if (fault == Fault::slow) find_hardly_slow_nics();
     only_small_.fill(true);
     spares_nics_.fill(true);
     for (const TransferRecord& each : observations) {
@@ -103,6 +107,22 @@ class Localizer {
       const auto known_set = std::ranges::find(node_sets_, nodes);
       nodes_of_.push_back(static_cast<std::size_t>(known_set - node_sets_.begin()));
       if (known_set == node_sets_.end()) node_sets_.push_back(nodes);
+    }
+  }
+
+  static bool is_of_nics(const Part& part) { return is_nic(part) || part.kind == PartKind::only_nic; }
+
+  // Finds the NICs whose slow samples in their rail are so little slower that groups of nodes, which reach three
+  // quarters of their limit with the sizes that are measured, have no gap between slow and fast ones.
+  void find_hardly_slow_nics() {
+    constexpr double share_of_limit = 0.75;
+    for (const auto& [part, lists] : of_part_) {
+      if (!is_of_nics(part)) continue;
+      std::vector<double> ratios;
+      for (const std::size_t i : lists[static_cast<std::size_t>(Transfers::rail_group)])
+        for (const TimedSample& sample : observations_[i].samples)
+          if (sample.slow) ratios.push_back(sample.ratio);
+      if (!ratios.empty() && (median(std::move(ratios)) - 1) * share_of_limit < gap_of_fault) hardly_slow_.insert(part);
     }
   }
 
@@ -246,12 +266,13 @@ class Localizer {
   }
 
   // Small messages hardly depend on bandwidth, and operations that something else limits hardly on NICs: a fault shows
-  // in them with a probability of one half at most, so that their lack of hits has little weight.
-  double probability_to_show(PartKind part, Mode mode, std::size_t kind) const {
+  // in them with a probability of one half at most, so that their lack of hits has little weight. The same holds of
+  // groups of nodes for a NIC that is little slower in its rail: those lose less, and what they lose is no gap.
+  double probability_to_show(const Part& part, Mode mode, std::size_t kind) const {
     constexpr double at_most_in_small = 0.5;
-    const double probability = *show_probability(part, mode, static_cast<Transfers>(kind));
-    const bool is_of_nics = part == PartKind::nics || part == PartKind::nic || part == PartKind::only_nic;
-    const bool hardly = only_small_[kind] || (is_of_nics && spares_nics_[kind]);
+    const double probability = *show_probability(part.kind, mode, static_cast<Transfers>(kind));
+    const bool hardly = only_small_[kind] || (spares_nics_[kind] && is_of_nics(part)) ||
+                        (kind == static_cast<std::size_t>(Transfers::node_subset) && hardly_slow_.contains(part));
     return fault_ == Fault::slow && hardly ? std::min(probability, at_most_in_small) : probability;
   }
 
@@ -275,7 +296,7 @@ class Localizer {
       for (const auto& [kind, its_gains] : kind_gains) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
-          const double probability = probability_to_show(part.kind, mode, kind);
+          const double probability = probability_to_show(part, mode, kind);
           const double with = std::log(probability) + its_gains[at], without = std::log1p(-probability);
           of_mode.log_odds += log_add(with, without);
           if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
@@ -714,6 +735,7 @@ class Localizer {
   std::vector<std::vector<int>> node_sets_;  // of groups whose rings join node by node
   std::vector<std::size_t> nodes_of_;        // of each observation, its set
   std::map<Part, TransferRecords> of_part_;
+  std::set<Part> hardly_slow_;                          // NICs
   std::array<bool, kinds_of_transfers> only_small_{};   // all messages of the kind
   std::array<bool, kinds_of_transfers> spares_nics_{};  // all transfers of the kind
   std::array<double, kinds_of_transfers> healthy_share_{};

@@ -599,6 +599,11 @@ class Floors(Simulation):
         question, = report["open_questions"]
         self.assertLessEqual({"rail 4", "nic n1r8-9"}, set(question["candidates"]))
 
+    def test_a_rail_is_not_named_for_a_nic_that_is_hardly_slower(self):
+        report = self.decided("p5.48xlarge", 4, "nic:n0r28:0.92:at-scale", exits=10, seed=995572)
+        self.assertEqual(report["suspects"], [])
+        self.assertLessEqual({"rail 7", "nic n0r28-31"}, set(report["open_questions"][0]["candidates"]))
+
     def test_two_nodes_without_pairs_are_told_to_measure_them(self):
         for collectives, wanted in ((("--collectives", "all_reduce,all_gather"), "measure again with p2p"), ((), None)):
             with self.subTest(collectives):
