@@ -6,6 +6,8 @@
 #include <map>
 #include <optional>
 #include <ranges>
+#include <regex>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
@@ -141,12 +143,41 @@ bool was_interrupted(const Report& report, const Result& result) {
   return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
 }
 
+// True for a failure of NCCL's own settings in a tuning, which says as much of the machine as a failed measurement. A
+// failure of a setting that was tried is that setting's.
+bool is_of_default(const TuningFailure& failure) { return failure.setting == "default" && !failure.wrong_data; }
+
+// "first at rank 3 on n1 in verify: ..." from "rank 3 in verify: ..."; ": ..." from other reasons. The host precedes
+// what a long sentence is cut behind.
+std::string at_first_rank(const Report& report, const std::string& because) {
+  static const std::regex rank_first("rank ([0-9]{1,9}) in .*");
+  std::smatch found;
+  if (!std::regex_match(because, found, rank_first)) return ": " + because;
+  return fmt::format(", first at {}{}", name_of_rank(report.topology, std::stoi(found[1])),
+                     because.substr(static_cast<std::size_t>(found.length(1)) + std::string_view("rank ").size()));
+}
+
+// Sizes at which NCCL's own settings failed in the tuning; "" without any.
+std::string about_failed_tuning(const Report& report) {
+  if (!report.tuning) return "";
+  std::set<std::pair<std::string, std::uint64_t>> sizes;
+  const TuningFailure* first = nullptr;
+  for (const TuningFailure& failure : report.tuning->failures) {
+    if (!is_of_default(failure)) continue;
+    sizes.insert({failure.collective, failure.bytes});
+    if (!first || (!first->because.starts_with("rank ") && failure.because.starts_with("rank "))) first = &failure;
+  }
+  if (!first) return "";
+  return fmt::format("tuning: NCCL's own settings failed at {}{}", counted(sizes.size(), "size"),
+                     at_first_rank(report, first->because));
+}
+
 std::string about_failed(const Report& report) {
   const auto failed = [&](const Result& each) {
     return each.verdict.grade == Grade::failed && !was_interrupted(report, each);
   };
   const std::size_t count = count_results(report, failed);
-  if (count == 0) return "";
+  if (count == 0) return about_failed_tuning(report);
   std::string text = fmt::format("{} of {} failed", count, counted(report.results.size(), "measurement"));
   std::set<std::string> arms;
   for (const Result& each : report.results)
@@ -167,7 +198,10 @@ std::string about_failed(const Report& report) {
 bool names_a_rank(const Report& report) {
   return report.run.ended_by.find("rank ") != std::string::npos ||
          std::ranges::any_of(report.results,
-                             [](const Result& each) { return each.measurement.failed_rank.has_value(); });
+                             [](const Result& each) { return each.measurement.failed_rank.has_value(); }) ||
+         (report.tuning && std::ranges::any_of(report.tuning->failures, [](const TuningFailure& failure) {
+            return is_of_default(failure) && failure.because.starts_with("rank ");
+          }));
 }
 
 bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
@@ -646,8 +680,13 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
            "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
 }
 
-// Only `run` and `ab` take --resume; a soak has no end to go on to.
+// Only `run` and `ab` take --resume; a soak has no end to go on to. Without results there is nothing to keep, and on a
+// disk that was full from the start not even a report.
 bool can_be_resumed(const Report& report) {
+  const auto is_kept = [&](const Result& each) {
+    return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
+  };
+  if (count_results(report, is_kept) == 0) return false;
   const std::vector<std::string>& command = report.run.command;
   const bool is_other = std::ranges::any_of(
       command, [](const std::string& word) { return word == "tune" || word == "check" || word.starts_with("--soak"); });

@@ -38,7 +38,10 @@
 #include <functional>
 #include <limits>
 #include <map>
+#include <set>
 #include <utility>
+
+#include "bench/base/statistics.hpp"
 
 namespace p5::reports {
 
@@ -92,15 +95,34 @@ class Localizer {
       if (trials(i).count > 0 && (!pairs_only || observations[i].is_pair()))
         for (const Part& part : parts_on(observations[i], paths))
           of_part_[part][static_cast<std::size_t>(observations[i].kind)].push_back(i);
+    if (fault == Fault::slow) find_hardly_slow_nics();
     only_small_.fill(true);
+    spares_nics_.fill(true);
     for (const TransferRecord& each : observations) {
       if (!each.small) only_small_[static_cast<std::size_t>(each.kind)] = false;
+      if (!each.spares_nics) spares_nics_[static_cast<std::size_t>(each.kind)] = false;
       // NVLink domains of several nodes are entered and left by all their nodes.
       const std::vector<int> nodes =
           each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each);
       const auto known_set = std::ranges::find(node_sets_, nodes);
       nodes_of_.push_back(static_cast<std::size_t>(known_set - node_sets_.begin()));
       if (known_set == node_sets_.end()) node_sets_.push_back(nodes);
+    }
+  }
+
+  static bool is_of_nics(const Part& part) { return is_nic(part) || part.kind == PartKind::only_nic; }
+
+  // Finds the NICs whose slow samples in their rail are so little slower that groups of nodes, which reach three
+  // quarters of their limit with the sizes that are measured, have no gap between slow and fast ones.
+  void find_hardly_slow_nics() {
+    constexpr double share_of_limit = 0.75;
+    for (const auto& [part, lists] : of_part_) {
+      if (!is_of_nics(part)) continue;
+      std::vector<double> ratios;
+      for (const std::size_t i : lists[static_cast<std::size_t>(Transfers::rail_group)])
+        for (const TimedSample& sample : observations_[i].samples)
+          if (sample.slow) ratios.push_back(sample.ratio);
+      if (!ratios.empty() && (median(std::move(ratios)) - 1) * share_of_limit < gap_of_fault) hardly_slow_.insert(part);
     }
   }
 
@@ -243,12 +265,15 @@ class Localizer {
     return *its;
   }
 
-  // Small messages hardly depend on bandwidth: a fault shows in them with a probability of one half at most, so that
-  // their lack of hits has little weight.
-  double probability_to_show(PartKind part, Mode mode, std::size_t kind) const {
+  // Small messages hardly depend on bandwidth, and operations that something else limits hardly on NICs: a fault shows
+  // in them with a probability of one half at most, so that their lack of hits has little weight. The same holds of
+  // groups of nodes for a NIC that is little slower in its rail: those lose less, and what they lose is no gap.
+  double probability_to_show(const Part& part, Mode mode, std::size_t kind) const {
     constexpr double at_most_in_small = 0.5;
-    const double probability = *show_probability(part, mode, static_cast<Transfers>(kind));
-    return fault_ == Fault::slow && only_small_[kind] ? std::min(probability, at_most_in_small) : probability;
+    const double probability = *show_probability(part.kind, mode, static_cast<Transfers>(kind));
+    const bool hardly = only_small_[kind] || (spares_nics_[kind] && is_of_nics(part)) ||
+                        (kind == static_cast<std::size_t>(Transfers::node_subset) && hardly_slow_.contains(part));
+    return fault_ == Fault::slow && hardly ? std::min(probability, at_most_in_small) : probability;
   }
 
   double prior_of(const Part& part) const {
@@ -271,7 +296,7 @@ class Localizer {
       for (const auto& [kind, its_gains] : kind_gains) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
-          const double probability = probability_to_show(part.kind, mode, kind);
+          const double probability = probability_to_show(part, mode, kind);
           const double with = std::log(probability) + its_gains[at], without = std::log1p(-probability);
           of_mode.log_odds += log_add(with, without);
           if (with > without) of_mode.shows_in.insert(static_cast<Transfers>(kind));
@@ -325,7 +350,8 @@ class Localizer {
     return best;
   }
 
-  // Replaces a node by its first part or link if its parts and links together explain its transfers better.
+  // Replaces a node by its first part or link if its parts and links together explain its transfers better. If those
+  // are at nearly all of its GPUs, what they share is at fault, even where each of them fits a little better by itself.
   ScoredPart parts_or_node(const ScoredPart& node, const Mask& open, double least) const {
     Mask its(open.size(), false);
     for (const std::vector<std::size_t>& list : of_part_.at(node.part))
@@ -334,16 +360,23 @@ class Localizer {
       if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
       return is_in_node(part) && part.node == node.part.node && part.kind != PartKind::node;
     };
+    constexpr auto fewest_gpus = 3;
+    const auto gpus = std::ranges::count_if(of_part_, [&](const auto& each) {
+      return each.first.kind == PartKind::gpu && each.first.node == node.part.node;
+    });
     std::optional<ScoredPart> first;
     double together = 0;
+    int faulty_gpus = 0;  // or their NICs
     for (std::size_t count = 0; count < most_parts; ++count) {
       const std::optional<ScoredPart> next = best_part(its, is_its);
       if (!next || next->score.log_odds < std::max(least, 0.0)) break;
       if (!first) first = next;
       together += next->score.log_odds;
+      faulty_gpus += next->part.kind == PartKind::gpu || next->part.kind == PartKind::nics ? 1 : 0;
       explain(*next, its);
     }
-    return first && together > node.score.log_odds ? *first : node;
+    const bool nearly_all = gpus >= fewest_gpus && 4 * faulty_gpus > 3 * gpus;
+    return first && !nearly_all && together > node.score.log_odds ? *first : node;
   }
 
   std::vector<ScoredPart> search(double least) {
@@ -702,7 +735,9 @@ class Localizer {
   std::vector<std::vector<int>> node_sets_;  // of groups whose rings join node by node
   std::vector<std::size_t> nodes_of_;        // of each observation, its set
   std::map<Part, TransferRecords> of_part_;
-  std::array<bool, kinds_of_transfers> only_small_{};  // all messages of the kind
+  std::set<Part> hardly_slow_;                          // NICs
+  std::array<bool, kinds_of_transfers> only_small_{};   // all messages of the kind
+  std::array<bool, kinds_of_transfers> spares_nics_{};  // all transfers of the kind
   std::array<double, kinds_of_transfers> healthy_share_{};
   std::vector<double> healthy_;                       // log likelihood of each observation without a fault on its path
   mutable std::vector<std::optional<Gains>> ratios_;  // log_ratios() of each observation that was asked for

@@ -356,6 +356,19 @@ bool has_alike_groups(const Measurement& m, const topo::Topology& topology) {
          find_backend(c.backend).parts == BackendInfo::Parts::gpus;
 }
 
+// Groups of several nodes whose operations all have limits by other parts than NICs, as where the NICs of a node are
+// faster together than the links of a GPU.
+std::set<Transfers> kinds_that_spare_nics(const Report& report) {
+  std::set<Transfers> spare, need;
+  for (const Result& result : report.results) {
+    const std::optional<Transfers> kind = transfers_of(result.measurement.measured_case);
+    if (!kind || is_of_pairs(*kind) || result.verdict.binding.empty()) continue;
+    (result.verdict.binding == "nic" ? need : spare).insert(*kind);
+  }
+  for (const Transfers each : need) spare.erase(each);
+  return spare;
+}
+
 }  // namespace
 
 std::optional<Transfers> transfers_of(const Case& c) {
@@ -471,7 +484,10 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
   collector.add_times(second, true);
   for (const Result& result : report.results) collector.add_silence(result.measurement, false);
   for (const Measurement& m : again) collector.add_silence(m, true);
-  return std::move(collector).all();
+  std::vector<TransferRecord> all = std::move(collector).all();
+  const std::set<Transfers> spare_nics = kinds_that_spare_nics(report);
+  for (TransferRecord& each : all) each.spares_nics = spare_nics.contains(each.kind);
+  return all;
 }
 
 // ---- The parts of a transfer

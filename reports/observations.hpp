@@ -84,6 +84,7 @@ struct TransferRecord {
   std::optional<int> nic;                 // single_nic: index among the NICs of its rank
   std::optional<int> other_nic;           // index of the second rank's NIC, where it is another
   bool small = false;                     // groups: no message is large enough to be bound by bandwidth
+  bool spares_nics = false;               // groups: other parts limit the operation, so that slower NICs hardly show
   SampleCounts slow, silent, wrong;       // all samples or rounds
   SampleCounts slow_again, silent_again;  // those of the retest
   std::vector<TimedSample> samples = {};

@@ -37,6 +37,8 @@ namespace {
 // refused where limits forbid so many. An estimate, not measured on GPUs.
 constexpr int threads_per_gpu = 16;
 
+// Timeout for MPI_Init, which waits for all ranks: hosts may start processes minutes apart.
+constexpr Seconds start_limit{600};
 // Timeout for MPI_Finalize, which waits for ranks that may be gone.
 constexpr Seconds teardown_limit{60};
 
@@ -178,9 +180,12 @@ ExitCode run_in_job(const CommandLine& line, Shutdown& shutdown, const FaultHook
   if (forked) return dispatch(*forked, line, shutdown, fault_hooks, start, check->own_gpus());
   if (!needs_mpi(measuring)) return dispatch(*make_solo_control_plane(1), line, shutdown, fault_hooks, start, nullptr);
   std::optional<MpiJob> job;
+  if (!check) shutdown.limit_start(duration_variable("P5BENCH_START_LIMIT").value_or(start_limit), is_first_launched());
   try {
     job.emplace(!measures_over_mpi(measuring));
+    shutdown.has_started();
   } catch (const EnvironmentError&) {
+    shutdown.has_started();
     // A launcher of another MPI, or one of its variables that was inherited: only what asks all ranks needs the job.
     if (line.asks_all_ranks()) throw;
     shutdown.exit(dispatch(*make_solo_control_plane(1), line, shutdown, fault_hooks, start, nullptr));

@@ -21,9 +21,9 @@ struct Variable {
   Kind kind;
 };
 constexpr std::array variables{
-    Variable{"P5BENCH_PROBE_LIMIT", Kind::duration}, Variable{"P5BENCH_JOIN_LIMIT", Kind::duration},
-    Variable{"P5BENCH_REACH_LIMIT", Kind::duration_or_off}, Variable{"P5BENCH_MOST_SAMPLES", Kind::count},
-    Variable{"P5BENCH_QUICK_LIMIT", Kind::duration}};
+    Variable{"P5BENCH_START_LIMIT", Kind::duration}, Variable{"P5BENCH_PROBE_LIMIT", Kind::duration},
+    Variable{"P5BENCH_JOIN_LIMIT", Kind::duration},  Variable{"P5BENCH_REACH_LIMIT", Kind::duration_or_off},
+    Variable{"P5BENCH_MOST_SAMPLES", Kind::count},   Variable{"P5BENCH_QUICK_LIMIT", Kind::duration}};
 
 std::string_view value_of(const char* name) {
   const char* const value = std::getenv(name);

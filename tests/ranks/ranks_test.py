@@ -397,6 +397,14 @@ class Ended(Folder):
         os.kill(self.rank(0), signal.SIGHUP)
         self.assert_partial(run, "SIGHUP")
 
+    def test_by_a_rank_that_does_not_come_to_start(self):
+        done = self.run_it("-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 600; fi; exec "{PROGRAM}" "$@"', "sh",
+                           *ENDLESS, ranks=2, program=("sh",), variables={"P5BENCH_START_LIMIT": "3s"})
+        self.assertEqual(done.returncode, 13, done.stderr)
+        self.assertIn("the ranks do not come together within 3 s: one of them stands still or did not start", done.stderr)
+        self.assertEqual(self.files("report.json"), [])
+        self.assert_none_left()
+
     def test_by_sigterm_to_another_rank(self):
         run = self.begin()
         os.kill(self.rank(2), signal.SIGTERM)

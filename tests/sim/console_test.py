@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import select
+import shutil
 import signal
 import struct
 import subprocess
@@ -219,6 +220,21 @@ class HangUp(Folder):
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         self.assertIn("SIGHUP", report["run"]["ended_by"])
         self.assertTrue(self.files("report.html"))
+
+    def test_of_another_kind_interrupts_one_launch_and_fails_no_measurement(self):
+        for name in ("SIGINT", "SIGQUIT"):
+            with self.subTest(name):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                run = self.begin()
+                self.assertTrue(wait_for(lambda: self.files("measurements.jsonl")[0].read_bytes().count(b"\n") > 20), self.printed())
+                run.send_signal(getattr(signal, name))
+                self.assertEqual(run.wait(PATIENCE_S), 12, self.printed())
+                report = self.report()
+                self.assertEqual({each["outcome"] for each in report["measurements"]}, {"measured"})
+                self.assertTrue(all(len(each["launches_us"]) > 2 for each in report["measurements"]))
+                sentence = report["decision"]["sentence"]
+                self.assertRegex(sentence, f"^CANNOT TELL: the run did not finish: ended by {name} while .*, SIMULATED$")
+                self.assertIn(sentence, self.printed())
 
     def test_is_nothing_to_a_run_that_was_told_so(self):
         self.outlives_a_hang_up()

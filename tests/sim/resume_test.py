@@ -104,6 +104,15 @@ class Resume(Folder):
             self.assertIn("Make room", done.stderr)
             self.assertEqual("--resume" in done.stderr, told, done.stderr)
 
+    def test_a_run_that_kept_nothing_is_not_to_be_gone_on_with(self):
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "1"}
+        done = self.run_it(*PLAN, *SIM, variables=full)
+        self.assertIn(done.returncode, (2, 12, 13), done.stderr)
+        self.assertIn("Make room", done.stderr)
+        self.assertNotIn("--resume", done.stdout + done.stderr)
+        self.assertEqual(self.files("report.json"), [])
+
     def full_disk(self, *how, first):
         """A run whose files cannot be written from the `first` write on, which names no host."""
         full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",

@@ -504,10 +504,10 @@ class Faulty(Simulation):
 class Floors(Simulation):
     """Parts that are equally slow everywhere, on machines without published figures of healthy ones."""
 
-    def decided(self, platform, nodes, *faults, exits):
+    def decided(self, platform, nodes, *faults, exits, seed=1):
         options = [word for fault in faults for word in ("--fault", fault)]
-        name = "-".join((platform, str(nodes), *faults)).replace(":", "_")
-        done = self.run_it("--backend", "sim", "--platform", platform, "--nodes", nodes, "--seed", "1", "--tune=off", "--quiet",
+        name = "-".join((platform, str(nodes), str(seed), *faults)).replace(":", "_")
+        done = self.run_it("--backend", "sim", "--platform", platform, "--nodes", nodes, "--seed", seed, "--tune=off", "--quiet",
                            "--sizes", "8,256MiB,4GiB", *options, "--out", name)
         self.assertEqual(done.returncode, exits, f"{platform} {faults}: {done.stdout}{done.stderr}")
         report = read_report(self.folder / name / "latest" / "report.json")
@@ -584,6 +584,25 @@ class Floors(Simulation):
                 likeliest = {each["candidates"][0] for each in report["open_questions"]}
                 self.assertLessEqual(likeliest, allowed, report["open_questions"])
                 self.assertTrue(report["suspects"] or likeliest)
+
+    def test_a_node_slow_under_full_load_is_named_and_none_of_its_links(self):
+        for fault, seed in (("node:n4:0.5:all-rails", 2), ("node:n2:0.9:all-rails", 610673)):
+            with self.subTest(fault):
+                report = self.decided("p5.48xlarge", 8, fault, exits=10, seed=seed)
+                self.assertEqual([(each["kind"], each["name"]) for each in report["suspects"]], [("node", fault.split(":")[1])])
+                self.assertEqual(report["open_questions"], [])
+
+    def test_a_rail_is_not_named_for_a_nic_that_faster_links_hide(self):
+        # 16 NICs are faster together than a GPU's links, so that groups of whole nodes hardly show one at 90 %.
+        report = self.decided("p6-b300.48xlarge", 4, "nic:n1r8:0.9:at-scale", exits=10, seed=709809)
+        self.assertEqual(report["suspects"], [])
+        question, = report["open_questions"]
+        self.assertLessEqual({"rail 4", "nic n1r8-9"}, set(question["candidates"]))
+
+    def test_a_rail_is_not_named_for_a_nic_that_is_hardly_slower(self):
+        report = self.decided("p5.48xlarge", 4, "nic:n0r28:0.92:at-scale", exits=10, seed=995572)
+        self.assertEqual(report["suspects"], [])
+        self.assertLessEqual({"rail 7", "nic n0r28-31"}, set(report["open_questions"][0]["candidates"]))
 
     def test_two_nodes_without_pairs_are_told_to_measure_them(self):
         for collectives, wanted in ((("--collectives", "all_reduce,all_gather"), "measure again with p2p"), ((), None)):

@@ -14,6 +14,7 @@
 namespace p5::reports {
 namespace {
 
+using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
@@ -525,6 +526,22 @@ TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   EXPECT_FALSE(offers({"--soak=1h"}));
   report.provenance = "imported";
   EXPECT_FALSE(offers({"import", "nccl-tests", "log"}));
+}
+
+TEST(Decision, names_what_failed_with_nccls_own_settings_while_tuning) {
+  Report report = report_of({});
+  report.exit_code = ExitCode::unfinished;
+  report.tuning.emplace().failures = {
+      {.collective = "all_reduce", .bytes = 8, .setting = "ring/ll", .because = "rank 3 in verify: its own fault"},
+      {.collective = "all_reduce", .bytes = 8, .setting = "default", .because = "no answer"},
+      {.collective = "all_reduce", .bytes = 64, .setting = "default", .because = "rank 1 in sample: no answer"},
+      {.collective = "all_reduce", .bytes = 64, .setting = "default", .because = "rank 2 in sample: no answer"}};
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: tuning: NCCL's own settings failed at 2 sizes, first at " +
+                                         name_of_rank(report.topology, 1) + " in sample: no answer");
+  EXPECT_THAT(decide(report).next, Contains(HasSubstr("if it fails twice at the same rank")));
+  report.tuning->failures.resize(2);
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: tuning: NCCL's own settings failed at 1 size: no answer");
+  EXPECT_THAT(decide(report).next, Not(Contains(HasSubstr("at the same rank"))));
 }
 
 TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {

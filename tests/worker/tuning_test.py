@@ -121,6 +121,19 @@ class Tuning(Job):
         self.assertIn("default", {f["setting"] for f in tuning["failures"] if f["wrong_data"]})
         self.assertEqual(tuning["rows"], [])
 
+    def test_a_failure_without_any_setting_is_the_machines_too(self):
+        for operation in ("1+", "17+"):  # of what NCCL is asked for first; of the search
+            code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce",
+                                       P5BENCH_FAKE=f"async:rank=1:operation={operation}")
+            report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+            self.check_schema(report)
+            self.assertEqual((code, report["exit_code"]), (12, 12), output)
+            self.assertIn("default", {f["setting"] for f in report["tuning"]["failures"]})
+            self.assertRegex(report["decision"]["sentence"], r"^CANNOT TELL: tuning: NCCL's own settings failed at . sizes?, first at rank 1 on ")
+            self.assertRegex(output, r"all_reduce (64 KiB|1 MiB) was left out, because it failed with NCCL's own settings: rank 1 in ")
+            self.assertIn("if it fails twice at the same rank", report["decision"]["next"][0])
+            self.assertNotIn("offers nothing to a tuner", output)
+
     def test_a_setting_that_crashes_or_hangs_costs_new_workers_and_the_search_goes_on(self):
         for fault in ("crash", "hang") if NIGHTLY else ("hang",):  # by day environments crash
             tuning = self.tuning("--collectives", "all_reduce", P5BENCH_FAKE=f"{fault}:rank=1:operation=1+:setting=tree/ll")

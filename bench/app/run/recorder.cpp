@@ -102,9 +102,10 @@ bool can_be_resumed(const Options& options) {
   return (options.command == "run" || options.command == "ab") && options.soak.count == 0;
 }
 
-std::string with_remedy(const std::string& problem, const Options& options) {
+// `began`: false where the folder has no report yet, so that there is nothing to go on with.
+std::string with_remedy(const std::string& problem, const Options& options, bool began = true) {
   return fmt::format("{}. {}{}; or name another --out", problem, disk_remedy,
-                     can_be_resumed(options) ? ", and go on with --resume" : "");
+                     began && can_be_resumed(options) ? ", and go on with --resume" : "");
 }
 
 std::string with_remedy(const FirstProblem& first, const Options& options) {
@@ -118,11 +119,11 @@ std::string report_location(const Options& options, const std::filesystem::path&
 }
 
 // Adds the remedy to a disk error.
-void with_disk_remedy(const Options& options, const std::function<void()>& action) {
+void with_disk_remedy(const Options& options, const std::function<void()>& action, bool began = true) {
   try {
     action();
   } catch (const EnvironmentError& problem) {
-    throw EnvironmentError(with_remedy(problem.what(), options));
+    throw EnvironmentError(with_remedy(problem.what(), options, began));
   }
 }
 
@@ -137,10 +138,13 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  with_disk_remedy(options, [&] {
-    parts_->write();
-    parts_->folder.flush();
-  });
+  with_disk_remedy(
+      options,
+      [&] {
+        parts_->write();
+        parts_->folder.flush();
+      },
+      false);
   return parts_->folder.path();
 }
 

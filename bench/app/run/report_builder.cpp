@@ -212,12 +212,13 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
   for (auto& [number, m] : unfinished_) {
     // A result of fewer repetitions than planned is still valid.
     const bool stands = m.throughput && is_repeated(m.measured_case) && !(running_ && number == progress_.number);
-    if (!stands && m.outcome != Outcome::failed) {
+    const bool interrupted = !stands && m.outcome != Outcome::failed;
+    if (interrupted) {
       m.because = why;
       m.outcome = Outcome::failed;
     }
     if (progress_.several) m.launch = progress_.launch;
-    lines.push_back(add(number, m));
+    lines.push_back(interrupted && m.launch ? add_interrupted(number, m) : add(number, m));
   }
   return lines;
 }
@@ -318,6 +319,19 @@ reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
     result = line;
     drop_samples(result.measurement);
   }
+  return line;
+}
+
+reports::Result ReportBuilder::add_interrupted(std::size_t number, const Measurement& m) {
+  reports::Result line{m, judge(m)};
+  const auto [place, first] =
+      launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
+  if (first) report_.results.emplace_back();
+  if (place->second.together.count() > 0) return line;
+  reports::Result& result = report_.results[place->second.at];
+  result = line;
+  result.measurement.launch.reset();
+  drop_samples(result.measurement);
   return line;
 }
 

@@ -42,6 +42,8 @@ namespace {
 constexpr Seconds longest_end{2};
 // Parts of the time limit: to report what has not answered, and to end all processes that were started.
 constexpr Seconds report_time{0.7}, cleanup_time{1.3};
+// The other ranks wait this much longer than the one that prints why the ranks did not come together.
+constexpr Seconds start_grace{15};
 // Minimum part of the limit for finding the device that did not answer, and for the report.
 constexpr Seconds diagnosis_time{5};
 constexpr double diagnosis_share = 0.25;
@@ -88,6 +90,31 @@ void Shutdown::limit_time(Clock::time_point start, Seconds limit, bool prints_re
   }
   const double left = std::max(limit.count - cleanup_time.count - since(start).count, 0.0);
   end_within("the command", {left + (prints_reason ? 0 : cleanup_time.count)});
+}
+
+void Shutdown::limit_start(Seconds limit, bool prints_reason) {
+  {
+    const std::lock_guard lock(mutex_);
+    prints_reason_ = prints_reason;
+  }
+  start_.emplace([this](const Watchdog::Hang& hang) { end_start(hang); });
+  start_->arm("coming together", {limit.count + (prints_reason ? 0 : start_grace.count)});
+}
+
+void Shutdown::has_started() {
+  if (!start_) return;
+  start_.reset();
+  const std::lock_guard lock(mutex_);
+  prints_reason_ = true;
+}
+
+void Shutdown::end_start(const Watchdog::Hang& hang) {
+  print_reason(fmt::format(
+      "the ranks do not come together within {}: one of them stands still or did not start, or the "
+      "launcher's connections between the hosts do not work. Look at p5bench's processes on all hosts (ps), "
+      "and let mpirun use the network by which all hosts reach each other: --mca oob_tcp_if_include eth0",
+      to_text(hang.limit)));
+  exit(ExitCode::environment);
 }
 
 void Shutdown::limit_teardown(const std::string& step, Seconds limit) {

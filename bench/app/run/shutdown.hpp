@@ -52,6 +52,11 @@ class Shutdown {
   // Time limit of the whole command: the process and all that it started end by `start` plus `limit`, whatever blocks.
   // With `prints_reason` false another process prints the reason, and this one ends a moment later.
   void limit_time(Clock::time_point start, Seconds limit, bool prints_reason);
+  // The ranks come together from here on until has_started(). Where they do not within `limit`, which MPI itself waits
+  // for without a bound, the process ends with `environment`. With `prints_reason` false another process prints the
+  // reason, and this one ends a moment later.
+  void limit_start(Seconds limit, bool prints_reason);
+  void has_started();
   // Without actions a signal ends the process with `unfinished`. Objects that actions refer to must exist until others
   // are set, which waits for an action that runs.
   void set_actions(Actions actions);
@@ -73,6 +78,7 @@ class Shutdown {
   void wait_for_signals();
   void end_within(const std::string& step, Seconds limit);
   [[noreturn]] void end_in_time(const Watchdog::Hang& hang);
+  [[noreturn]] void end_start(const Watchdog::Hang& hang);
   void print_reason(const std::string& reason) const;
 
   std::mutex mutex_;  // held while an action runs
@@ -83,6 +89,7 @@ class Shutdown {
   std::thread signals_;
   std::optional<Seconds> limit_;  // of the command
   bool prints_reason_ = true;
+  std::optional<Watchdog> start_;     // while the ranks come together
   Clock::time_point deadline_{};      // of what the watchdog watches
   std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
 };

@@ -148,6 +148,11 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
   tuning.processes = course.processes;
   tuning.refusals = course.dropped;
   tuning.refusals.insert(tuning.refusals.end(), course.remarks.begin(), course.remarks.end());
+  for (const tuner::Failure& failure : course.search.failures)
+    if (failure.candidate.is_default())
+      tuning.refusals.push_back(fmt::format("{} {} was left out, because it failed with NCCL's own settings: {}",
+                                            failure.point.collective, to_text(Bytes{failure.point.bytes}),
+                                            failure.because));
   for (const tuner::NamedFile& file : files) tuning.files.push_back(file.name);
   return tuning;
 }

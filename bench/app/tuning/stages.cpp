@@ -128,7 +128,7 @@ std::string tuner_to_keep(const topo::Topology& topology) {
   return found.value_or("");
 }
 
-std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks) {
+std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {
   std::vector<tuner::Task> tasks;
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {
     std::string problem;
@@ -137,7 +137,7 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& re
       if (const auto setting = tuner::parse_setting(offer.setting))
         task.offered.push_back({*setting, offer.microseconds, offer.chosen});
     if (!problem.empty())
-      remarks.push_back(fmt::format("{} was left out: {}", describe(trials.cases()[at]), problem));
+      failures.push_back({task.point, {}, Trial::Outcome::failed, std::move(problem)});
     else if (!task.offered.empty())
       tasks.push_back(std::move(task));
   }

@@ -55,8 +55,8 @@ bool on_efa(const topo::Topology& topology);
 // several folders: loading a second copy of the wrong one is worse than none.
 std::string tuner_to_keep(const topo::Topology& topology);
 
-// Queries what NCCL offers for each case; adds a remark if that fails.
-std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<std::string>& remarks);
+// Queries what NCCL offers for each case, after an operation with its own settings; adds a failure if that fails.
+std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
 // Warms up clocks and connections: the first repetitions of a fresh worker would look like drift.
 void burn_in(Trials& trials, const TuningLimits& tuning_limits);

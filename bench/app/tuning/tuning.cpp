@@ -254,17 +254,22 @@ class Tuning {
             fmt::format("{} may have a tuner of its own, which still decides all calls that get no setting here. This "
                         "combination has not been tried on EFA yet.",
                         chain_));
-      const std::vector<tuner::Task> tasks = find_tasks(trials, course_.remarks);
+      std::vector<tuner::Failure> failures;
+      const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
+      course_.search.failures = failures;
       if (!fits()) return;  // checked again: the join time is known now
       if (!tasks.empty()) burn_in(trials, tuning_limits_);
       end_stage("preparation");
       course_.search =
           search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
+      course_.search.failures.insert(course_.search.failures.begin(), failures.begin(), failures.end());
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
+      if (tasks.empty())
+        result_.no_settings_reason =
+            failures.empty() ? "The library offers nothing to a tuner." : "NCCL's own settings failed at all sizes.";
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
