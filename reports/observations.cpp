@@ -663,7 +663,7 @@ double slowdown_of_fastest(const FaultyPart& faulty, std::span<const TransferRec
     if (faulty.shows_in.contains(each.kind) && !is_one_of_them(each))
       if (const auto fastest = fastest_ratio(each, [](const TimedSample&) { return true; })) others.push_back(*fastest);
   if (its.empty()) return 1;
-  return median(std::move(its)) / (others.empty() ? 1 : median(std::move(others)));
+  return median(std::move(its)) / (others.empty() ? 1 : middle_of_fast(std::move(others)));
 }
 
 }  // namespace p5::reports

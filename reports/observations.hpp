@@ -176,8 +176,9 @@ struct DirectedSamples {
 DirectedSamples directed_samples_of(const FaultyPart& faulty);
 
 // Slowdown of the fastest sample of each transfer by which a slow part was named, in the direction in which it is slow,
-// against the fastest samples of the other transfers of these kinds among `all`; medians. A steady fault shows in the
-// fastest samples as in the others. Waiting for a processor core makes samples longer, never shorter, and seldom all.
+// against the fastest samples of fast ones of the other transfers of these kinds among `all`. A steady fault shows in
+// the fastest samples as in the others. Waiting for a processor core makes samples longer, never shorter, and seldom
+// all.
 double slowdown_of_fastest(const FaultyPart& faulty, std::span<const TransferRecord> all);
 
 // Paths of messages: the NICs that each rank uses.

@@ -9,15 +9,14 @@ import unittest
 from hosts import what_is_missing
 from hosts_test import HAVE_OFI, OnHosts
 
-NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 # Slow enough for other load of this machine to be negligible.
 RATE, HALF = "100mbit", "50mbit"
-NETWORKS = 4 if NIGHTLY else 2
-TIMES = int(os.environ.get("P5BENCH_SLOW_PARTS_TIMES", "3" if NIGHTLY else "1"))
+NETWORKS = 4
+TIMES = int(os.environ.get("P5BENCH_SLOW_PARTS_TIMES", "3"))
 # Samples end each measurement, and the budget none: how much of it is used depends on the machine.
 OPTIONS = ["--collectives", "p2p", "--budget", "1200s", "--timeout", "60s"]
 # MPI spreads a message over all interfaces, and other work of the hosts' processors shows in small ones.
-SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9" if NIGHTLY else "6"), "mpi": ("1MiB", "9")}
+SIZE_AND_SAMPLES = {"ofi": ("512KiB", "9"), "mpi": ("1MiB", "9")}
 
 
 class SlowPartsOnHosts(OnHosts):
@@ -46,7 +45,6 @@ class SlowPartsOnHosts(OnHosts):
 
 
 class SlowParts(SlowPartsOnHosts):
-    @unittest.skipUnless(NIGHTLY, "nightly: takes 60 s")
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_an_interface_is_named(self):
         report = self.assert_named("ofi", {("h2", 2)}, ("nic", "h2", "net2"))
@@ -59,12 +57,10 @@ class SlowParts(SlowPartsOnHosts):
     def test_an_interface_and_a_host_are_both_named(self):
         self.assert_named("ofi", {("h1", 0), *(("h4", network) for network in range(NETWORKS))}, ("nic", "h1", "net0"), ("node", "h4", ""))
 
-    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s; by day the hosts beside those that are slow stand for it")
     @unittest.skipUnless(HAVE_OFI, "needs libfabric's headers to be built")
     def test_nobody_is_named_where_all_are_alike(self):
         self.assert_named("ofi", set())
 
-    @unittest.skipUnless(NIGHTLY, "nightly: takes 40 s")
     def test_a_host_is_named_over_mpi(self):
         self.assert_named("mpi", {("h3", network) for network in range(NETWORKS)}, ("node", "h3", ""))
 
