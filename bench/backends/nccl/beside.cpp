@@ -121,8 +121,9 @@ class CollectiveBeside final : public WorkBeside {
   int at_ = 0;  // slot of the next operation
 };
 
-// The same product each time, whose bits have to be those of the first one. The last product of each sample is compared:
-// the last of all may have run after the messages had ended, and a GPU that computes wrong now and then needs many.
+// The same product each time, whose bits have to be those of the first one. The last product of each sample is
+// compared: the last of all may have run after the messages had ended, and a GPU that computes wrong now and then needs
+// many.
 class ProductsBeside final : public WorkBeside {
  public:
   ProductsBeside(const Work& work, Engine& engine)
