@@ -16,6 +16,7 @@
 #include "bench/base/text.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
