@@ -10,6 +10,7 @@
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/markup.hpp"
 #include "reports/nodes.hpp"
 
 namespace p5 {
