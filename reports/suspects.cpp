@@ -438,6 +438,15 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
            slowdown_of_fastest(faulty, observations) - 1 < (slowdown(faulty.observations) - 1) / 2;
   };
   Diagnosis found;
+  // A part that is set aside does not stand for what it holds: a NIC of such a node may be slow steadily.
+  const auto set_aside = [&](const FaultyPart& faulty) {
+    if (!may_be_waiting(faulty)) return false;
+    for (const int node : busy_nodes_of(faulty.part)) {
+      std::vector<std::string>& names = found.slow_while_waiting[node];
+      if (std::ranges::find(names, full_name(faulty.part)) == names.end()) names.push_back(full_name(faulty.part));
+    }
+    return true;
+  };
   NamedParts named(paths.domain_of_node);
   std::set<Part> known;  // to have a fault
   for (const Fault fault : {Fault::silent, Fault::wrong, Fault::slow}) {
@@ -447,12 +456,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);
     for (const FaultyPart& faulty : all) {
       if (!faulty.repeated || (fault == Fault::slow && slowdown(faulty.observations) < least_slowdown)) continue;
-      if (!named.add_if_new(faulty)) continue;
-      if (may_be_waiting(faulty)) {
-        for (const int node : busy_nodes_of(faulty.part))
-          found.slow_while_waiting[node].push_back(full_name(faulty.part));
-        continue;
-      }
+      if (set_aside(faulty) || !named.add_if_new(faulty)) continue;
       if (fault == Fault::slow && is_outside_clique(faulty.part, report)) continue;
       if (faulty.confidence >= least_confidence) {
         Suspect& suspect =
@@ -469,7 +473,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     }
   }
   for (const FaultyPart& faulty : slow_without_other_partners(observations, paths, known))
-    if (!may_be_waiting(faulty) && named.add_if_new(faulty))
+    if (!set_aside(faulty) && named.add_if_new(faulty))
       found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())
     if (std::optional<OpenQuestion> question = question_of_two_nodes(report)) found.questions.push_back(*question);
