@@ -1,21 +1,23 @@
 """By how much works slow each other (`--beside`): p5bench and PyTorch alternately on the GPUs of this host.
 
     python3 compare_beside.py [--rounds N] [--size MIB] [--beside WORK...] [--library DIR] [--environment FILE] [--out DIR]
-    python3 compare_beside.py --search [--size MIB] [--rounds N] [--environment FILE]
+    python3 compare_beside.py --search [--size MIB] [--rounds N] [--channels N...] [--environment FILE]
 
 An all_reduce in float32 beside each WORK: gemm (bf16 products of 8192), d2h (copies of 64 MiB to the host) or
-all_gather:MIB. PyTorch measures with streams and events, by p5bench's rule: the timed work starts when the other one has
-done its first operation and ends before it. Prints a table of the medians over the rounds, in us, and by how much the
-slowdowns differ. --library is put before LD_LIBRARY_PATH for p5bench, so that both use PyTorch's NCCL.
+all_gather:MIB. PyTorch measures with streams and events: each work runs without pauses for 0.6 s, alone and beside the
+other one, and what it takes behind the first third is its time. Prints a table of the medians over the rounds, in us, and
+by how much the slowdowns differ. --library is put before LD_LIBRARY_PATH for p5bench, so that both use PyTorch's NCCL.
 
 With --search PyTorch alone measures the time until the same operations of all_reduce and products are done that start
-together, by number of channels (NCCL's maxCTAs) and by NCCL_PROTO. With --environment (an nccl.env of `p5bench tune`) both
-forms measure with that file too. Measures; judges nothing. NCCL_NVLS_ENABLE=0 is set in every child."""
+together, some 100 ms of each, by number of channels (NCCL's maxCTAs; 0: its own) and by NCCL_PROTO. With --environment
+(an nccl.env of `p5bench tune`) both forms measure with that file too. Measures; judges nothing. NCCL_NVLS_ENABLE=0 is
+set in every child."""
 
 import argparse
 import json
 import os
 import pathlib
+import shlex
 import statistics
 import subprocess
 import sys
@@ -29,13 +31,15 @@ ENVIRONMENT = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROO
 TORCH = {"CUDA_DEVICE_MAX_CONNECTIONS": "32"}
 CHANNELS = (0, 2, 4, 8, 12, 16, 20, 24, 32)  # 0: NCCL's own number
 PROTOCOLS = ("", "Simple", "LL128")
-WARM_UP_S, SAMPLE_MS, SAMPLES = 0.7, 20, 9
+SAMPLE_MS, SAMPLES = 100, 5
 
 # One rank of PyTorch: python3 -c PROGRAM RANK RANKS STORE QUESTION; rank 0 prints JSON.
 PROGRAM = r"""
-import json, statistics, sys, time, torch
+import json, math, statistics, sys, torch
 import torch.distributed as dist
+FLOW_S = 0.6
 rank, ranks, store, question = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
+SUMS = int(100 / math.log2(max(ranks, 2)))
 torch.cuda.set_device(rank)
 device = torch.device("cuda", rank)
 dist.init_process_group("nccl", init_method=f"file://{store}", rank=rank, world_size=ranks)
@@ -75,64 +79,62 @@ def work(name):
 
 streams = [torch.cuda.Stream() for _ in range(2)]
 
-def sample(operations, counts, late):
-    # Ends of each operation in ms behind the start; a late one's start is behind the other's first operation.
+def start_together():
     dist.barrier(group=on_host)
-    ends = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-    start, first = torch.cuda.Event(enable_timing=True), torch.cuda.Event()
+    begin = torch.cuda.Event(enable_timing=True)
     with torch.cuda.stream(streams[0]):
-        buffer.uniform_()  # sums would overflow
-        if operations[1] is gemm:
-            for _ in range(20):  # some 30 ms, for the launches, and so that the power limit lowers the clocks as without pauses
-                gemm()
-        else:
-            torch.cuda._sleep(6_000_000)
+        torch.cuda._sleep(6_000_000)  # for the launches
         dist.all_reduce(aligned)  # all ranks start together
-        start.record()
-    streams[1].wait_event(start)
-    left = list(counts)
-    def one(at):
+        begin.record()
+    streams[1].wait_event(begin)
+    return begin
+
+def launch(operations, counts):
+    # Ends of each operation in ms behind the start. Both are launched by their share of what is left.
+    buffer.uniform_(1, 2).mul_(2.0 ** -100)
+    begin, ends, left = start_together(), ([], []), list(counts)
+    while any(left):
+        at = max((0, 1), key=lambda each: left[each] / max(counts[each], 1))
         with torch.cuda.stream(streams[at]):
             operations[at]()
-            left[at] -= 1
-            if left[at] == 0:
-                ends[at].record()
-    if late is not None and counts[1 - late]:
-        one(1 - late)
-        first.record(streams[1 - late])
-        streams[late].wait_event(first)
-        start = torch.cuda.Event(enable_timing=True)
-        start.record(streams[late])
-    while any(left):
-        one(max((0, 1), key=lambda at: left[at] / max(counts[at], 1)))
+            ends[at].append(torch.cuda.Event(enable_timing=True))
+            ends[at][-1].record()
+            if at == 0 and len(ends[0]) % SUMS == 0:
+                buffer.mul_(float(ranks) ** -SUMS)  # sums would overflow
+        left[at] -= 1
     torch.cuda.synchronize()
-    return [start.elapsed_time(ends[at]) if counts[at] else 0.0 for at in (0, 1)]
+    return [[begin.elapsed_time(end) for end in of] for of in ends]
 
 def slowest(values):
     times = torch.tensor(values, device=device)
     dist.all_reduce(times, op=dist.ReduceOp.MAX)
     return times.tolist()
 
+def without_pauses(operations, one, which):
+    # us of an operation while all of `which` run without pauses, behind the first third.
+    counts = [max(6, round(1e3 * FLOW_S / one[at])) if at in which else 0 for at in (0, 1)]
+    ends = launch(operations, counts)
+    until = min(of[-1] for of in ends if of)
+    within = [[end for end in of if until / 3 <= end <= until] for of in ends]
+    return slowest([1e3 * (of[-1] - of[0]) / (len(of) - 1) if len(of) > 1 else 0.0 for of in within])
+
 def measure(operations):
-    # Operations of a sample's time alone, all without pauses, as p5bench measures.
-    sample(operations, [1, 1], None)  # communicators begin with their first operation
-    one = [slowest(sample(operations, [3 * (at == 0), 3 * (at == 1)], None))[at] / 3 for at in (0, 1)]
-    fitted = [max(1, round(max(question["sample_ms"], 2 * max(one)) / each)) for each in one]
-    combinations = {"alone 0": ([fitted[0], 0], None, 0), "alone 1": ([0, fitted[1]], None, 1),
-                    "beside 0": ([fitted[0], 4 * fitted[1]], 0, 0), "beside 1": ([4 * fitted[0], fitted[1]], 1, 1),
-                    "together": (fitted, None, None)}
-    combinations = {name: each for name, each in combinations.items() if name in question["wanted"]}
-    end = time.monotonic() + question["warm_up_s"]
-    times = {name: [] for name in combinations}
-    taken = 0
-    while taken < question["samples"]:
-        for name, (counts, late, timed) in combinations.items():
-            ends = slowest(sample(operations, counts, late))
-            times[name].append(1e3 * (max(ends) if timed is None else ends[timed] / counts[timed]))
-        warm = slowest([float(time.monotonic() < end)])[0] == 0
-        if not warm:
-            times = {name: [] for name in combinations}
-        taken = taken + 1 if warm else 0
+    launch(operations, [1, 1])  # communicators begin with their first operation
+    one = [slowest([launch(operations, [3 * (at == 0), 3 * (at == 1)])[at][-1]])[0] / 3 for at in (0, 1)]
+    results = {}
+    if question["wanted"] == "slowdowns":
+        without_pauses(operations, one, (0, 1))  # warms up
+        taken = [[without_pauses(operations, one, which) for which in ((0,), (1,), (0, 1))] for _ in range(3)]
+        for at in (0, 1):
+            results[f"alone {at}"] = statistics.median(each[at][at] for each in taken)
+            results[f"beside {at}"] = statistics.median(each[2][at] for each in taken)
+        return results
+    fitted = [max(1, round(question["sample_ms"] / each)) for each in one]
+    without_pauses(operations, one, (0, 1))
+    times = {"together": [], "alone 0": []}
+    for _ in range(question["samples"]):
+        times["together"].append(1e3 * slowest([max(of[-1] for of in launch(operations, fitted))])[0])
+        times["alone 0"].append(1e3 * slowest([launch(operations, [fitted[0], 0])[0][-1] / fitted[0]])[0])
     return {"operations": fitted, **{name: statistics.median(each) for name, each in times.items()}}
 
 results = {}
@@ -159,7 +161,7 @@ def environment_of(file):
 
 
 def by_torch(variables, **question):
-    question = {"sample_ms": SAMPLE_MS, "samples": SAMPLES, "warm_up_s": WARM_UP_S, "channels": [], "works": [], **question}
+    question = {"sample_ms": SAMPLE_MS, "samples": SAMPLES, "channels": [], "works": [], **question}
     with tempfile.TemporaryDirectory() as folder:
         running = [subprocess.Popen([sys.executable, "-c", PROGRAM, str(rank), str(RANKS), f"{folder}/store", json.dumps(question)],
                                     env={**ENVIRONMENT, **TORCH, **variables, "NCCL_NVLS_ENABLE": "0"}, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
@@ -182,7 +184,7 @@ def by_p5bench(asked, work, variables):
             environment["LD_LIBRARY_PATH"] = f"{asked.library}:{environment.get('LD_LIBRARY_PATH', '')}"
         line = ["mpirun", "--allow-run-as-root", "--bind-to", "none", "-np", str(RANKS), str(BUILD / "p5bench"), "run", "--collectives", "all_reduce",
                 "--sizes", f"{asked.size}MiB", "--beside", work if ":" not in work else work + "MiB", "--tuning=off", "--quiet",
-                "--budget", asked.budget, "--out", folder]
+                "--budget", asked.budget, *shlex.split(asked.options), "--out", folder]
         done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=240)
         if done.returncode not in (0, 14):
             raise SystemExit(f"p5bench ended with {done.returncode}:\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}")
@@ -194,7 +196,7 @@ def by_p5bench(asked, work, variables):
 def compare(asked, variables):
     rows = {}
     for _ in range(asked.rounds):
-        theirs = by_torch(variables, mib=asked.size, works=asked.beside, wanted=["alone 0", "alone 1", "beside 0", "beside 1"])
+        theirs = by_torch(variables, mib=asked.size, works=asked.beside, wanted="slowdowns")
         for work in asked.beside:
             ours = by_p5bench(asked, work, variables)
             for at, (alone, beside) in enumerate(ours):
@@ -212,13 +214,13 @@ def compare(asked, variables):
 
 
 def search(asked, files):
-    arms, results = [({"NCCL_PROTO": each} if each else {}, list(CHANNELS)) for each in PROTOCOLS], {}
+    arms, results = [({"NCCL_PROTO": each} if each else {}, asked.channels) for each in PROTOCOLS], {}
     if files:
         arms += [(files, [0])]
     for _ in range(asked.rounds):
         for variables, channels in arms:
             name = "files" if files and variables is files else variables.get("NCCL_PROTO", "NCCL's")
-            told = by_torch(variables, mib=asked.size, channels=channels, wanted=["together", "alone 0"])["results"]
+            told = by_torch(variables, mib=asked.size, channels=channels, wanted="together")["results"]
             for count, times in told.items():
                 results.setdefault((name, int(count)), []).append(times)
     print("| protocol | channels | operations | together us | all_reduce alone us |\n|---|---|---|---|---|")
@@ -237,7 +239,9 @@ def main():
     parser.add_argument("--library", help="folder of PyTorch's NCCL")
     parser.add_argument("--environment", type=pathlib.Path, help="an nccl.env")
     parser.add_argument("--search", action="store_true")
+    parser.add_argument("--channels", nargs="+", type=int, default=list(CHANNELS))
     parser.add_argument("--budget", default="30s", help="of each of p5bench's runs")
+    parser.add_argument("--options", default="", help="further options of p5bench's runs, such as --in-place")
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path("beside"))
     asked = parser.parse_args()
     files = environment_of(asked.environment)

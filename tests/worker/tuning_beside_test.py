@@ -3,11 +3,13 @@ What is best beside them is planted, far beyond the noise of a busy machine; the
 host and on two."""
 
 import json
+import os
 import unittest
 
 from tuning_test import Job
 from workers import fake_cublaslt, skip_unless_built
 
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 GEMM = "gemm:256,128,bf16"
 # Each channel under way makes products 12 % longer; operations are as long with 4 channels as with more.
 COMPANY = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_MEMORY": str(256 << 20), "P5BENCH_FAKE_PRODUCT_US": "500",
@@ -83,6 +85,16 @@ class Beside(Job):
         self.assertGreater(arms["NCCL_MAX_CTAS=4"]["alone_speedup"], 1.2)
         self.assertIn("NCCL_MAX_CTAS", tuning["environment"], output)
         self.assertIn(f"operations beside {GEMM}", self.written("nccl.env"))
+
+    @unittest.skipUnless(NIGHTLY, "nightly: takes half a minute")
+    def test_variables_are_taken_where_no_setting_for_sizes_is_confirmed(self):
+        # Workers that load the files are slower than those without; faults that come first count.
+        slow = [("3000", ":variable=NCCL_MAX_CTAS"), ("20000", ":variable=P5BENCH_TUNER_HASH"), ("2000", ":setting=ring/ll"), ("6000", "")]
+        faults = ",".join(f"slow:rank=0:us={us}{where}" for us, where in slow)
+        tuning, output = self.tune("--tuning=full", *TOLERANT, P5BENCH_FAKE=faults)
+        self.assertIn("did not hold up", json.dumps(tuning["confirmations"]), output)
+        self.assertEqual((tuning["outcome"], tuning["rows"]), ("settings", []), output)
+        self.assertIn("NCCL_MAX_CTAS", tuning["environment"], output)
 
 
 class Loaded(Job):

@@ -142,6 +142,7 @@ class Tuning {
       confirm();
       end_stage("confirmation");
     }
+    if (control_.is_leader()) choose_variables();
     if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
       confirm_step();
       end_stage("job's step");
@@ -327,20 +328,26 @@ class Tuning {
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
-    // Rows and variables were measured separately, and their combination is unmeasured, so only one is set.
-    if (result_.table.rows.empty())
-      result_.environment = std::move(tried.best);
-    else if (!tried.best.empty())
-      course_.remarks.push_back(fmt::format(
-          "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
-          "--delivery=env sets it instead of them",
-          tuner::make_arm(tried.best).name));
-    if (!result_.environment.empty())
-      result_.no_settings_reason.clear();
-    else if (options_.delivery == "env")
+    variables_ = std::move(tried.best);
+    if (variables_.empty() && options_.delivery == "env")
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
                                : "No environment was faster in fresh processes without making a band of sizes slower.";
+  }
+
+  // Rows and variables were measured separately, and their combination is unmeasured, so only one is set: variables
+  // where no row was found, or none was confirmed.
+  void choose_variables() {
+    if (variables_.empty() || course_.skipped) return;
+    if (result_.table.rows.empty()) {
+      result_.environment = variables_;
+      result_.no_settings_reason.clear();
+    } else {
+      course_.remarks.push_back(fmt::format(
+          "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
+          "--delivery=env sets it instead of them",
+          tuner::make_arm(variables_).name));
+    }
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
@@ -510,6 +517,7 @@ class Tuning {
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
+  Environment variables_;                          // at the leader: those that were faster by themselves
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
 };
