@@ -109,6 +109,19 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
                   result.candidates_tried, result.size_points));
 }
 
+void add_speedup(std::vector<std::string>& lines, const TuningResult& result) {
+  if (result.environment.empty() || !result.environment_speedup) return;
+  const Objective& faster = *result.environment_speedup;
+  lines.push_back("");
+  lines.push_back(
+      fmt::format("{:.3f} times as fast as the default{} in fresh processes (95 % interval {:.3f} to {:.3f}){}.",
+                  faster.speedup, result.beside.empty() ? "" : ", until the operation and the work beside it are done,",
+                  faster.interval.low, faster.interval.high,
+                  result.environment_speedup_alone
+                      ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
+                      : ""));
+}
+
 bool is_replaced(const Table& kept, const TuningResult& result) {
   return find_table({kept}, result.table.nccl_version, static_cast<std::uint64_t>(result.table.ranks),
                     static_cast<std::uint64_t>(result.table.nodes)) != nullptr;
@@ -146,6 +159,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   lines.push_back("Measure again (p5bench tune) when any of these changes.");
   if (sets_anything(result)) {
     add_step(lines, result);
+    add_speedup(lines, result);
     add_gains(lines, result);
   }
   for (std::string& line : lines) line = comment_text(line);

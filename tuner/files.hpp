@@ -10,6 +10,7 @@
 #include <variant>
 #include <vector>
 
+#include "tuner/arms.hpp"
 #include "tuner/candidates.hpp"
 #include "tuner/gain.hpp"
 #include "tuner/table.hpp"
@@ -41,6 +42,8 @@ struct TuningResult {
   double alone_loss = 0;    // with `beside`: the share by which an operation may be slower alone
   bool decided = true;      // false: nothing was compared with the default, or nothing could be confirmed
   Environment environment;  // of the best arm
+  // With `environment`, where it was compared with the default: by how much it was faster, and operations alone.
+  std::optional<Objective> environment_speedup = {}, environment_speedup_alone = {};
   Table table;              // confirmed
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file
   std::vector<GainLine> gains;

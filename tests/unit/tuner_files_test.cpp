@@ -182,6 +182,20 @@ TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_decided)
   }
 }
 
+TEST_F(TuningFiles, say_by_how_much_variables_are_faster) {
+  TuningResult result = tuned();
+  result.table.rows.clear();
+  result.gains.clear();
+  result.environment_speedup = Objective{1.121, {1.093, 1.149}};
+  EXPECT_THAT(file(result, "nccl.env"),
+              HasSubstr("# 1.121 times as fast as the default in fresh processes (95 % interval 1.093 to 1.149).\n"));
+  result.beside = {"gemm:8192,8192,bf16"};
+  result.environment_speedup_alone = Objective{1.052, {1.05, 1.06}};
+  EXPECT_THAT(file(result, "nccl.env"),
+              HasSubstr("# 1.121 times as fast as the default, until the operation and the work beside it are done, in "
+                        "fresh processes (95 % interval 1.093 to 1.149); operations alone 1.052 times.\n"));
+}
+
 TEST_F(TuningFiles, set_nothing_where_nothing_beats_the_default) {
   TuningResult result = tuned();
   result.environment.clear();

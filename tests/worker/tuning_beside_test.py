@@ -85,6 +85,7 @@ class Beside(Job):
         self.assertGreater(arms["NCCL_MAX_CTAS=4"]["alone_speedup"], 1.2)
         self.assertIn("NCCL_MAX_CTAS", tuning["environment"], output)
         self.assertIn(f"operations beside {GEMM}", self.written("nccl.env"))
+        self.assertRegex(self.written("nccl.env"), r"# 1\.\d+ times as fast as the default, until .*; operations alone \d\.\d+ times\.")
 
     @unittest.skipUnless(NIGHTLY, "nightly: takes half a minute")
     def test_variables_are_taken_where_no_setting_for_sizes_is_confirmed(self):

@@ -342,6 +342,11 @@ class Tuning {
     if (result_.table.rows.empty()) {
       result_.environment = variables_;
       result_.no_settings_reason.clear();
+      for (const tuner::JudgedArm& each : course_.arms) {
+        if (each.arm.environment != variables_) continue;
+        result_.environment_speedup = each.objective;
+        result_.environment_speedup_alone = each.alone;
+      }
     } else {
       course_.remarks.push_back(fmt::format(
           "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
