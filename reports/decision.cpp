@@ -503,8 +503,8 @@ std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0) {
     if (report.tuning)
-      return tuned_nothing(report) ? "nothing was tuned: " + without_full_stop(report.tuning->because)
-                                   : "nothing was measured except for tuning";
+      return (tuned_nothing(report) ? "nothing was tuned: " : "tuning judges no hardware; ") +
+             without_full_stop(report.tuning->because);
     const std::string budget = about_left_out(report);
     return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
   }

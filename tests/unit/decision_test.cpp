@@ -553,6 +553,13 @@ TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {
   EXPECT_THAT(decide(report).next, IsEmpty()) << "no baseline helps";
 }
 
+TEST(Decision, of_a_tuning_says_what_was_found_and_judges_no_hardware) {
+  Report report = report_of({});
+  report.tuning.emplace().outcome = "settings";
+  report.tuning->because = "NCCL_MIN_CTAS=32 for all sizes.";
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: tuning judges no hardware; NCCL_MIN_CTAS=32 for all sizes");
+}
+
 TEST(Decision, cuts_long_texts_between_characters) {
   Report report = report_of({.grades = {Grade::ok}, .findings = {broken("h2")}});
   for (std::string name = "\u00e4"; name.size() < 200; name += "\u00e4") {

@@ -91,11 +91,13 @@ namespace {
 void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
   const bool sets = !result.table.rows.empty() || !result.environment.empty();
   tuning.outcome = sets ? "settings" : is_decided(course) ? "nothing" : "refused";
-  if (sets)
+  if (!result.table.rows.empty())
     tuning.because =
         fmt::format("{} of sizes with a setting of its own.",
                     result.table.rows.size() == 1 ? "One range" : fmt::format("{} ranges", result.table.rows.size()));
-  if (!sets)
+  else if (sets)
+    tuning.because = fmt::format("{} for all sizes.", tuner::make_arm(result.environment).name);
+  else
     tuning.because =
         result.no_settings_reason.empty() ? "Nothing that was tried beats the default." : result.no_settings_reason;
 }
