@@ -74,7 +74,7 @@ class SimSession final : public Session {
     return {{"gpu_memory_bytes", 486e6}, {"host_memory_bytes", 40e6}, {"file_descriptors", 24}, {"connections", 8}};
   }
 
-  // The model shares parts evenly from the start, so that it makes no difference which work starts last.
+  // The model shares parts evenly from the start until the first work ends: nothing is left out of a steady time.
   ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
     refuse_setting("sim", request.setting);
     const auto ranks = static_cast<std::size_t>(machine_.nodes * machine_.gpus);
@@ -86,7 +86,9 @@ class SimSession final : public Session {
       const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
       const double noise = launch_factor_ * blip * std::max(0.5, 1 + machine_.noise * noise_.normal());
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        times[rank][s] = ends_of(demands[rank], request.operations, brakes_on(static_cast<int>(rank)));
+        const Brakes brakes = brakes_on(static_cast<int>(rank));
+        times[rank][s] = request.steady ? seconds_beside(demands[rank], request.operations, brakes)
+                                        : ends_of(demands[rank], request.operations, brakes);
         for (double& end : times[rank][s])
           end *= noise * (1 - 0.001 * noise_.uniform()) * std::max(0.5, 1 + machine_.noise * own_noise_.normal());
       }
@@ -251,30 +253,53 @@ class SimSession final : public Session {
     return {.seconds = operations / (work.type == "fp8" ? 1400e12 : 700e12), .processors = 1};
   }
 
-  // When each of a rank's works is done, if all start together: what is left of each shrinks at a rate that the most
-  // wanted of what it needs allows, and while there are products and transfers also at that of the rank's brakes.
-  static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations,
-                                     const Brakes& brakes) {
+  // By what factor each of a rank's works that have something left is slowed: by the most wanted of what it needs, and
+  // while there are products and transfers also by the rank's brakes.
+  static std::vector<double> slowdowns(const std::vector<Demand>& demands, const std::vector<double>& left,
+                                       const Brakes& brakes) {
     const auto computes = [](const Demand& demand) { return demand.processors == 1; };
     constexpr std::array parts{&Demand::link, &Demand::nic, &Demand::host_link, &Demand::processors};
-    std::vector<double> left, ends(demands.size(), std::numeric_limits<double>::quiet_NaN());
-    for (std::size_t i = 0; i < demands.size(); ++i) left.push_back(demands[i].seconds * operations[i]);
+    std::vector<double> slowed(demands.size(), 1);
+    for (const auto part : parts) {
+      double wanted = 0;
+      for (std::size_t i = 0; i < demands.size(); ++i)
+        if (left[i] > 0) wanted += demands[i].*part;
+      for (std::size_t i = 0; i < demands.size(); ++i)
+        if (demands[i].*part > 0) slowed[i] = std::max(slowed[i], wanted);
+    }
+    bool products = false, transfers = false;
+    for (std::size_t i = 0; i < demands.size(); ++i)
+      if (left[i] > 0) (computes(demands[i]) ? products : transfers) = true;
+    for (std::size_t i = 0; i < demands.size(); ++i)
+      if (products && transfers && left[i] > 0)
+        slowed[i] /= computes(demands[i]) ? brakes.products : demands[i].nic > 0 ? brakes.nics : brakes.links;
+    return slowed;
+  }
+
+  static std::vector<double> alone_of(const std::vector<Demand>& demands, const std::vector<int>& operations) {
+    std::vector<double> all;
+    for (std::size_t i = 0; i < demands.size(); ++i) all.push_back(demands[i].seconds * operations[i]);
+    return all;
+  }
+
+  // Seconds of an operation of each of a rank's works while all run.
+  static std::vector<double> seconds_beside(const std::vector<Demand>& demands, const std::vector<int>& operations,
+                                            const Brakes& brakes) {
+    const std::vector<double> left = alone_of(demands, operations), slowed = slowdowns(demands, left, brakes);
+    std::vector<double> each(demands.size(), std::numeric_limits<double>::quiet_NaN());
+    for (std::size_t i = 0; i < demands.size(); ++i)
+      if (left[i] > 0) each[i] = demands[i].seconds * slowed[i];
+    return each;
+  }
+
+  // When each of a rank's works is done, if all start together.
+  static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations,
+                                     const Brakes& brakes) {
+    std::vector<double> left = alone_of(demands, operations),
+                        ends(demands.size(), std::numeric_limits<double>::quiet_NaN());
     for (double now = 0;;) {
-      std::vector<double> slowed(demands.size(), 1);
+      const std::vector<double> slowed = slowdowns(demands, left, brakes);
       double step = std::numeric_limits<double>::infinity();
-      for (const auto part : parts) {
-        double wanted = 0;
-        for (std::size_t i = 0; i < demands.size(); ++i)
-          if (left[i] > 0) wanted += demands[i].*part;
-        for (std::size_t i = 0; i < demands.size(); ++i)
-          if (demands[i].*part > 0) slowed[i] = std::max(slowed[i], wanted);
-      }
-      bool products = false, transfers = false;
-      for (std::size_t i = 0; i < demands.size(); ++i)
-        if (left[i] > 0) (computes(demands[i]) ? products : transfers) = true;
-      for (std::size_t i = 0; i < demands.size(); ++i)
-        if (products && transfers && left[i] > 0)
-          slowed[i] /= computes(demands[i]) ? brakes.products : demands[i].nic > 0 ? brakes.nics : brakes.links;
       for (std::size_t i = 0; i < demands.size(); ++i)
         if (left[i] > 0) step = std::min(step, left[i] * slowed[i]);
       if (std::isinf(step)) return ends;

@@ -7,6 +7,8 @@
 
 #include <fmt/format.h>
 
+#include "bench/model/progress.hpp"
+
 namespace p5 {
 
 namespace {
@@ -16,6 +18,8 @@ constexpr int samples_of_trial = 3;
 constexpr int most_operations = 1000;
 // Operations of the others beside a timed one, in its own time alone: at first, and at most.
 constexpr int first_cover = 2, most_cover = 8;
+// Operations that end while all run, where an operation is not said to wait for the others.
+constexpr int least_beside = 2;
 
 std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::size_t> which) {
   std::vector<bool> runs(works, false);
@@ -25,7 +29,9 @@ std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::
 
 }  // namespace
 
-bool ConcurrentSampling::Combination::is_beside() const { return timed != all && std::ranges::count(runs, true) > 1; }
+bool ConcurrentSampling::Combination::needs_cover() const {
+  return wanted == Wanted::one && std::ranges::count(runs, true) > 1;
+}
 
 bool ConcurrentSampling::Combination::is_covered(std::size_t rank) const {
   const std::vector<RankTime>& times = of_rank.at(rank);
@@ -51,21 +57,23 @@ ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRul
   const std::size_t works = names_.size();
   const std::vector<bool> every(works, true);
   for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i})});
-  for (std::size_t i = 0; i < works; ++i)
-    for (std::size_t other = 0; other < works && works > 2 && detail == Detail::operations; ++other)
-      if (other != i) combinations_.push_back({.timed = i, .runs = operations_only(works, {i, other})});
-  headline_ = combinations_.size();
-  for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = every});
-  combinations_.push_back({.runs = every});
+  if (detail == Detail::ranks) {
+    for (std::size_t i = 0; i < works; ++i) combinations_.push_back({.timed = i, .runs = every});
+  } else {
+    for (std::size_t i = 0; i < works && works > 2; ++i)
+      for (std::size_t other = i + 1; other < works; ++other)
+        combinations_.push_back({.wanted = Wanted::each, .runs = operations_only(works, {i, other})});
+    headline_ = combinations_.size();
+    combinations_.push_back({.wanted = Wanted::each, .runs = every});
+  }
+  combinations_.push_back({.wanted = Wanted::end, .runs = every});
+  for (Combination& each : combinations_) each.samples.resize(each.wanted == Wanted::each ? works : 1);
 }
 
 ConcurrentRequest ConcurrentSampling::first() const { return request(); }
 
 ConcurrentRequest ConcurrentSampling::request_of(const Combination& which, int samples) const {
-  ConcurrentRequest request{.operations = which.operations, .samples = samples};
-  // The check under load wants a device's rates, whoever waits for whom.
-  if (which.is_beside() && detail_ == Detail::operations) request.starts_last = static_cast<int>(which.timed);
-  return request;
+  return {.operations = which.operations, .samples = samples, .steady = which.wanted == Wanted::each};
 }
 
 ConcurrentRequest ConcurrentSampling::request() const {
@@ -103,16 +111,11 @@ std::vector<std::vector<double>> ConcurrentSampling::ends_of(const std::vector<C
 
 void ConcurrentSampling::take(Combination& to, const std::vector<std::vector<double>>& ends) const {
   for (const std::vector<double>& end : ends) {
-    if (to.timed == all) {
-      to.samples.push_back(*std::ranges::max_element(end));
-      continue;
-    }
-    to.samples.push_back(end[to.timed] / to.operations[to.timed]);
-    for (std::size_t w = 0; w < end.size(); ++w)
-      if (to.runs[w] && end[w] < end[to.timed]) {
-        ++to.uncovered;
-        break;
-      }
+    if (to.wanted == Wanted::each)
+      for (std::size_t w = 0; w < end.size(); ++w) to.samples[w].push_back(end[w]);
+    else
+      to.samples.front().push_back(to.wanted == Wanted::end ? *std::ranges::max_element(end)
+                                                            : end[to.timed] / to.operations[to.timed]);
   }
 }
 
@@ -144,7 +147,10 @@ void ConcurrentSampling::fit_operations() {
   for (Combination& each : combinations_) {
     each.operations.assign(names_.size(), 0);
     for (std::size_t w = 0; w < names_.size(); ++w)
-      if (each.runs[w]) each.operations[w] = fitted_[w] * (each.is_beside() && w != each.timed ? first_cover : 1);
+      if (each.runs[w])
+        each.operations[w] = fitted_[w] * (each.wanted == Wanted::each             ? steady_bursts
+                                           : each.needs_cover() && w != each.timed ? first_cover
+                                                                                   : 1);
   }
 }
 
@@ -177,14 +183,14 @@ bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std:
 
 // The next samples of all combinations. False if there are enough, or no time is left.
 bool ConcurrentSampling::begin_turn(Seconds spent) {
-  const int taken = static_cast<int>(combinations_.front().samples.size());
+  const int taken = static_cast<int>(combinations_.front().samples.front().size());
   batch_ = next_batch(rule_, taken);
   if (taken == 0) {
     sampling_began_ = spent.count;
     return true;
   }
   if (std::ranges::all_of(combinations_.begin(), combinations_.begin() + static_cast<std::ptrdiff_t>(sampled()),
-                          [&](const Combination& each) { return interval_converged(rule_, each.samples); })) {
+                          [&](const Combination& each) { return has_converged(each); })) {
     stopped_ = fmt::format("interval within {:g} %", rule_.relative * 100);
     return false;
   }
@@ -213,14 +219,14 @@ ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& p
   } else if (stage_ == Stage::cover) {
     if (!lengthen_others(combinations_[at_], ends_to_cover(parts))) ++at_;
   } else if (stage_ == Stage::sampling) {
-    if (detail_ == Detail::ranks && combinations_[at_].timed != all) take_ranks(combinations_[at_], parts);
+    if (detail_ == Detail::ranks) take_ranks(combinations_[at_], parts);
     take(combinations_[at_++], ends);
   } else {
     take(combinations_.back(), ends);
     stage_ = Stage::done;
   }
   if (stage_ == Stage::cover) {
-    while (at_ < combinations_.size() && !combinations_[at_].is_beside()) ++at_;
+    while (at_ < combinations_.size() && !combinations_[at_].needs_cover()) ++at_;
     if (at_ == combinations_.size()) stage_ = Stage::sampling;
   }
   if (stage_ == Stage::sampling && at_ >= sampled()) {
@@ -230,23 +236,33 @@ ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& p
   return request();
 }
 
-Series ConcurrentSampling::series_of(const Combination& of) const {
-  return {.operations_per_sample = of.timed == all ? 1 : of.operations[of.timed],
-          .samples = of.samples,
-          .summary = summarize(of.samples),
+bool ConcurrentSampling::has_converged(const Combination& of) const {
+  for (std::size_t series = 0; series < of.samples.size(); ++series)
+    if ((of.wanted != Wanted::each || of.runs[series]) && !interval_converged(rule_, of.samples[series])) return false;
+  return true;
+}
+
+Series ConcurrentSampling::series_of(const Combination& of, std::size_t operation) const {
+  const std::vector<double>& samples = of.samples[of.wanted == Wanted::each ? operation : 0];
+  return {.operations_per_sample = of.wanted == Wanted::end    ? 1
+                                   : of.wanted == Wanted::each ? of.operations[operation]
+                                                               : of.operations[of.timed],
+          .samples = samples,
+          .summary = summarize(samples),
           .stopped_because = stopped_};
 }
 
-const ConcurrentSampling::Combination& ConcurrentSampling::find(std::size_t timed,
+const ConcurrentSampling::Combination& ConcurrentSampling::find(Wanted wanted, std::size_t timed,
                                                                 const std::vector<bool>& runs) const {
-  return *std::ranges::find_if(combinations_,
-                               [&](const Combination& each) { return each.timed == timed && each.runs == runs; });
+  return *std::ranges::find_if(combinations_, [&](const Combination& each) {
+    return each.wanted == wanted && each.timed == timed && each.runs == runs;
+  });
 }
 
 std::vector<ConcurrentSampling::OfRank> ConcurrentSampling::of_ranks(std::size_t operation) const {
   const std::size_t works = names_.size();
-  const Combination &alone = find(operation, operations_only(works, {operation})),
-                    &beside = find(operation, std::vector<bool>(works, true));
+  const Combination &alone = find(Wanted::one, operation, operations_only(works, {operation})),
+                    &beside = find(Wanted::one, operation, std::vector<bool>(works, true));
   std::vector<OfRank> of_ranks;
   for (std::size_t rank = 0; rank < std::min(alone.of_rank.size(), beside.of_rank.size()); ++rank)
     of_ranks.push_back({alone.median_of(rank), beside.median_of(rank)});
@@ -257,16 +273,18 @@ Concurrency ConcurrentSampling::result() const {
   const std::size_t works = names_.size();
   Concurrency result{.operations = {}, .together = series_of(combinations_.back())};
   for (std::size_t i = 0; i < works; ++i) {
-    const Combination& beside = find(i, std::vector<bool>(works, true));
     ConcurrentOperation& its = result.operations.emplace_back();
     its.name = names_[i];
-    its.alone = series_of(find(i, operations_only(works, {i})));
-    its.beside = series_of(beside);
-    its.covered = 2 * beside.uncovered <= static_cast<int>(beside.samples.size());
+    its.alone = series_of(find(Wanted::one, i, operations_only(works, {i})));
+    its.beside = series_of(combinations_[headline_], i);
     its.operations = fitted_[i];
-    for (std::size_t other = 0; other < works && works > 2 && detail_ == Detail::operations; ++other)
+    // All ran for at least the part of this time that counts, as nothing is faster beside others.
+    const double all_ran = (1 - left_out_of_steady) * its.alone.summary.median * its.beside.operations_per_sample;
+    its.covered = least_beside * its.beside.summary.median <= all_ran;
+    for (std::size_t other = 0; other < works && works > 2; ++other)
       if (other != i)
-        its.beside_each.push_back({names_[other], series_of(find(i, operations_only(works, {i, other})))});
+        its.beside_each.push_back(
+            {names_[other], series_of(find(Wanted::each, 0, operations_only(works, {i, other})), i)});
   }
   return result;
 }

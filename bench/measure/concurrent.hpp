@@ -1,8 +1,8 @@
-// Sampling of a case with works beside it. Each operation is timed alone, beside each single other one, and beside all
-// others; the others then run for longer than it ("cover" it). All operations are also timed together, from a common
-// start until the last one ends, each in the number that takes the same time alone. The combinations take turns, so
-// that a drift affects all alike. The class does no communication: the leader gives it the times of all ranks, and it
-// returns what runs next.
+// Sampling of a case with works beside it. Each operation is timed alone, while each single other one runs, and while
+// all others run (ConcurrentRequest::steady). All operations are also timed together, from a common start until the
+// last one ends, each in the number that takes the same time alone. The combinations take turns, so that a drift
+// affects all alike. The class does no communication: the leader gives it the times of all ranks, and it returns what
+// runs next.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,8 @@ std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seco
 
 class ConcurrentSampling {
  public:
-  // ranks: each operation alone and beside all others, of which the times of each rank are kept; not beside each other.
+  // ranks: the times of each rank are kept, each operation's alone and beside all others, which run for longer than it
+  // ("cover" it); not beside each other, and not all together.
   enum class Detail { operations, ranks };
   // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
   ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share,
@@ -49,19 +50,20 @@ class ConcurrentSampling {
   std::vector<OfRank> of_ranks(std::size_t operation) const;
 
  private:
-  static constexpr std::size_t all = static_cast<std::size_t>(-1);
+  enum class Wanted { one, each, end };  // seconds of an operation of one work, or of each while all run; until all end
   struct Combination {
-    std::size_t timed = all;  // the operation whose time counts; all: that of the last one to end
-    std::vector<bool> runs;   // which operations run
+    Wanted wanted = Wanted::one;
+    std::size_t timed = 0;   // of Wanted::one: the operation whose time counts
+    std::vector<bool> runs;  // which operations run
     std::vector<int> operations = {};
-    std::vector<double> samples = {};  // seconds per operation of `timed`, or in all
-    int uncovered = 0;                 // samples in which another one ended before `timed`
+    std::vector<std::vector<double>> samples =
+        {};  // seconds, [series][sample]; of Wanted::each a series for each operation
     struct RankTime {
       double seconds = 0;  // per operation of `timed`
       bool covered = true;
     };
     std::vector<std::vector<RankTime>> of_rank = {};  // with Detail::ranks
-    bool is_beside() const;
+    bool needs_cover() const;
     bool is_covered(std::size_t rank) const;  // in most samples
     double median_of(std::size_t rank) const;
   };
@@ -81,8 +83,10 @@ class ConcurrentSampling {
   // Number of combinations that are sampled. With Detail::ranks the last one (all operations until all have ended) is
   // not, because it has no times of single ranks.
   std::size_t sampled() const { return combinations_.size() - (detail_ == Detail::ranks ? 1 : 0); }
-  Series series_of(const Combination& of) const;
-  const Combination& find(std::size_t timed, const std::vector<bool>& runs) const;
+  bool has_converged(const Combination& of) const;
+  // Of this operation, with Wanted::each.
+  Series series_of(const Combination& of, std::size_t operation = 0) const;
+  const Combination& find(Wanted wanted, std::size_t timed, const std::vector<bool>& runs) const;
 
   std::vector<std::string> names_;
   Detail detail_;

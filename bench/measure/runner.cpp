@@ -129,7 +129,7 @@ constexpr Seconds abort_grace{15};
 class RoundRun {
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
-    Seconds limit{std::max(options_.timeout.count, 10 * predict_round(case_, backend_.cost()).count)};
+    Seconds limit{std::max(options_.timeout.count, 10 * predict_step(case_, backend_.cost()).count)};
     const bool watches = options_.watchdog && control_.participants() > 1;
     const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
     if (watchdog_) watchdog_->arm(what, limit);
@@ -223,7 +223,7 @@ class RoundRun {
           Phase::sample, [&] { return sample_concurrent_times(*session_, running, groups_, control_.hosted()); },
           [&](const std::vector<ConcurrentTimes>& parts) {
             const ConcurrentRequest next = sampling.next(parts, since(start));
-            if (sampling.took_headline()) headline.add(times_of_case(parts, running), running.samples);
+            if (sampling.took_headline()) headline.add(times_of_case(parts), running.samples);
             return next;
           });
     }
@@ -236,15 +236,14 @@ class RoundRun {
     return std::move(result_);
   }
 
-  // Seconds per operation of the case.
-  static std::vector<Times> times_of_case(const std::vector<ConcurrentTimes>& parts, const ConcurrentRequest& request) {
+  // Seconds of an operation of the case while all its works run.
+  static std::vector<Times> times_of_case(const std::vector<ConcurrentTimes>& parts) {
     std::vector<Times> all;
     for (const ConcurrentTimes& part : parts) {
       Times& times = all.emplace_back();
       for (const std::vector<std::vector<double>>& samples : part) {
         std::vector<double>& of_rank = times.emplace_back();
-        for (const std::vector<double>& sample : samples)
-          of_rank.push_back(sample.front() / request.operations.front());
+        for (const std::vector<double>& sample : samples) of_rank.push_back(sample.front());
       }
     }
     return all;

@@ -47,15 +47,16 @@ struct ConcurrentRequest {
   std::vector<int> operations;
   int samples = 1;
   bool poison_last = false;  // as in SampleRequest, of all works
-  // The work that starts when each other one has done its first operation, as a job communicates while it computes. On
-  // a device the work that starts first keeps its multiprocessors, which decides for many operations who waits.
-  std::optional<int> starts_last = {};
+  // Wanted are the seconds of an operation of each work while all run, as in a job that does not pause, instead of ends:
+  // from a third of the time until the first work has ended, to that end. What a device does at first depends on which
+  // work found its multiprocessors free.
+  bool steady = false;
   std::string setting = {};  // as in SampleRequest, for the case's own operations; works have the library's choice
 };
 
-// [hosted rank][sample][work], as in the request: seconds from the start, of the work that starts last if there is one,
-// until all operations of this work are done on this rank; NaN for a work that does not run, or in which the rank takes
-// no part.
+// [hosted rank][sample][work], as in the request: seconds from the start until all operations of this work are done on
+// this rank, or seconds of an operation where they are wanted (`steady`); NaN for a work that does not run, or in which
+// the rank takes no part.
 using ConcurrentTimes = std::vector<std::vector<std::vector<double>>>;
 
 // The first wrong element of a rank. Values are text because their type is the case's.

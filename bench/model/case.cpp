@@ -197,15 +197,21 @@ double predicted_work(const Work& work, const CostModel& cost) {
   return work.planned ? predicted_operation(*work.planned, cost) : usual_local_operation;
 }
 
-// Each of n operations that run at the same time is measured alone, beside each other one and beside all, and the
-// others run on for twice as long as it takes. See measure/concurrent.hpp.
-double predict_concurrent_round(const Case& c, const CostModel& cost) {
+// Of the longest operation or as long as a burst of it.
+double predicted_burst_beside(const Case& c, const CostModel& cost) {
   double longest = predicted_operation(c, cost);
   for (const Work& work : c.beside) longest = std::max(longest, predicted_work(work, cost));
-  const double burst = std::max(cost.burst.count, least_operations_beside * longest);
+  return std::max(cost.burst.count, least_operations_beside * longest);
+}
+
+// Each of n operations that run at the same time is measured alone, each with steady_bursts beside each other one and
+// beside all, and all together. See measure/concurrent.hpp.
+double predict_concurrent_round(const Case& c, const CostModel& cost) {
   const auto works = static_cast<double>(c.beside.size() + 1);
-  const double bursts_per_sample = works * (1 + 2 * works) + works;
-  return cost.repetition.count * bursts_per_sample + (usual_samples + usual_untimed) * burst * bursts_per_sample;
+  const double pairs = works > 2 ? works * (works - 1) / 2 : 0;
+  const double bursts_per_sample = works + steady_bursts * (2 * pairs + works) + works;
+  return cost.repetition.count * bursts_per_sample +
+         (usual_samples + usual_untimed) * predicted_burst_beside(c, cost) * bursts_per_sample;
 }
 
 }  // namespace
@@ -223,6 +229,12 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
                                         std::max(1.0, std::floor(usual_slots / c.calls.aggregate)));
   const bool both = measures_latency(c);
   return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
+}
+
+Seconds predict_step(const Case& c, const CostModel& cost) {
+  if (c.beside.empty()) return predict_round(c, cost);
+  const auto works = static_cast<double>(c.beside.size() + 1);
+  return {(usual_samples + usual_untimed) * steady_bursts * works * predicted_burst_beside(c, cost)};
 }
 
 Seconds predict_minimum_round(const Case& c, const CostModel& cost) {

@@ -154,6 +154,9 @@ bool measures_latency(const Case& c);
 // Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
 // short, so many that its end, where some have finished, counts little.
 inline constexpr int least_operations_beside = 4;
+// Bursts that each of them has while their times beside each other are taken: what a device does changes during the
+// first ones.
+inline constexpr int steady_bursts = 5;
 
 // A backend's cost, for predicting wall times before anything is measured: for the budget, deadlines and `plan`.
 struct CostModel {
@@ -175,6 +178,10 @@ inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth, int ranks_on_host
 
 // Predicted wall time of one round with samples and verification, without the creation of communicators.
 Seconds predict_round(const Case& c, const CostModel& cost);
+
+// Predicted wall time of the longest request to a backend in a round: of all samples, or of those of works that run at
+// the same time. Limits after which a rank counts as hanging follow from it.
+Seconds predict_step(const Case& c, const CostModel& cost);
 
 // The part of predict_round() that the fewest useful samples take.
 Seconds predict_minimum_round(const Case& c, const CostModel& cost);

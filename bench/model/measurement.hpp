@@ -38,15 +38,15 @@ struct GroupResult {
 // An operation that ran at the same time as others: that of the case, or of one of the works beside it.
 struct ConcurrentOperation {
   std::string name;      // operation without size, or name_of(Work)
-  Series alone, beside;  // seconds per operation, while nothing else runs, and while all others run throughout
+  Series alone, beside;  // seconds per operation, while nothing else runs, and while all others run
   // With more than two operations: beside each other one alone, in their order; else empty.
   struct BesideOne {
     std::string name;
     Series times;
   };
   std::vector<BesideOne> beside_each;
-  // False where the others had ended before it, although they had eight times its own time alone: then it waits for
-  // them, and is slowed by more than `beside` says.
+  // False where fewer than two of its operations ended while all ran: then it waits for the others, and is slowed by
+  // more than `beside` says.
   bool covered = true;
   int operations = 1;  // in Concurrency::together, where each takes about the same time alone
 };

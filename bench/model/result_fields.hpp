@@ -29,7 +29,7 @@ void fields(auto& archive, Is<ConcurrentRequest> auto& request) {
   archive.must("operations", request.operations);
   archive.must("samples", request.samples);
   archive.must("poison_last", request.poison_last);
-  archive.some("starts_last", request.starts_last);
+  archive.must("steady", request.steady);
   archive.some("setting", request.setting);
 }
 

@@ -13,6 +13,7 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/plan.hpp"
+#include "bench/model/progress.hpp"
 #include "tests/fakes/thread_backend.hpp"
 
 namespace p5 {
@@ -33,6 +34,18 @@ TEST(Work, is_refused_where_it_means_nothing) {
   for (const char* text : {"", "gem", "gemm:", "gemm:0", "gemm:17", "gemm:8192,8192,int8", "gemm:16,16,bf16,1", "d2h:1",
                            "all_gather", "all_gather:", "all_gather@:8", "all_gather:-1", "p2p:8", "COLLECTIVE:8"})
     EXPECT_THROW(parse_work(text), UsageError) << text;
+}
+
+TEST(SteadySeconds, are_those_behind_the_beginning_until_the_first_work_has_ended) {
+  // 0.5 s an operation at first and 1 s later; the other one takes 2 s, and 1 s once it is alone.
+  const WorkProgress first{{0.5, 1, 2, 3, 4, 5, 6}, {1, 2, 3, 4, 5, 6, 7}}, second{{2, 4, 6, 7, 8}, {1, 2, 3, 4, 5}};
+  EXPECT_THAT(steady_seconds({first, {}, second}),
+              testing::ElementsAre(testing::DoubleNear(1, 1e-9), testing::IsNan(), testing::DoubleNear(2, 1e-9)));
+}
+
+TEST(SteadySeconds, of_a_work_that_waits_for_the_others_are_at_least_as_long_as_they_run) {
+  const std::vector<double> each = steady_seconds({{{11, 12}, {1, 2}}, {{1, 2, 10}, {1, 2, 10}}});
+  EXPECT_GE(each[0], 10);
 }
 
 // Times of operations on a machine whose works take `alone` and slow each other by what `ends` says.
@@ -73,10 +86,24 @@ std::vector<double> waiting(const std::vector<double>& alone, const std::vector<
   return ends;
 }
 
+// Seconds of an operation of each while all run, as a backend finds them that sees each operation end.
+std::vector<double> steady(Ends ends, const std::vector<double>& alone, const std::vector<int>& operations) {
+  std::vector<WorkProgress> works(alone.size());
+  for (std::size_t w = 0; w < alone.size(); ++w)
+    for (int done = 1; done <= operations[w]; ++done) {
+      // The others have all of theirs, and this one stops after so many.
+      std::vector<int> fewer = operations;
+      fewer[w] = done;
+      works[w].seconds.push_back(ends(alone, fewer)[w]);
+      works[w].operations.push_back(done);
+    }
+  return steady_seconds(works);
+}
+
 struct Sampled {
   Concurrency figures;
   ConcurrentRequest last;
-  int requests = 0, start_late = 0, start_together = 0;
+  int requests = 0;
 };
 
 Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}) {
@@ -89,16 +116,9 @@ Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e
   for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
     all.last = request;
     ++all.requests;
-    const auto running = std::ranges::count_if(request.operations, [](int count) { return count > 0; });
-    if (request.starts_last) {
-      EXPECT_GT(running, 1);
-      EXPECT_GT(request.operations.at(static_cast<std::size_t>(*request.starts_last)), 0);
-      ++all.start_late;
-    } else if (running > 1) {
-      ++all.start_together;
-    }
     std::vector<double> times = ends(alone, request.operations);
     spent += request.samples * *std::ranges::max_element(times);
+    if (request.steady) times = steady(ends, alone, request.operations);
     for (std::size_t i = 0; i < times.size(); ++i)
       if (request.operations[i] == 0) times[i] = std::numeric_limits<double>::quiet_NaN();
     // Two ranks, of which the slower one counts.
@@ -126,9 +146,7 @@ TEST(Concurrent, operations_that_share_nothing_overlap_wholly) {
   EXPECT_EQ(all.figures.operations[0].operations, 3 * all.figures.operations[1].operations);
   EXPECT_TRUE(all.last.poison_last) << "what was timed together is verified";
   EXPECT_EQ(all.last.samples, 1);
-  EXPECT_FALSE(all.last.starts_last) << "all start together where the time of all is wanted";
-  EXPECT_GT(all.start_together, 0);
-  EXPECT_GE(all.start_late, 2 * all.start_together) << "each of two is timed beside the other";
+  EXPECT_FALSE(all.last.steady) << "the time of all together is wanted";
 }
 
 TEST(Concurrent, operations_that_share_one_part_slow_each_other_by_their_number) {

@@ -22,7 +22,9 @@ TEST(Protocol, a_request_for_works_at_the_same_time_arrives_with_its_setting) {
   const ConcurrentRequest read = concurrent_request_from_json(to_json(request));
   EXPECT_EQ(read.operations, request.operations);
   EXPECT_EQ(read.setting, "ring/ll/4");
-  EXPECT_FALSE(read.starts_last);
+  EXPECT_FALSE(read.steady);
+  request.steady = true;
+  EXPECT_TRUE(concurrent_request_from_json(to_json(request)).steady);
   request.setting.clear();
   EXPECT_FALSE(to_json(request).contains("setting")) << "an absent one means none";
 }

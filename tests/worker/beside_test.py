@@ -35,7 +35,7 @@ class Beside(unittest.TestCase):
             self.assertEqual([reply["slots"] for reply in self.open(workers, WORKS)], [20, 20])
             workers.good("warm_up", operations=1)
             for operations in ([50, 3, 1, 70], [0, 0, 0, 2], [1, 0, 1, 0], [50, 3, 1, 70]):
-                for reply in workers.good("sample_concurrently", operations=operations, samples=2, poison_last=True):
+                for reply in workers.good("sample_concurrently", operations=operations, samples=2, poison_last=True, steady=False):
                     for sample in reply["seconds"]:
                         self.assertEqual([time is not None and time > 0 for time in sample], [count > 0 for count in operations])
                         if operations[1]:
@@ -47,7 +47,7 @@ class Beside(unittest.TestCase):
         workers = self.start()
         self.open(workers, [GATHER], gathering=(1,))
         workers.good("warm_up", operations=1)
-        replies = workers.good("sample_concurrently", operations=[2, 2], samples=1, poison_last=True)
+        replies = workers.good("sample_concurrently", operations=[2, 2], samples=1, poison_last=True, steady=False)
         self.assertEqual([[time is not None for time in reply["seconds"][0]] for reply in replies], [[True, False], [True, True]])
         self.assertEqual([v["wrong_elements"] for v in workers.good("verify")], [0, 0])
 
@@ -59,7 +59,7 @@ class Beside(unittest.TestCase):
                 workers = self.start(**how)
                 self.open(workers, WORKS)
                 workers.good("warm_up", operations=1)
-                workers.good("sample_concurrently", operations=[2, 2, 1, 2], samples=1, poison_last=True)
+                workers.good("sample_concurrently", operations=[2, 2, 1, 2], samples=1, poison_last=True, steady=False)
                 verifications = workers.good("verify")
                 self.assertEqual([v["wrong_elements"] > 0 for v in verifications], [False, True])
                 self.assertEqual((verifications[1]["first"]["work"], verifications[1]["first"]["rank"]), (work, 1))
@@ -68,7 +68,7 @@ class Beside(unittest.TestCase):
         workers = self.start("wrong:rank=1:operation=1+:function=AllGather:what=nothing")
         self.open(workers, [GATHER])
         workers.good("warm_up", operations=1)
-        workers.good("sample_concurrently", operations=[1, 3], samples=1, poison_last=True)
+        workers.good("sample_concurrently", operations=[1, 3], samples=1, poison_last=True, steady=False)
         self.assertEqual([v["wrong_elements"] for v in workers.good("verify")], [0, 3 * 1024])
 
     def test_a_work_that_fails_names_itself(self):

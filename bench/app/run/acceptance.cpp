@@ -295,7 +295,7 @@ Seconds longest_wait(const Run& run) {
                             timeouts_in_a_wait * run.options.timeout.count);
   if (!run.opened) return {longest};
   const CostModel cost = run.machine.backend->cost();
-  for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_round(c, cost).count);
+  for (const Case& c : run.plan.cases) longest = std::max(longest, rounds_in_a_wait * predict_step(c, cost).count);
   return {longest};
 }
 

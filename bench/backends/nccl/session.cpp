@@ -123,7 +123,6 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       buffers_(case_, layouts_.front(), memory_ + flags_bytes(case_), engine.queue()),
       start_(make_timing_event()),
       stop_(make_timing_event()),
-      late_start_(make_timing_event()),
       turn_{.slots = layouts_.front().slots} {
   if (!works_of(case_).empty() && unavailable().empty()) open_works();
   if (!place_ || case_.replay) return;
@@ -163,6 +162,7 @@ void NcclSession::open_works() {
     return;
   }
   for (std::size_t part = 0; part < parts(); ++part) ends_.push_back(make_timing_event());
+  marks_.resize(parts());
 }
 
 static std::string unavailable_of(const Case& c) {
@@ -421,21 +421,21 @@ ConcurrentTimes NcclSession::sample_concurrently(const ConcurrentRequest& reques
   setting_ = request.setting;
   if (request.operations.size() != parts() || case_.beside.empty())
     throw CaseError(fmt::format("a sample of {} works, where there are {}", request.operations.size(), parts()));
-  if (request.starts_last && (*request.starts_last < 0 || *request.starts_last >= static_cast<int>(parts())))
-    throw CaseError(fmt::format("work {} starts last, where there are {}", *request.starts_last, parts()));
   ConcurrentTimes times(1);
   for (int s = 0; s < request.samples; ++s)
     times.front().push_back(run_together(request, request.poison_last && s + 1 == request.samples));
   return times;
 }
 
-// All parts wait for the start on the device, behind the gate; then each has its end on the device's clock. A part that
-// starts last waits there for the first operation of each other one too.
+// All parts wait for the start on the device, behind the gate; then each has its end on the device's clock.
 std::vector<double> NcclSession::run_together(const ConcurrentRequest& request, bool poison) {
   ran_together_.assign(parts(), false);
+  constexpr int most_marks = 50;
   int operations = 0, slot = 0;
   for (std::size_t part = 0; part < parts(); ++part) {
+    marks_[part].used = 0;
     if (!runs(part, request)) continue;
+    marks_[part].every = (request.operations[part] + most_marks - 1) / most_marks;
     ran_together_[part] = true;
     operations += request.operations[part];
     if (part > 0) {
@@ -462,14 +462,38 @@ std::vector<double> NcclSession::run_together(const ConcurrentRequest& request, 
   engine_.open_gate();
   engine_.queue().finish(Waiting::alert);
   engine_.check_gate();
-  std::vector<double> ends(parts(), std::numeric_limits<double>::quiet_NaN());
-  const bool late = request.starts_last && ran_together_[static_cast<std::size_t>(*request.starts_last)];
-  constexpr double no_time = 1e-9;  // of a part that ended before the one that starts last began
-  for (std::size_t part = 0; part < parts(); ++part)
-    if (ran_together_[part]) ends[part] = std::max(seconds_between(late ? late_start_ : start_, ends_[part]), no_time);
   for (std::size_t part = 1; part < parts(); ++part)
     if (ran_together_[part]) works_[part - 1]->check_sample();
+  return request.steady ? steady_seconds(progress_of_parts(request)) : ends_of_parts();
+}
+
+std::vector<double> NcclSession::ends_of_parts() const {
+  std::vector<double> ends(parts(), std::numeric_limits<double>::quiet_NaN());
+  for (std::size_t part = 0; part < parts(); ++part)
+    if (ran_together_[part]) ends[part] = seconds_between(start_, ends_[part]);
   return ends;
+}
+
+std::vector<WorkProgress> NcclSession::progress_of_parts(const ConcurrentRequest& request) const {
+  std::vector<WorkProgress> all(parts());
+  for (std::size_t part = 0; part < parts(); ++part) {
+    const Marks& marks = marks_[part];
+    for (int i = 0; i < marks.used; ++i) {
+      all[part].seconds.push_back(seconds_between(start_, marks.events[static_cast<std::size_t>(i)]));
+      all[part].operations.push_back((i + 1) * marks.every);
+    }
+    if (!ran_together_[part]) continue;
+    all[part].seconds.push_back(seconds_between(start_, ends_[part]));
+    all[part].operations.push_back(request.operations[part]);
+  }
+  return all;
+}
+
+void NcclSession::mark(std::size_t part) {
+  Marks& marks = marks_[part];
+  if (marks.events.size() == static_cast<std::size_t>(marks.used)) marks.events.push_back(make_timing_event());
+  check(cudaEventRecord(marks.events[static_cast<std::size_t>(marks.used++)].get(), stream_of(part)),
+        "cudaEventRecord");
 }
 
 void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
@@ -486,8 +510,9 @@ void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
     }
     if (queued[part] == request.operations[part])
       check(cudaEventRecord(ends_[part].get(), stream_of(part)), "cudaEventRecord");
+    else if (request.steady && queued[part] % marks_[part].every == 0)
+      mark(part);
   };
-  if (request.starts_last) start_last(static_cast<std::size_t>(*request.starts_last), request, queue_one_of);
   const auto next_part = [&] {
     const auto share = [&](std::size_t part) {
       return request.operations[part] == 0 ? 2.0 : (queued[part] + 1.0) / request.operations[part];
@@ -498,22 +523,10 @@ void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
     return next;
   };
   const int all = std::accumulate(request.operations.begin(), request.operations.end(), 0);
-  for (int i = std::accumulate(queued.begin(), queued.end(), 0); i < all; ++i) {
+  for (int i = 0; i < all; ++i) {
     if (i == most_behind_gate) engine_.open_gate();
     queue_one_of(next_part());
   }
-}
-
-void NcclSession::start_last(std::size_t late, const ConcurrentRequest& request,
-                             const std::function<void(std::size_t)>& queue_one_of) {
-  for (std::size_t part = 0; part < parts(); ++part) {
-    if (part == late || request.operations[part] == 0) continue;
-    queue_one_of(part);
-    if (!ran_together_[part] || !ran_together_[late]) continue;
-    check(cudaEventRecord(late_start_.get(), stream_of(part)), "cudaEventRecord");
-    check(cudaStreamWaitEvent(stream_of(late), late_start_.get(), 0), "cudaStreamWaitEvent");
-  }
-  if (ran_together_[late]) check(cudaEventRecord(late_start_.get(), stream_of(late)), "cudaEventRecord");
 }
 
 std::string NcclSession::unfinished() const {

@@ -18,6 +18,7 @@
 #include "bench/backends/nccl/operations.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/job.hpp"
+#include "bench/model/progress.hpp"
 
 namespace p5::nccl {
 
@@ -95,10 +96,10 @@ class NcclSession final : public Session {
   // Queues the operations of all parts in proportion, in the same order on all ranks, and marks each part's end. Opens
   // the gate on the way, when many are queued. `slot`: of the case's first operation.
   void operate_together(const ConcurrentRequest& request, int slot);
-  // Queues the first operation of each other part, and the start of the late one behind them.
-  void start_last(std::size_t late, const ConcurrentRequest& request,
-                  const std::function<void(std::size_t)>& queue_one_of);
   std::vector<double> run_together(const ConcurrentRequest& request, bool poison);
+  void mark(std::size_t part);
+  std::vector<double> ends_of_parts() const;
+  std::vector<WorkProgress> progress_of_parts(const ConcurrentRequest& request) const;
 
   Case case_;
   int round_ = 0;
@@ -112,7 +113,12 @@ class NcclSession final : public Session {
   Buffers buffers_;
   std::vector<std::unique_ptr<WorkBeside>> works_;
   Event start_, stop_;
-  Event late_start_;                // of the part that starts last
+  // Ends of some operations of a part in the last steady sample: of each `every`th before the last one.
+  struct Marks {
+    int every = 1, used = 0;
+    std::vector<Event> events;
+  };
+  std::vector<Marks> marks_;        // of each part
   std::vector<Event> ends_;         // of each part
   std::vector<int> uses_;           // of each work in a step that is replayed
   std::vector<bool> ran_together_;  // parts that ran in the last sample of several; empty: none has run
