@@ -228,9 +228,8 @@ LocalFigures device_copies_and_launches(Queue& queue) {
   const std::size_t bytes = bytes_on_device();
   const DeviceMemory first = make_device_memory(bytes), second = make_device_memory(bytes);
   Bench bench(queue);
-  bench.add("device_copy", [&] {
-    return bench.copy(second.get(), first.get(), bytes, cudaMemcpyDeviceToDevice, device_copies);
-  });
+  bench.add("device_copy",
+            [&] { return bench.copy(second.get(), first.get(), bytes, cudaMemcpyDeviceToDevice, device_copies); });
   bench.add("launch", [&] { return bench.launch(); });
   const Collector found = bench.run();
   return {{"device_copy_gb_per_s", copied_gb_per_s(found, "device_copy", 2 * bytes, device_copies)},
