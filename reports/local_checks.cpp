@@ -299,9 +299,8 @@ std::vector<LoadOfRank> loads_of(const Report& report) {
 // True if these ranks exchange messages of the check's part with each other only. Of several partners the best counts.
 bool have_no_other_partner(const std::set<std::size_t>& ranks, const LocalCheck& check,
                            const std::vector<LoadOfRank>& loads) {
-  const auto part = std::ranges::find_if(load_parts, [&](const LoadPart& each) {
-    return check.name.starts_with(fmt::format("load_{}_", each.name));
-  });
+  const auto part = std::ranges::find_if(
+      load_parts, [&](const LoadPart& each) { return check.name.starts_with(fmt::format("load_{}_", each.name)); });
   if (part == load_parts.end()) return false;
   return std::ranges::all_of(ranks, [&](std::size_t rank) {
     if (rank >= loads.size()) return false;
