@@ -446,8 +446,7 @@ TEST(PairsOnAllRails, of_three_nodes_let_each_rank_meet_both_others) {
   const NodeOfRank node_of_rank{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
   for (const Round& round : pairs_on_all_rails(node_of_rank))
     for (const Group& pair : round)
-      for (std::size_t end : {0, 1})
-        nodes_met[pair[end]].insert(node_of_rank[static_cast<std::size_t>(pair[1 - end])]);
+      for (std::size_t end : {0, 1}) nodes_met[pair[end]].insert(node_of_rank[static_cast<std::size_t>(pair[1 - end])]);
   EXPECT_EQ(nodes_met.size(), node_of_rank.size());
   for (const auto& [rank, nodes] : nodes_met) EXPECT_THAT(nodes, SizeIs(2)) << rank;
 }
