@@ -277,15 +277,17 @@ bool is_slow_gpu(const topo::Finding& finding) {
 // Hosts whose GPUs are slow alone or under load; "" if there are none.
 std::string about_slow_gpus(const Report& report) {
   std::vector<std::string> hosts;
-  bool alone = false;
+  bool any = false, alone = false;
   for (const topo::Finding& finding : report.findings) {
     if (!is_slow_gpu(finding)) continue;
+    any = true;
     alone = alone || finding.id == slow_alone_id;
-    if (std::ranges::find(hosts, finding.subject.host) == hosts.end()) hosts.push_back(finding.subject.host);
+    const std::string& host = finding.subject.host;  // empty where either of several may be the slow one
+    if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   }
-  if (hosts.empty()) return "";
+  if (!any) return "";
   return fmt::format("a GPU is slow {}{}", alone ? "alone" : "under load",
-                     hosts.front().empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
+                     hosts.empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
 }
 
 std::string about_end(const Report& report) {

@@ -153,6 +153,7 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   if (c.group != "world") add("group:" + c.group);
   for (const Work& work : c.beside) add("beside:" + name_of(work));
   if (c.arm != "default") add("arm:" + c.arm);
+  if (c.for_parts) add("for_parts");
   add(fmt::format("ranks:{}", c.ranks));
   add(fmt::format("{}", c.bytes.count));
   return name;

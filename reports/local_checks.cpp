@@ -286,14 +286,33 @@ std::map<std::size_t, Deviation> deviations(const Report& report, const std::vec
   return found;
 }
 
-// True if messages between NVLink domains have one partner each: of more domains each has two, and the better counts.
-bool has_one_partner(const Report& report) {
+// The load of each rank; empty where the topology does not have all ranks.
+std::vector<LoadOfRank> loads_of(const Report& report) {
+  const std::vector<int>& host_of_rank = report.topology.host_of_rank;
+  if (host_of_rank.size() < report.local_checks.size()) return {};
   const std::vector<int> domains = topo::domains_of_hosts(report.topology);
-  return std::set<int>(domains.begin(), domains.end()).size() == 2;
+  DomainOfRank domain_of_rank;
+  for (const int host : host_of_rank) domain_of_rank.push_back(domains.at(static_cast<std::size_t>(host)));
+  return loads_of_ranks(domain_of_rank);
+}
+
+// True if these ranks exchange messages of the check's part with each other only. Of several partners the best counts.
+bool have_no_other_partner(const std::set<std::size_t>& ranks, const LocalCheck& check,
+                           const std::vector<LoadOfRank>& loads) {
+  const auto part = std::ranges::find_if(
+      load_parts, [&](const LoadPart& each) { return check.name.starts_with(fmt::format("load_{}_", each.name)); });
+  if (part == load_parts.end()) return false;
+  return std::ranges::all_of(ranks, [&](std::size_t rank) {
+    if (rank >= loads.size()) return false;
+    const auto partners = loads[rank].partners.find(static_cast<std::size_t>(part - load_parts.begin()));
+    return partners != loads[rank].partners.end() && std::ranges::all_of(partners->second, [&](int other) {
+             return ranks.contains(static_cast<std::size_t>(other));
+           });
+  });
 }
 
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
-                std::vector<topo::Finding>& findings) {
+                const std::vector<LoadOfRank>& loads, std::vector<topo::Finding>& findings) {
   std::vector<double> all;
   std::vector<const Device*> without;
   for (const Device& device : alike) {
@@ -350,7 +369,7 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     for (const Device& each : alike)
       if (ranks.contains(each.rank) && each.host && std::ranges::find(hosts, each.host->name) == hosts.end())
         hosts.push_back(each.host->name);
-    if (hosts.size() > 1 && has_one_partner(report)) {
+    if (hosts.size() > 1 && have_no_other_partner(ranks, check, loads)) {
       // Neither host is known to be at fault: one finding without a host.
       told.merge(std::set(ranks));
       finding.subject = {};
@@ -428,15 +447,17 @@ std::vector<topo::Finding> corruptions(const Report& report) {
 }
 
 static std::vector<topo::Finding> slower_ones(const Report& report, bool under_load) {
-  std::map<std::string, std::vector<Device>> by_model;
+  const std::vector<LoadOfRank> loads = under_load ? loads_of(report) : std::vector<LoadOfRank>{};
+  std::map<std::pair<std::string, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;  // by model and load
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
     Device device = device_of(report, rank);
-    by_model[device.model].push_back(std::move(device));
+    comparable[{device.model, rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}].push_back(
+        std::move(device));
   }
   std::vector<topo::Finding> findings;
-  for (const auto& [model, alike] : by_model)
+  for (const auto& [kind, alike] : comparable)
     for (const LocalCheck& check : checks)
-      if (check.under_load == under_load) find_worse(report, alike, check, findings);
+      if (check.under_load == under_load) find_worse(report, alike, check, loads, findings);
   return findings;
 }
 

@@ -99,26 +99,30 @@ std::optional<std::size_t> host_of_group(const GroupResult& group, const Report&
   return static_cast<std::size_t>(host_of_rank[static_cast<std::size_t>(first)]);
 }
 
-// Blames the hosts of groups that are slow themselves. A measurement of the whole job keeps no groups and blames no
-// host.
-void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts) {
+// The slowest group of each host, under whose number it is; those of hosts that the topology does not have under null.
+std::map<std::optional<std::size_t>, const GroupResult*> slowest_groups(const Result& result, const Report& report) {
+  std::map<std::optional<std::size_t>, const GroupResult*> slowest;
   for (const GroupResult& group : result.measurement.groups) {
-    if (!is_slow_group(group, result, report)) continue;
-    const std::optional<std::size_t> host = host_of_group(group, report);
-    hosts.blame(host ? report.topology.hosts.at(*host).name : "", &NodeVerdict::unfit,
-                word_of_slow(result.measurement));
+    const auto [at, first] = slowest.try_emplace(host_of_group(group, report), &group);
+    if (!first && at->second->median.count < group.median.count) at->second = &group;
   }
+  return slowest;
+}
+
+// Blames the hosts whose slowest group is slow, which is what they would be told if they were measured alone: of all
+// groups, each with few samples, one has a slow mean by chance now and then. A measurement of the whole job keeps no
+// groups and blames no host.
+void blame_slow(const Result& result, const Report& report, HostVerdicts& hosts) {
+  for (const auto& [host, group] : slowest_groups(result, report))
+    if (is_slow_group(*group, result, report))
+      hosts.blame(host ? report.topology.hosts.at(*host).name : "", &NodeVerdict::unfit,
+                  word_of_slow(result.measurement));
 }
 
 // Hosts with a group within the host that is slow, and slower than the groups of another host, in this case.
 std::set<std::string> hosts_slow_in(const Result& result, const Report& report) {
-  std::map<std::size_t, const GroupResult*> slowest;  // of each host
-  for (const GroupResult& group : result.measurement.groups) {
-    const std::optional<std::size_t> host = host_of_group(group, report);
-    if (!host) continue;
-    const auto [at, first] = slowest.try_emplace(*host, &group);
-    if (!first && at->second->median.count < group.median.count) at->second = &group;
-  }
+  std::map<std::optional<std::size_t>, const GroupResult*> slowest = slowest_groups(result, report);
+  slowest.erase(std::nullopt);
   if (slowest.size() < 2) return {};
   const auto time_of = [](const auto& each) { return each.second->median.count; };
   const GroupResult& best = *std::ranges::min_element(slowest, {}, time_of)->second;
@@ -126,7 +130,7 @@ std::set<std::string> hosts_slow_in(const Result& result, const Report& report) 
   std::set<std::string> hosts;
   for (const auto& [host, group] : slowest)
     if (group->median.count > best.median.count * (1 + gap_of_fault) && is_slow_group(*group, result, report))
-      hosts.insert(report.topology.hosts.at(host).name);
+      hosts.insert(report.topology.hosts.at(*host).name);
   return hosts;
 }
 

@@ -193,12 +193,13 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
                    "pass, compare results, and print a table of TFLOP/s",
            .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
-    if (options.checks() && options.formats.size() != 1)
-      throw UsageError("check prints one format: --format console or --format json");
-    if (options.checks() && options.out.empty() && options.formats.front() != "console" &&
-        options.formats.front() != "json")
-      throw UsageError(fmt::format("check writes {} into a folder only: give --out DIR too, or --format json",
-                                   options.formats.front()));
+    if (!options.checks() || !options.out.empty()) return;
+    for (const std::string& format : options.formats)
+      if (format != "console" && format != "json")
+        throw UsageError(
+            fmt::format("check writes {} into a folder only: give --out DIR too, or --format json", format));
+    if (options.formats.size() != 1)
+      throw UsageError("check prints one format: --format console or --format json; give --out DIR for both");
   });
   check->fallthrough();
 }

@@ -355,13 +355,15 @@ class LoadBuilder {
 
 }  // namespace
 
-std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job) {
-  const Domains domains = domains_of(job.placement().domain_of_rank);
-  const LoadBuilder builder(backend_name, job);
-  struct Turn {
-    Round links, nics;
-    std::string name_of_links, name_of_nics;
-  };
+namespace {
+
+// The pairs of one case.
+struct Turn {
+  Round links, nics;
+  std::string name_of_links, name_of_nics;
+};
+
+std::vector<Turn> turns_of(const Domains& domains) {
   std::vector<Turn> made;
   std::size_t turns = turns_of(domains.size());
   for (const Group& ranks : domains) turns = std::max(turns, turns_of(ranks.size()));
@@ -375,10 +377,38 @@ std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts
     }
     made.push_back(std::move(next));
   }
+  return made;
+}
+
+}  // namespace
+
+std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job) {
+  const LoadBuilder builder(backend_name, job);
   std::vector<LoadCase> cases;
-  for (const Turn& turn : made)
+  for (const Turn& turn : turns_of(domains_of(job.placement().domain_of_rank)))
     cases.push_back(builder.build({turn.links, turn.name_of_links}, {turn.nics, turn.name_of_nics}));
   return cases;
+}
+
+std::vector<LoadOfRank> loads_of_ranks(const DomainOfRank& domain_of_rank) {
+  std::vector<LoadOfRank> loads(domain_of_rank.size());
+  for (const Turn& turn : turns_of(domains_of(domain_of_rank))) {
+    std::vector<std::map<std::size_t, int>> partner(loads.size());  // by part
+    for (const auto& [part, pairs] : {std::pair(links_part, &turn.links), std::pair(nics_part, &turn.nics)})
+      for (const Group& pair : *pairs)
+        for (const std::size_t end : {0, 1}) partner[static_cast<std::size_t>(pair[end])][part] = pair[1 - end];
+    for (std::size_t rank = 0; rank < loads.size(); ++rank) {
+      std::set<std::size_t> parts{products_part};
+      for (const auto& [part, other] : partner[rank]) parts.insert(part);
+      LoadOfRank& load = loads[rank];
+      const std::size_t most = load.parts.empty() ? 0 : load.parts.begin()->size();
+      if (parts.size() < most) continue;
+      if (parts.size() > most) load = {};
+      load.parts.insert(std::move(parts));
+      for (const auto& [part, other] : partner[rank]) load.partners[part].insert(other);
+    }
+  }
+  return loads;
 }
 
 }  // namespace p5

@@ -3,7 +3,9 @@
 
 #include <array>
 #include <cstddef>
+#include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -47,6 +49,15 @@ struct LoadCase {
 // Exchanges are between pairs of the GPUs of a domain, and of domains. Where there are more than two, another case has
 // other pairs, and with an odd number a third one, so that a GPU whose partner is slow has an exchange without it.
 std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job);
+
+// What a rank has at the same time in the cases in which that is most, by number in load_parts. What is left of one
+// part depends on the others, so that figures of ranks with different parts are not comparable: where domains are of
+// unequal size, some ranks have no partner over the NICs, and some have one, others two.
+struct LoadOfRank {
+  std::set<std::set<std::size_t>> parts;
+  std::map<std::size_t, std::set<int>> partners;  // ranks with which it exchanges messages of a part
+};
+std::vector<LoadOfRank> loads_of_ranks(const DomainOfRank& domain_of_rank);
 
 // Wall time of the samples of one case, without opening it, in the short form.
 inline constexpr Seconds short_load{0.35};

@@ -442,6 +442,8 @@ std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank) {
       std::erase(left, b);
       add(a, 0, b, 0, ranks);
     }
+    // The three take turns, so that where there are no more nodes each rank meets ranks of both others.
+    std::ranges::rotate(left, left.begin() + static_cast<std::ptrdiff_t>(rounds.size() % three));
     add(left[0], 0, left[1], 0, ranks / 2);
     add(left[0], ranks / 2, left[2], 0, ranks / 2);
     add(left[1], ranks / 2, left[2], ranks / 2, ranks / 2);

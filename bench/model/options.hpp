@@ -1,11 +1,13 @@
 // The options of a command as a value; app/command_line and app/run_options parse them.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/units.hpp"
@@ -99,6 +101,9 @@ struct Options {
 
   bool gives_sizes() const { return !sizes.empty() || given.contains("--min") || given.contains("--max"); }
   bool checks() const { return command == "check"; }
+  bool wants(std::string_view format) const { return std::ranges::find(formats, format) != formats.end(); }
+  // A check whose standard output other programs read.
+  bool prints_json() const { return checks() && wants("json") && !wants("console"); }
   Seconds limit_with_burn() const { return {limit.count + burn.count}; }
   bool requests_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };

@@ -159,9 +159,16 @@ class Check(Folder):
         self.assertEqual(self.files("report.html"), [])
         self.assertEqual(json.loads(self.check("--out", "other", "--format", "json"))["exit_code"], 0)
 
+    def test_several_formats_are_written_into_a_folder_and_one_is_printed(self):
+        self.assertRegex(self.check("--out", "out", "--format", "console,prometheus,junit"), "^n0: fit")
+        self.assertEqual([len(self.files(name)) for name in ("report.prom", "report.xml", "report.json")], [1, 1, 1])
+        self.assertEqual(json.loads(self.check("--out", "other", "--format", "json,html"))["exit_code"], 0)
+        self.assertEqual(len(self.files("report.html")), 1)
+
     def test_words_that_mean_nothing_to_it_are_refused(self):
         for arguments, words in ((["--tuning=quick"], "--tuning has no meaning for check"), (["--max", "1GiB"], "--max has no meaning for check"),
-                                 (["--limit", "0"], "--limit"), (["--format", "console,json"], "check prints one format")):
+                                 (["--limit", "0"], "--limit"), (["--format", "console,json"], "check prints one format"),
+                                 (["--format", "console,junit"], "check writes junit into a folder only")):
             done = self.run_it(*SIM, *arguments)
             self.assertEqual(done.returncode, 2, done.stdout)
             self.assertIn(words, done.stderr)

@@ -418,6 +418,11 @@ class Compare(Folder):
         self.assertGreater(max(row["real_time"] for row in written["benchmarks"]), 0.9 * largest)
         names = {row["name"] for row in written["benchmarks"]}
         self.assertEqual(len(written["benchmarks"]), 3 * len(names))
+        # Rails are measured for the plan, and to find a slow part.
+        run = self.simulate("rails", "--format", "gbench", "--collectives", "p2p,all_reduce", "--group", "rail", "--min", "128MiB", "--max", "128MiB")
+        names = [row["name"] for row in json.loads((run / "report.gbench.json").read_text())["benchmarks"]]
+        self.assertGreater(sum("group:rail" in name for name in names), 1, names)
+        self.assertEqual(len(names), len(set(names)))
 
     def test_launches_of_a_run_are_launches_of_its_comparison(self):
         a, b = self.simulate("a", "--launches", "7"), self.simulate("b", "--launches", "7", seed=2)

@@ -59,6 +59,14 @@ class UltraServers(Folder):
         self.assertIn(("all_reduce", "domain", 1), {(m["case"]["collective"], m["case"]["group"], m["case"].get("domains"))
                                                     for m in report["measurements"]})
 
+    def test_gpus_without_a_partner_in_another_domain_are_not_compared_with_those_that_have_one(self):
+        """Messages over NICs take from the rate of matrix products: of 19 nodes those of the first and the last have any."""
+        for nodes in (19, 24) if NIGHTLY else (19,):
+            with self.subTest(nodes):
+                report = self.report_of(nodes)
+                self.assertEqual([(each["id"], each["evidence"]) for each in report["findings"]], [])
+                self.assertNotIn("slow", report["decision"]["sentence"])
+
     def test_faults_are_named_at_their_level(self):
         for nodes, fault, name in FAULTS:
             with self.subTest(fault=fault):

@@ -592,6 +592,14 @@ class Floors(Simulation):
                 self.assertEqual([(each["kind"], each["name"]) for each in report["suspects"]], [("node", fault.split(":")[1])])
                 self.assertEqual(report["open_questions"], [])
 
+    def test_a_nic_slow_or_silent_under_full_load_is_named_of_three_nodes(self):
+        for platform, fault, name, code in (("p4d.24xlarge", "nic:n0r1:0.6:all-rails", "n0r1", 10), ("p5.48xlarge", "nic:n1r7:0.5:all-rails", "n1r4-7", 10),
+                                            ("p5en.48xlarge", "nic:n1r10:0:all-rails", "n1r10-11", 12)):
+            with self.subTest(fault):
+                report = self.decided(platform, 3, fault, exits=code)
+                self.assertEqual([each["name"] for each in report["suspects"]], [name])
+                self.assertEqual(report["open_questions"], [])
+
     def test_a_rail_is_not_named_for_a_nic_that_faster_links_hide(self):
         # 16 NICs are faster together than a GPU's links, so that groups of whole nodes hardly show one at 90 %.
         report = self.decided("p6-b300.48xlarge", 4, "nic:n1r8:0.9:at-scale", exits=10, seed=709809)

@@ -1,4 +1,5 @@
 // Calls of libnccl-tuner-p5bench.so to the chained tuner.
+#include <algorithm>
 #include <atomic>
 
 #include "tests/tuner/plugin_test.hpp"
@@ -103,9 +104,14 @@ TEST(TunerChain, one_that_does_not_start_or_is_not_there_is_warned_of_once_and_l
     EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("does not start")));
   });
+  // Another host may have it, so that ranks choose differently: a line on stderr, since the job may hang.
   with_chained_tuner({{"P5BENCH_TUNER_CHAIN", "/nonexistent.so"}}, [] {
+    testing::internal::CaptureStderr();
     EXPECT_EQ(Tuner(6).choose(offered(1)).costs, offered().costs);
     EXPECT_EQ(Tuner(6).choose(offered()).cheapest(), "ring/simple");
+    const std::string on_stderr = testing::internal::GetCapturedStderr();
+    EXPECT_EQ(std::ranges::count(on_stderr, '\n'), 1) << on_stderr;
+    EXPECT_THAT(on_stderr, AllOf(HasSubstr("/nonexistent.so"), HasSubstr("same file on all hosts")));
     EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("/nonexistent.so")));
   });
 }

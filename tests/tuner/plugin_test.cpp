@@ -113,6 +113,17 @@ TEST(TunerPlugin, memory_behind_a_smaller_table_is_not_touched) {
   });
 }
 
+TEST(TunerPlugin, an_algorithm_that_it_does_not_know_is_no_cheaper_than_the_setting) {
+  with_rows([] {
+    Call call = offered();
+    call.algorithms = 8;
+    call.costs[21] = 1;
+    call = Tuner(5).choose(call);
+    EXPECT_FLOAT_EQ(call.cost(Algorithm::ring, Protocol::simple), 12.5);
+    EXPECT_GT(call.costs[21], 12.5);
+  });
+}
+
 TEST(TunerPlugin, chunks_are_those_of_the_last_decision_for_the_algorithm) {
   with_rows([] {
     for (const int version : {6, 7}) {

@@ -389,6 +389,12 @@ TEST(Decision, says_what_the_budget_left_out_and_which_gpus_are_slow_alone) {
   EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but a GPU is slow alone on h1 and 1 of 3 measurements"));
   const Report unknown = report_of({.grades = {Grade::unknown}, .findings = {slow}});
   EXPECT_EQ(unknown.decision.sentence, "CANNOT TELL: a GPU is slow alone on h1; nobody has shown it");
+  topo::Finding either = slow;  // of two hosts
+  either.subject = {};
+  EXPECT_EQ(report_of({.grades = {Grade::unknown}, .findings = {slow, either}}).decision.sentence,
+            "CANNOT TELL: a GPU is slow alone on h1; nobody has shown it");
+  EXPECT_EQ(report_of({.grades = {Grade::unknown}, .findings = {either}}).decision.sentence,
+            "CANNOT TELL: a GPU is slow alone; nobody has shown it");
   EXPECT_THAT(unknown.decision.next, testing::Contains(HasSubstr("gpu.slow_alone on h1: replace the instance")));
 }
 

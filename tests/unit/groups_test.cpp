@@ -441,6 +441,16 @@ TEST(Halves, of_the_ranks_of_each_node_part_every_two_ranks) {
   EXPECT_THAT(halves_of_each_node({0, 0, 0, 0, 1, 1, 1, 1}, 3), IsEmpty());
 }
 
+TEST(PairsOnAllRails, of_three_nodes_let_each_rank_meet_both_others) {
+  std::map<int, std::set<int>> nodes_met;
+  const NodeOfRank node_of_rank{0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 2};
+  for (const Round& round : pairs_on_all_rails(node_of_rank))
+    for (const Group& pair : round)
+      for (std::size_t end : {0, 1}) nodes_met[pair[end]].insert(node_of_rank[static_cast<std::size_t>(pair[1 - end])]);
+  EXPECT_EQ(nodes_met.size(), node_of_rank.size());
+  for (const auto& [rank, nodes] : nodes_met) EXPECT_THAT(nodes, SizeIs(2)) << rank;
+}
+
 TEST(PairsOnAllRails, leave_no_rank_of_an_odd_number_of_nodes_idle) {
   for (const int nodes : {3, 5, 7}) {
     NodeOfRank node_of_rank;

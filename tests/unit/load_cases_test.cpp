@@ -50,6 +50,31 @@ std::map<int, std::set<int>> partners_of(const std::vector<LoadCase>& cases, con
   return partners;
 }
 
+TEST(LoadCases, of_unequal_domains_load_only_some_ranks_with_nics) {
+  const auto parts_of = [](const DomainOfRank& domain_of_rank) {
+    std::vector<std::set<std::set<std::size_t>>> parts;
+    for (const LoadOfRank& each : loads_of_ranks(domain_of_rank)) parts.push_back(each.parts);
+    return parts;
+  };
+  const auto parts = parts_of({0, 0, 0, 0, 1, 1});
+  EXPECT_EQ(std::set(parts.begin(), parts.end()).size(), 2u);
+  for (const std::size_t rank : {1, 4, 5}) EXPECT_EQ(parts[rank], parts[0]) << "they have the NICs' other ends";
+  EXPECT_EQ(parts[2], parts[3]);
+  for (const DomainOfRank& alike : {DomainOfRank{0, 0, 0, 0}, {0, 0, 1, 1}, {0, 0, 1, 1, 2, 2}, {0, 1, 2}, {0}}) {
+    const auto same = parts_of(alike);
+    EXPECT_EQ(std::set(same.begin(), same.end()).size(), 1u) << alike.size();
+  }
+}
+
+TEST(LoadCases, of_three_unequal_domains_give_some_ranks_one_partner_over_nics) {
+  constexpr std::size_t nics = 2;  // in load_parts
+  std::vector<LoadOfRank> loads = loads_of_ranks({0, 0, 0, 0, 1, 1, 1, 1, 2, 2});
+  EXPECT_THAT(loads[0].partners[nics], ElementsAre(4, 8));
+  EXPECT_THAT(loads[3].partners[nics], ElementsAre(7));
+  EXPECT_THAT(loads[7].partners[nics], ElementsAre(3));
+  EXPECT_THAT(loads[9].partners[nics], ElementsAre(1, 5));
+}
+
 TEST(LoadCases, let_each_gpu_meet_both_neighbours_over_links_and_nics) {
   for (const std::vector<int>& nodes : {std::vector{8}, {8, 8, 8, 8}, {8, 8, 8}, {3, 3}, {4, 4, 4, 4, 4}, {5}}) {
     const std::vector<LoadCase> cases = cases_of(nodes);

@@ -314,6 +314,31 @@ TEST(LocalChecks, under_load_condemn_no_host_for_an_exchange_of_two_hosts_that_h
   EXPECT_THAT(found_on(1), SizeIs(2));
 }
 
+TEST(LocalChecks, under_load_condemn_no_host_of_two_that_alone_have_no_other_partner) {
+  // The third host has ranks for one GPU of each of the others only.
+  std::vector<LocalFigures> figures(7, {{"load_nics_share", 0.9}});
+  figures[1] = figures[4] = {{"load_nics_share", 0.5}};
+  Report report = report_of_checks(figures);
+  report.topology.hosts.resize(3, report.topology.hosts.front());
+  for (std::size_t i = 0; i < 3; ++i) report.topology.hosts[i].name = fmt::format("n{}", i);
+  report.topology.host_of_rank = {0, 0, 0, 1, 1, 1, 2};
+  const std::vector<topo::Finding> found = slow_under_load(report);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_THAT(found[0].evidence, testing::StartsWith("n0 or n1 (ranks 1, 4), "));
+}
+
+TEST(LocalChecks, under_load_compare_no_gpu_without_a_partner_over_nics_with_one_that_has_one) {
+  const LocalFigures links{{"load_products_share", 0.85}, {"load_links_share", 0.85}};
+  const LocalFigures nics{{"load_products_share", 0.73}, {"load_links_share", 0.73}, {"load_nics_share", 0.73}};
+  Report report = report_of_checks({nics, nics, links, links, links, links, nics, nics});
+  report.topology.hosts.resize(2, report.topology.hosts.front());
+  report.topology.host_of_rank = {0, 0, 0, 0, 0, 0, 1, 1};
+  EXPECT_THAT(slow_under_load(report), IsEmpty());
+  report.local_checks[3]["load_products_share"] = 0.73;  // as slow as those with NICs, without them
+  EXPECT_THAT(slow_under_load(report), SizeIs(1));
+}
+
 TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   const LocalFigures sound{
       {"load_products_alone_tflop_per_s", 700}, {"load_products_tflop_per_s", 560}, {"load_products_share", 0.8}};

@@ -85,6 +85,33 @@ TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
   EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("nothing was measured there"));
 }
 
+TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
+  Report report = two_nodes();
+  report.topology.platform = "p5.48xlarge";
+  report.limits = {
+      {std::string(topo::gpu_link), topo::Level::achievable, {370}, "nvlink", "18 NVLinks x 20.6 GB/s = 370 GB/s"}};
+  Result& result = add(report, "p2p", 1, Grade::slow);
+  Measurement& m = result.measurement;
+  m.measured_case.backend = "sim";
+  m.measured_case.pattern = "both_ways";
+  m.measured_case.ranks = 2;
+  m.measured_case.bytes = m.measured_case.bytes_per_rank = GiB(1);
+  m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
+  const auto times = [](float most, float two) {
+    return std::vector<float>{most, most, most, most, most, two, two};
+  };
+  const float fast = 0.0029F, faster = 0.00289F, slow = 0.009F;
+  // n0 has a slow pair; two of seven samples of a pair of n1, by chance, which is not the slowest of n1.
+  m.groups = {{{0, 1}, {slow}, times(slow, slow)},
+              {{2, 3}, {faster}, times(faster, slow)},
+              {{3, 2}, {fast}, times(fast, fast)}};
+  std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfit, ElementsAre("slow p2p"));
+  EXPECT_THAT(nodes[1].unfit, IsEmpty());
+  m.groups[2] = {{3, 2}, {slow}, times(slow, slow)};
+  EXPECT_THAT(judge_nodes(report)[1].unfit, ElementsAre("slow p2p"));
+}
+
 TEST(Nodes, what_time_did_not_allow_is_no_fitness) {
   Report report = two_nodes();
   Result& result = add(report, "p2p", 1, Grade::unknown);

@@ -205,7 +205,7 @@ std::vector<Finding> oversubscribed_hosts(const Topology& topology) {
         {"host.oversubscribed",
          Severity::warning,
          {subject, machine.instance, {}, {}},
-         fmt::format("{} ranks share {} hardware threads on {}{}: the figures are time-sliced and not to be judged",
+         fmt::format("{} ranks share {} hardware threads on {}{}, so that they take turns",
                      machine.ranks, allowed, subject, pretending),
          fmt::format("start at most {} ranks there, or allow the job more processors", allowed)});
   }

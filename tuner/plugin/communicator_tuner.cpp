@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <iterator>
 #include <memory>
@@ -424,7 +425,14 @@ std::unique_ptr<ChainedTuner> start_chained_tuner(const Start& start, const Log&
   Library library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
   if (!library) {
     const char* why = dlerror();
-    log.warn_once(warned, "P5BENCH_TUNER_CHAIN: " + std::string(why ? why : name) + "; going on without it");
+    const std::string text = "P5BENCH_TUNER_CHAIN: " + std::string(why ? why : name) + "; going on without it";
+    if (warned.test_and_set()) return nullptr;
+    log.warn(text);
+    // Few jobs enable NCCL's warnings, and another host may have the file.
+    std::fprintf(stderr,
+                 "libnccl-tuner-p5bench.so: on %s: %s. Ranks that have it choose other algorithms, and the job hangs: "
+                 "have the same file on all hosts, or unset P5BENCH_TUNER_CHAIN on all ranks\n",
+                 host_name().c_str(), text.c_str());
     return nullptr;
   }
   bool found = false;

@@ -3,7 +3,6 @@
 // warning says so. Where the file is missing, or has another hash than P5BENCH_TUNER_HASH, no communicator starts:
 // other ranks may have the right file, and ranks that decide differently hang without a message.
 #include <dlfcn.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -35,11 +34,6 @@ struct File {
   std::string problem;                 // reason why there are no tables
   abi::Result refusal = abi::success;  // error with which no communicator starts
 };
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
-}
 
 std::optional<std::string> content_of(const std::string& name) try {
   // Reading a pipe could block, and a device has no end.

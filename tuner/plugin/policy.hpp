@@ -3,6 +3,8 @@
 // the session of p5bench's own worker (worker.cpp).
 #pragma once
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -37,6 +39,11 @@ class Log {
 
   abi::Logger logger_;
 };
+
+inline std::string host_name() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
 
 // The entries of a whole cost table, row by row.
 using Costs = std::array<float, std::size_t{abi::algorithms} * abi::protocols>;
@@ -81,9 +88,9 @@ class CostTable {
     float& preferred = *at(setting.algorithm, setting.protocol);
     preferred = static_cast<float>(std::min(microseconds > 0 ? microseconds : preferred, most));
     const float above = preferred * 1.01f + 0.01f;
-    for_each([&](const Setting&, float& cost) {
-      if (&cost != &preferred && cost >= 0) cost = std::max(cost, above);
-    });
+    // All entries, also of algorithms that later versions of NCCL have.
+    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(algorithms_) * protocols_; ++i)
+      if (float& cost = costs_[i]; &cost != &preferred && cost >= 0) cost = std::max(cost, above);
   }
 
   template <class Action>

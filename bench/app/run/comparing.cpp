@@ -121,15 +121,11 @@ std::vector<std::string> library_path_warnings(const reports::Report& report) {
   return found;
 }
 
-bool wants(const Options& options, const std::string& format) {
-  return std::ranges::find(options.formats, format) != options.formats.end();
-}
-
 void write_comparison_files(reports::Comparison& comparison, const reports::Report& report, const Options& options,
                             const std::filesystem::path& folder) {
   comparison.made = report.run.ended;
   std::vector<std::string> formats = options.formats;
-  if (!wants(options, "json")) formats.emplace_back("json");
+  if (!options.wants("json")) formats.emplace_back("json");
   write_comparison(comparison, formats, folder);
 }
 
@@ -188,10 +184,10 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
 }
 
 std::string closing_text(const reports::Report& report, const Options& options, const std::string& comparison) {
-  if (options.checks() && wants(options, "json"))
+  if (options.prints_json())
     return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (options.checks()) return reports::render_nodes(report, options.quiet);
-  const bool whole = !options.quiet && wants(options, "console");
+  const bool whole = !options.quiet && options.wants("console");
   if (!comparison.empty())
     return whole ? reports::render_outline(report) + "\n" + comparison
                  : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);

@@ -114,8 +114,7 @@ std::string with_remedy(const FirstProblem& first, const Options& options) {
 
 // JSON on the console is read by programs, so no other line is added.
 std::string report_location(const Options& options, const std::filesystem::path& folder) {
-  const bool for_programs = options.checks() && options.formats.front() == "json";
-  return folder.empty() || for_programs ? "" : fmt::format("Report: {}\n", folder.string());
+  return folder.empty() || options.prints_json() ? "" : fmt::format("Report: {}\n", folder.string());
 }
 
 // Adds the remedy to a disk error.
@@ -231,7 +230,7 @@ void Recorder::Parts::write(const std::vector<std::string>& formats) {
 void Recorder::Parts::add_samples() {
   constexpr std::uintmax_t most = 64 << 20;
   const std::filesystem::path journal = folder.path() / reports::journal_name;
-  if (folder.path().empty() || std::ranges::find(options.formats, "html") == options.formats.end()) return;
+  if (folder.path().empty() || !options.wants("html")) return;
   folder.flush();
   try {
     if (std::filesystem::file_size(journal) <= most) builder.add_samples(reports::read_journal(journal));
