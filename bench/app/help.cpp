@@ -223,7 +223,7 @@ constexpr std::array all_examples{
     Example{"run", "p5bench run --backend sim --platform p5.48xlarge --nodes 4 --fault nic:n1r5:0.5",
             "a simulated cluster with a slow NIC"},
 
-    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, about a minute"},
+    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, 1 to 3 min"},
     Example{"tune", "mpirun -np 32 p5bench tune --job job.json",
             "settings that shorten a step of your job (import job)"},
     Example{"tune", "mpirun -np 32 p5bench tune --beside gemm --sizes 64MiB,256MiB",

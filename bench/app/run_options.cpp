@@ -518,7 +518,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
                {"tune", "plan"});
   declare({.name = "--tuning",
            .shown = "WHAT",
-           .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
+           .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (1 to 3 min); "
                    "default quick, on GPUs only",
            .take =
                [&](const std::string& t) {
