@@ -606,7 +606,7 @@ std::string reason_for(const Report& report, std::string_view word) {
       if (!each.empty()) clauses.push_back(each);
     return join(clauses, "; ");
   }
-  // First, because they may be why, and the rest of a long sentence is cut.
+  // The errors come first, because they may be the cause, and a long sentence is cut at its end.
   const std::string slow_gpus = about_slow_gpus(report);
   const std::string slow_samples = report.exit_code == ExitCode::inconclusive ? about_slow_samples(report) : "";
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +

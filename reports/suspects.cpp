@@ -438,7 +438,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
            slowdown_of_fastest(faulty, observations) - 1 < (slowdown(faulty.observations) - 1) / 2;
   };
   Diagnosis found;
-  // A part that is set aside does not stand for what it holds: a NIC of such a node may be slow steadily.
+  // Setting a node aside does not set its parts aside: one of its NICs may be steadily slow.
   const auto set_aside = [&](const FaultyPart& faulty) {
     if (!may_be_waiting(faulty)) return false;
     for (const int node : busy_nodes_of(faulty.part)) {

@@ -39,7 +39,7 @@ Tick tick_from(const std::string& line, Seconds at);
 // A span of time, since the watch began.
 struct Window {
   Seconds from{}, to{};
-  bool failed = false;  // workers were killed in it: what their death stirs up is no news
+  bool failed = false;  // workers were killed in it, which causes Xids by itself
 };
 
 struct XidEvent {

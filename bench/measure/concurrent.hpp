@@ -16,13 +16,14 @@
 
 namespace p5 {
 
-// Numbers of operations that take about as long as each other alone, by the seconds of one operation of each: that of
-// `burst`, or of a few of the longest operation.
+// The number of operations of each kind that take about the same time alone: the time of `burst`, or of a few of the
+// longest operation if that is more. `one_s`: seconds of one operation of each kind.
 std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seconds burst);
 
 class ConcurrentSampling {
  public:
-  // ranks: each operation alone and beside all others, of which the times of each rank are kept; not beside each other.
+  // operations: each operation alone, beside each single other one, and beside all others. ranks: only alone and beside
+  // all others, with the times of each rank.
   enum class Detail { operations, ranks };
   // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
   ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share,
@@ -41,8 +42,8 @@ class ConcurrentSampling {
   Concurrency result() const;
 
   // Medians of the seconds of operation number `operation` on each rank, with Detail::ranks; NaN where the rank takes
-  // no part. Samples in which another one ended before it on that rank are left out: the rank was then less busy, as
-  // where its messages are faster than those of others. NaN where most are like that, unless they are on all ranks.
+  // no part. Samples in which another operation ended before it on that rank are left out, because the rank was less
+  // busy from then on. NaN where most samples of the rank are such, unless that holds on all ranks.
   struct OfRank {
     double alone = 0, beside = 0;
   };

@@ -77,8 +77,7 @@ class LaunchRunner {
     std::optional<std::size_t> previous;
     for (position_ = 0; position_ < order_.size(); ++position_) {
       if (soaks())
-        order_.push_back(
-            {0, static_cast<int>(position_) + 1});  // a soak always has one more launch, until its time is over
+        order_.push_back({0, static_cast<int>(position_) + 1});  // a soak adds launches until its time is over
       const std::string word = several() ? from_leader(control_, [&] { return decide_launch(); }) : "run";
       if (word == "end") break;
       if (word == "pass") continue;

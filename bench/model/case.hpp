@@ -147,12 +147,12 @@ std::string describe(const Case& c);
 
 // Latency is measured up to this message size.
 inline constexpr Bytes latency_up_to = MiB(1);
-// And where ranks have at most so many tokens, as while a model generates text.
+// Latency of dispatch and combine is measured up to this number of tokens per rank, as in decode.
 inline constexpr std::uint64_t latency_up_to_tokens = 128;
 bool measures_latency(const Case& c);
 
-// Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
-// short, so many that its end, where some have finished, counts little.
+// Number of operations of the longest kind in a burst of several concurrent kinds: small, so that the burst is short,
+// but large enough that its end, at which only some kinds still run, has little weight.
 inline constexpr int least_operations_beside = 4;
 
 // A backend's cost, for predicting wall times before anything is measured: for the budget, deadlines and `plan`.

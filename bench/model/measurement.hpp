@@ -45,8 +45,8 @@ struct ConcurrentOperation {
     Series times;
   };
   std::vector<BesideOne> beside_each;
-  // False where the others had ended before it, although they had eight times its own time alone: then it waits for
-  // them, and is slowed by more than `beside` says.
+  // False if the other operations ended first although they ran for up to eight times its time alone: it then waits for
+  // resources that they hold, and its slowdown is larger than `beside` shows.
   bool covered = true;
   int operations = 1;  // in Concurrency::together, where each takes about the same time alone
 };

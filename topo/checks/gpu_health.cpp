@@ -11,7 +11,7 @@
 namespace p5::topo {
 
 // ---- gpu.count, gpu.lost, gpu.unseen, gpu.throttled, gpu.memory_errors, gpu.ecc, gpu.power_cap, gpu.pcie, gpu.mig and
-// gpu.compute_mode: single GPUs that are missing, ill, held back or set up for something else.
+// gpu.compute_mode: single GPUs that are missing, faulty, throttled or configured for another purpose.
 
 namespace {
 

@@ -135,8 +135,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 }
 
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
-// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
-// what it is for.
+// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated, because it exists
+// to provoke failures that are rare.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {

@@ -107,7 +107,7 @@ std::vector<Round> rounds_of_single_pairs(const std::vector<Group>& pairs, const
 std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) {
     std::vector<Round> rounds = *doubt.like.rounds;
-    // A group that few others share parts with is named by being silent twice again.
+    // Two silent repetitions name the part of a group even if few other groups use the same parts.
     if (doubt.silent) rounds.insert(rounds.end(), doubt.like.rounds->begin(), doubt.like.rounds->end());
     return rounds;
   }
@@ -163,7 +163,8 @@ std::vector<int> other_gpus(const Machine& machine) {
   return next && gpus > 2 ? std::vector<int>{1, gpus / 2} : std::vector<int>{gpus / 2};
 }
 
-// Indices of the cases with a path that is slow so far, which whatever else the hosts did then may have caused.
+// Indices of the cases with a path that is slow so far. Other load on the hosts may have been the cause, so these cases
+// are measured once more.
 std::vector<int> cases_of_slow_paths(const Machine& machine, const std::vector<Case>& cases,
                                      const std::vector<Measurement>& measured) {
   const auto paths_in = [&](const std::vector<Measurement>& some) {

@@ -287,8 +287,8 @@ ExitCode Recorder::finish(ExitCode code) {
     };
     attempt([&] { render(false); });
     if (!attempt.problem().empty()) attempt([&] { builder.end_incomplete(with_remedy(attempt, options)); });
-    // report.json is the last file: until it says that the run is complete, it says that it is partial, so that no
-    // failure makes it tell another end than the process.
+    // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
+    // the report is still that of the process.
     FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });

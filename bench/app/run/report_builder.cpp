@@ -123,7 +123,7 @@ void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   add_findings(reports::corruptions(report_));
 }
 
-// Empty if nobody looked.
+// Empty if the GPUs were not watched.
 static std::vector<reports::LocalActivity> activity_of_ranks(const reports::Report& report,
                                                              const std::vector<topo::HostActivity>& hosts) {
   const topo::Topology& topology = report.topology;
