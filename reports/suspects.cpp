@@ -190,8 +190,8 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
   }
   return {
       faulty.shows_in.contains(Transfers::single_nic)
-          ? fmt::format("the NICs {} of all nodes ({} and its like) reach each other", name_of(part),
-                        numbers.name(0, part.number))
+          ? fmt::format("the NICs {} of all nodes ({} on {}) reach each other", name_of(part),
+                        numbers.name(0, part.number), topology.hosts.front().name)
           : fmt::format("the GPUs {} of all nodes reach each other", name_of(part)),
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }

@@ -1,5 +1,5 @@
 // Activity of GPUs and NICs during measurements: a separate program samples them once a second, and this side keeps the
-// samples. The measuring process only runs a thread that reads a line a second.
+// samples. The measuring process only runs a thread that reads one line per second.
 #pragma once
 
 #include <chrono>

@@ -168,7 +168,7 @@ void derive_check_limits(Options& o) {
 void add_check(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* check = app.add_subcommand(
       "check",
-      "decide whether this node, or each node of an mpirun or srun job, is fit: one line a node within 20 s, and no "
+      "decide whether this node, or each node of an mpirun or srun job, is fit: one line per node within 20 s, and no "
       "files unless --out names a folder. Without a launcher it uses all idle GPUs of this node. For Slurm's Prolog "
       "and "
       "similar: exit codes 10, 11 and 12 mean unfit");
@@ -315,7 +315,7 @@ void check_report(const Options& o) {
 
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
-      "topo", "show the machine and mark what is wrong with it; alone or under mpirun, one rank a host");
+      "topo", "show the machine and mark what is wrong with it; alone or under mpirun, one rank per host");
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
                   .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
@@ -416,7 +416,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App* ab = app.add_subcommand(
       "ab",
       "compare two arms, A and B, that differ in variables or library paths, in alternating fresh processes: is B "
-      "slower? By default all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min");
+      "slower? By default all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches per arm, within 3min");
   ab->fallthrough();
   declare_ab_options(all, *ab, o);
   declare_run_options(all, app, o);

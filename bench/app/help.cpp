@@ -212,7 +212,7 @@ std::string bash_completion(const CLI::App& app, const Declarations& all) {
 namespace {
 
 constexpr std::array all_examples{
-    Example{"", "mpirun -np 32 p5bench", "accept four nodes of eight GPUs, one rank a GPU"},
+    Example{"", "mpirun -np 32 p5bench", "accept four nodes of eight GPUs, one rank per GPU"},
     Example{"", "p5bench check", "is this node fit for a job? 20 s, without mpirun"},
     Example{"", "p5bench compare p5bench-out/old p5bench-out/new", "did anything get slower?"},
 

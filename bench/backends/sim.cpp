@@ -323,7 +323,7 @@ class SimSession final : public Session {
     for (const Group& group : round_)
       if (std::isinf(time_of(state, group, full_load))) stalled.insert(stalled.end(), group.begin(), group.end());
     if (stalled.empty()) return;
-    StalledError problem(fmt::format("no progress in {}: a part on the way is silent", describe(case_)));
+    StalledError problem(fmt::format("no progress in {}: a part on its path is silent", describe(case_)));
     problem.ranks = std::move(stalled);
     throw problem;
   }

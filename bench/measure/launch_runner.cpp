@@ -115,7 +115,7 @@ class LaunchRunner {
     if (!new_block || position_ == 0 || left().count >= longest_block_) return "run";
     if (soaks()) return "end";
     observer_.remark(fmt::format("{} of {} launches{} fit the budget: one takes {}", order_[position_].launch,
-                                 options_.launches, arms_.size() > 1 ? " an arm" : "",
+                                 options_.launches, arms_.size() > 1 ? " per arm" : "",
                                  to_text(Seconds{longest_block_ / static_cast<double>(arms_.size())})));
     return "end";
   }

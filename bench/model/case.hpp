@@ -39,7 +39,7 @@ inline constexpr std::array<std::string_view, 3> cta_policies{"default", "effici
 // Each operation between ncclGroupStart and ncclGroupEnd uses a slot of its own, and all slots are checked at once.
 inline constexpr int most_aggregate = 32;
 
-// Guards of 512 bytes before each buffer, and of 8 bytes an element at most.
+// Guards of 512 bytes before each buffer, and of 8 bytes per element at most.
 inline constexpr int most_unalign = 63;
 
 struct CallOption {

@@ -533,7 +533,7 @@ struct PlanBuilder {
     for (const Case& c : plan.cases) {
       const Bytes needed = memory_of(c);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
-        return fmt::format("{} needs {} of buffers a rank; {} are free for them on the fullest device", describe(c),
+        return fmt::format("{} needs {} of buffers per rank; {} are free for them on the fullest device", describe(c),
                            to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)));
       for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
         const auto ranks_there =

@@ -393,7 +393,7 @@ class Faulty(Simulation):
             self.assertEqual(measurement["outcome"], "measured" if few else "failed", measurement["case"])
             if measurement["outcome"] == "failed":
                 self.assertIsNone(measurement["failed_rank"], "all ranks of a group stop at the same point")
-                self.assertIn("a part on the way is silent", measurement["because"])
+                self.assertIn("a part on its path is silent", measurement["because"])
                 self.assertEqual(measurement["verdict"]["grade"], "failed")
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):

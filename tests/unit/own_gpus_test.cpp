@@ -43,7 +43,7 @@ TEST(OwnGpus, leaves_those_that_cannot_be_used_and_says_why) {
   told.gpus[0].problem = "nvmlDeviceGetUUID did not answer within 5 s";
   EXPECT_THAT(choose_gpus(told, nullptr).skipped,
               ElementsAre("GPU 0 (nvmlDeviceGetUUID did not answer within 5 s)", "GPU 1 (in use by 1 process)",
-                          "GPU 2 (split into instances (MIG))", "GPU 3 (nobody may compute on it)"));
+                          "GPU 2 (in MIG mode)", "GPU 3 (its compute mode is 'prohibited')"));
 }
 
 TEST(OwnGpus, keeps_to_those_that_the_process_may_see) {

@@ -166,7 +166,7 @@ void check_gpus_alone(Run& run) {
                                 topo::Severity::error,
                                 {},
                                 rank + failed.what,
-                                "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                                "run again with --collectives p2p; if it recurs, replace that GPU's host",
                                 topo::About::hardware};
     run.recorder.add([&](ReportBuilder& report) { report.add_findings({finding}); });
   }
@@ -406,10 +406,10 @@ constexpr std::array phases{
     RunPhase{"watching GPUs and NICs", measures, start_watching, disable_case_monitor},
     RunPhase{"measuring", measures, measure},
     RunPhase{"checking each GPU alone", gpus_can_be_checked, check_gpus_alone, remark},
-    RunPhase{"summing up what GPUs and NICs did", watches, report_watch_findings, remark},
+    RunPhase{"evaluating the samples of GPUs and NICs", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_are_left, measure_parts, remark},
     RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
-    RunPhase{"reading what the library said", always, report_library_log, remark},
+    RunPhase{"reading the library's log", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},
 };

@@ -105,7 +105,7 @@ bool can_be_resumed(const Options& options) {
 // `began`: false where the folder has no report yet, so that there is nothing to go on with.
 std::string with_remedy(const std::string& problem, const Options& options, bool began = true) {
   return fmt::format("{}. {}{}; or name another --out", problem, disk_remedy,
-                     began && can_be_resumed(options) ? ", and go on with --resume" : "");
+                     began && can_be_resumed(options) ? ", and continue with --resume" : "");
 }
 
 std::string with_remedy(const FirstProblem& first, const Options& options) {
@@ -299,7 +299,7 @@ ExitCode Recorder::finish(ExitCode code) {
     ended_with_ = code;
     finished_ = true;
     if (incomplete) {
-      last([&] { print_error(report.run.ended_by + ". The result is printed all the same"); });
+      last([&] { print_error(report.run.ended_by + ". The result is printed nevertheless"); });
       last([&] { render(true); });
     }
     // A check without a folder leaves nothing but its text.

@@ -110,7 +110,7 @@ void Shutdown::has_started() {
 
 void Shutdown::end_start(const Watchdog::Hang& hang) {
   print_reason(fmt::format(
-      "the ranks do not come together within {}: one of them stands still or did not start, or the "
+      "the ranks did not start the job within {} (MPI_Init): one of them is stopped or did not start, or the "
       "launcher's connections between the hosts do not work. Look at p5bench's processes on all hosts (ps), "
       "and let mpirun use the network by which all hosts reach each other: --mca oob_tcp_if_include eth0",
       to_text(hang.limit)));
@@ -167,8 +167,7 @@ void Shutdown::end_in_time(const Watchdog::Hang& hang) {
     else if (actions_.on_limit)
       actions_.on_limit();
     else
-      print_reason(
-          fmt::format("nothing began within {}: the ranks do not come together", to_text(limit_.value_or(hang.limit))));
+      print_reason(fmt::format("the ranks did not start the job within {}", to_text(limit_.value_or(hang.limit))));
     reported->store(true);
   }).detach();
   const auto start = Clock::now();
