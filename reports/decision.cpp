@@ -510,7 +510,7 @@ std::string reason_not_judged(const Report& report) {
   }
   if (most_lacked_time(report)) return about_left_out(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
-    return "host memory was measured, which has no limit to judge by";
+    return "host memory was measured, which is not judged";
   // The reason of the largest message, preferably between nodes.
   const Result* largest = nullptr;
   const auto weight = [](const Result& each) {
