@@ -109,7 +109,7 @@ std::string reason_without_bar(const Case& c, const std::vector<const Bar*>& bar
                                const topo::Topology& topology) {
   const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_bar_of(*bar, limit); });
   if (against != bars.end())
-    return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
+    return fmt::format("less than {} per rank: too little to judge bandwidth by", to_text((*against)->from));
   const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
   if (another != bars.end())
     return fmt::format("published figures of healthy machines are limited by {}, this one by {}", (*another)->binding,
