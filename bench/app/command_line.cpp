@@ -82,7 +82,7 @@ void check_job_size(const Options& o) {
     return;
   }
   if (o.import_files.size() > 1)
-    throw UsageError(fmt::format("'{}' is a word too many: import nccl-tests reads one file", o.import_files[1]));
+    throw UsageError(fmt::format("unexpected argument '{}': import nccl-tests reads one file", o.import_files[1]));
   if (o.given.contains("--platform")) throw UsageError("--platform is for import job; leave it out");
   if ((o.import_ranks > 0) != (o.import_hosts > 0)) throw UsageError("--ranks and --hosts go together");
   if (o.import_hosts > o.import_ranks)
@@ -253,7 +253,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     return UsageError(unknown_name("option", culprit, known));
   }
   if (!chosen.empty())
-    return UsageError(fmt::format("'{}' is a word too many after {}; give one command, and its options with --",
+    return UsageError(fmt::format("unexpected argument '{}' after {}; give one command, and its options with --",
                                   culprit, chosen.front()->get_name()));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());

@@ -167,7 +167,7 @@ std::string manual_page(const CLI::App& app, const Declarations& all, std::span<
   for (const CLI::App* command : commands_of(app)) text += command_in_roff(*command, all);
   text += ".SH OPTIONS\nThose of commands that measure:";
   for (const std::string& command : measuring_commands) text += " " + command;
-  text += ". What else they are for is said of each.\n";
+  text += ". An option that further commands take names them.\n";
   for (const std::string& group : app.get_groups()) {
     text += fmt::format(".SS {}\n", in_roff(group));
     for (const CLI::Option* option : app.get_options())
