@@ -591,6 +591,8 @@ class Floors(Simulation):
                 report = self.decided("p5.48xlarge", 8, fault, exits=10, seed=seed)
                 self.assertEqual([(each["kind"], each["name"]) for each in report["suspects"]], [("node", fault.split(":")[1])])
                 self.assertEqual(report["open_questions"], [])
+                retest, = [each for each in report["run"]["remarks"] if "seemed slow and were measured again in" in each]
+                self.assertEqual(retest.count("node,"), 1, retest)  # each kind of groups once
 
     def test_a_rail_is_not_named_for_a_nic_that_faster_links_hide(self):
         # 16 NICs are faster together than a GPU's links, so that groups of whole nodes hardly show one at 90 %.

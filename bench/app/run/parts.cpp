@@ -262,15 +262,18 @@ std::vector<Measurement> measure_nics(Run& run) {
 std::string remark_on_retest(bool silent, const std::vector<reports::RetestCase>& to_retest,
                              const std::vector<Case>& cases) {
   std::size_t rounds = 0, pairs = 0;
-  std::vector<std::string> what;
+  std::vector<std::string> groups;
   for (const Case& c : cases) rounds += c.rounds->size();
   for (const reports::RetestCase& doubt : to_retest) {
     pairs += doubt.pairs.size();
-    if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
+    if (doubt.pairs.empty() && std::ranges::find(groups, doubt.like.group) == groups.end())
+      groups.push_back(doubt.like.group);
   }
-  if (pairs > 0) what.insert(what.begin(), fmt::format("{} pairs and their ranks", pairs));
-  return fmt::format("{}, and measured again in {} rounds{}: {}", silent ? "silent" : "seemed slow", rounds,
-                     silent ? " at most" : "", join(what));
+  std::vector<std::string> what;
+  if (pairs > 0) what.push_back(fmt::format("{} pairs", pairs));
+  if (!groups.empty()) what.push_back(fmt::format("groups ({})", join(groups)));
+  return fmt::format("{} {} and were measured again in {} rounds{}", join(what, " and "),
+                     silent ? "were silent" : "seemed slow", rounds, silent ? " at most" : "");
 }
 
 std::vector<Measurement> measure_groups(Run& run) {
