@@ -512,7 +512,7 @@ std::string reason_not_judged(const Report& report) {
   }
   if (most_lacked_time(report)) return about_left_out(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
-    return "host memory was measured, which has no limit to judge by";
+    return "host memory was measured, which is not judged";
   // The reason of the largest message, preferably between nodes.
   const Result* largest = nullptr;
   const auto weight = [](const Result& each) {
@@ -608,7 +608,7 @@ std::string reason_for(const Report& report, std::string_view word) {
       if (!each.empty()) clauses.push_back(each);
     return join(clauses, "; ");
   }
-  // First, because they may be why, and the rest of a long sentence is cut.
+  // The errors come first, because they may be the cause, and a long sentence is cut at its end.
   const std::string slow_gpus = about_slow_gpus(report);
   const std::string slow_samples = report.exit_code == ExitCode::inconclusive ? about_slow_samples(report) : "";
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +

@@ -73,7 +73,7 @@ topo::Finding finding_of(const Which& which, std::vector<Slow> cases, const std:
                                  which.first == "default" ? "" : " of " + which.first,
                                  started.empty() ? "" : ", begun at " + started + ",", join(named));
   finding.action =
-      "look at what happened then (measurements.jsonl, the host's log); if it comes again, find the part with pairs";
+      "look at what happened then (measurements.jsonl, the host's log); if it recurs, find the part with pairs";
   return finding;
 }
 

@@ -109,7 +109,7 @@ std::string reason_without_bar(const Case& c, const std::vector<const Bar*>& bar
                                const topo::Topology& topology) {
   const auto against = std::ranges::find_if(bars, [&](const Bar* bar) { return is_bar_of(*bar, limit); });
   if (against != bars.end())
-    return fmt::format("less than {} a rank: too little to judge bandwidth by", to_text((*against)->from));
+    return fmt::format("less than {} per rank: too little to judge bandwidth by", to_text((*against)->from));
   const auto another = std::ranges::find(bars, topo::name_of(limit.level), &Bar::level);
   if (another != bars.end())
     return fmt::format("published figures of healthy machines are limited by {}, this one by {}", (*another)->binding,
@@ -277,8 +277,9 @@ std::string judge_trimmed_mean(const Measurement& m, const topo::Limit& limit, d
 
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
   if (domains_of(c) < 2 || limit.binding == "nic") return "";
-  return fmt::format("; over {} {} the NICs do not limit it, so that it does not test them; pairs and all_gather do",
-                     domains_of(c), c.domains ? "NVLink domains" : "nodes");
+  return fmt::format(
+      "; on {} {} the NICs do not limit this operation, so it does not test them; pairs and all_gather do",
+      domains_of(c), c.domains ? "NVLink domains" : "nodes");
 }
 
 // Sets `slow` below the floor, which holds for machines without a bar.
@@ -291,7 +292,7 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
   v.grade = Grade::slow;
   v.because = fmt::format(
       "{}; slow below {:.0f} % on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
-      "achievable, with {} a rank and more ({})",
+      "achievable, with {} per rank and more ({})",
       share_of_limit(v) + unsteady, share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
   v.because += slowest_of(m, topology) + note_on_nics(m.measured_case, limit);
 }
@@ -310,7 +311,7 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     return v;
   }
   if (c.shape.traffic) {
-    v.because = "not judged: nobody has shown what a healthy machine reaches with this traffic; " + limit.because;
+    v.because = "not judged: no figure of a healthy machine is known for this traffic; " + limit.because;
     return v;
   }
   // A group of one node is judged like a job of one node, and a domain likewise.
@@ -407,15 +408,16 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
               const Comparability& comparability) {
   if (m.outcome == Outcome::failed) return without_limit(Grade::failed, m.because);
   if (!m.measured_case.collective->moves_data && m.outcome == Outcome::measured)
-    return without_limit(Grade::unknown, "nobody has published what it takes: compare it with an earlier run");
+    return without_limit(Grade::unknown, "no time of a healthy machine is known: compare it with an earlier run");
   if (m.outcome == Outcome::skipped || !m.throughput)
     return without_limit(Grade::unknown, "not measured: " + m.because);
   if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
   if (!m.measured_case.beside.empty())
-    return without_limit(Grade::unknown, "not judged: nobody has shown what a healthy machine reaches " +
+    return without_limit(Grade::unknown, "not judged: no figure of a healthy machine is known for operations " +
                                              describe_beside(m.measured_case.beside));
   if (m.measured_case.replay)
-    return without_limit(Grade::unknown, "nobody knows what a step may take: compare it with another run of it");
+    return without_limit(Grade::unknown,
+                         "the time of a step has no limit: compare it with another run of the same step");
   if (m.measured_case.ranks < 2) return without_limit(Grade::unknown, "a single rank does not communicate");
   const std::optional<topo::Limit> limit = limit_for(m, limits, topology);
   const std::string conflict = find_conflict(m.measured_case, topology);

@@ -361,7 +361,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       if (NodeVerdict& each = hosts.verdicts[host];
           each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host))
         each.unfinished.emplace_back("nothing was measured there");
-  // The lines say what the exit code says, which a prolog drains nodes by, whatever it came from.
+  // The lines agree with the exit code in every case, because a prolog drains nodes by it.
   if (all_are_sound(hosts.verdicts)) {
     if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)
       hosts.doubt_all("not sound, and no node stands out");

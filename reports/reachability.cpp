@@ -26,17 +26,18 @@ struct FindingRow {
 constexpr std::string_view measure_anyway = "; P5BENCH_REACH_LIMIT=off measures all the same";
 constexpr FindingRow unreachable{
     "fabric.unreachable", topo::About::fabric, "a host that exchanges messages with none of several others",
-    "look whether its interfaces are in the security group of the others, and whether that has a rule for all traffic "
+    "check whether its interfaces are in the security group of the others, and whether that has a rule for all traffic "
     "from itself and one for all traffic to itself (EFA takes both); then at its subnet's network ACL; without a cause "
     "there replace the instance"};
 constexpr FindingRow silent{
     "fabric.silent", topo::About::fabric, "no two hosts exchange messages over the network that data will take",
     "most likely the security group has no rule for all traffic from itself and one for all traffic to itself (EFA "
     "takes both); then look at the network ACL, the firewalls, and whether this is the network that data should take"};
-constexpr FindingRow pair{
-    "fabric.pair", topo::About::fabric, "two hosts that exchange no messages with each other, or only the second time",
-    "look whether both are in one security group, which has a rule for all traffic from itself and one for all traffic "
-    "to itself, and at the network ACLs of their subnets"};
+constexpr FindingRow pair{"fabric.pair", topo::About::fabric,
+                          "two hosts that exchange no messages with each other, or only the second time",
+                          "check whether both are in one security group, which has a rule for all traffic from itself "
+                          "and one for all traffic "
+                          "to itself, and at the network ACLs of their subnets"};
 constexpr FindingRow same_address{"fabric.address", topo::About::settings,
                                   "hosts with one address, which leads to none",
                                   "name the interface that leads to other hosts (NCCL_SOCKET_IFNAME)"};
@@ -198,7 +199,7 @@ class ReachabilityFindings {
     const std::string how = !is_final ? " at first, and did the second time"
                             : was_received(a) && was_received(b)
                                 ? ", though each reaches other hosts"
-                                : "; without others to try nobody can tell which it is";
+                                : "; without other hosts to try, it cannot be determined which of them is at fault";
     return finding(pair, is_final ? Severity::error : Severity::warning, a,
                    fmt::format("{} and {} exchanged no message in {}{}{}", name(a), name(b), to_text(limit_), how,
                                network_of({a, b}, because)));
@@ -259,7 +260,7 @@ constexpr std::array join_rows{
         "run again with half of the hosts, then the other half; look at limits of open files and connections on rank "
         "0's host (ulimit -n, net.core.somaxconn)"},
     FindingRow{"join.again", topo::About::host, "ranks that joined only the second time",
-               "run again; if it comes again, look at that rank's host"}};
+               "run again; if it recurs, look at that rank's host"}};
 
 const FindingRow& row_of(const JoinFailure& failure) {
   if (!failure.culprit) return join_rows.back();

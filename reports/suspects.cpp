@@ -190,8 +190,8 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
   }
   return {
       faulty.shows_in.contains(Transfers::single_nic)
-          ? fmt::format("the NICs {} of all nodes ({} and its like) reach each other", name_of(part),
-                        numbers.name(0, part.number))
+          ? fmt::format("the NICs {} of all nodes ({} on {}) reach each other", name_of(part),
+                        numbers.name(0, part.number), topology.hosts.front().name)
           : fmt::format("the GPUs {} of all nodes reach each other", name_of(part)),
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }
@@ -438,7 +438,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
            slowdown_of_fastest(faulty, observations) - 1 < (slowdown(faulty.observations) - 1) / 2;
   };
   Diagnosis found;
-  // A part that is set aside does not stand for what it holds: a NIC of such a node may be slow steadily.
+  // Setting a node aside does not set its parts aside: one of its NICs may be steadily slow.
   const auto set_aside = [&](const FaultyPart& faulty) {
     if (!may_be_waiting(faulty)) return false;
     for (const int node : busy_nodes_of(faulty.part)) {

@@ -1,5 +1,5 @@
 // The parts of a host as values: GPUs, NICs, PCIe bridges, NUMA nodes, libfabric's view. Every fact that a driver, a
-// container or an old kernel may keep to itself is optional: absent means unknown, never a fault.
+// container or an old kernel may not report is optional: absent means unknown, never a fault.
 #pragma once
 
 #include <cstdint>

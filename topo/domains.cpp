@@ -30,7 +30,7 @@ std::optional<int> forced(const Topology& topology, const char* variable) {
   return problem == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
 }
 
-// The clique that all GPUs of the host are in, of which the driver tells it; null: none that spans hosts, or unknown.
+// The clique of all GPUs of the host whose fabric the driver reports; null: none that spans hosts, or unknown.
 std::optional<Clique> clique_of(const Topology& topology, const Host& host) {
   const std::optional<int> cluster = forced(topology, "NCCL_MNNVL_UUID"),
                            clique = forced(topology, "NCCL_MNNVL_CLIQUE_ID");

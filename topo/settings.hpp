@@ -20,13 +20,13 @@ struct SettingRule {
     is_not,   // none of them
     holds,    // one of the values is a part of it
     lacks,    // none of them is
-    lists,    // a name in it, separated by commas, begins with one of the values; not where ^ shuts them out
+    lists,    // a name in it, separated by commas, begins with one of the values; not if a leading ^ excludes it
     missing,  // it is a path, and nothing is there
   };
   std::string id;
-  std::vector<std::string> variables;  // a name that ends in * stands for all that begin so
+  std::vector<std::string> variables;  // a name that ends in * matches as a prefix
   When when = When::set;
-  std::vector<std::string> values;               // in small letters
+  std::vector<std::string> values;               // in lower case
   std::vector<std::string> platforms;            // beginnings of instance types; empty: all
   std::map<std::string, VersionRange> software;  // only where all of these are known and in range
   int least_machines = 1;

@@ -87,7 +87,7 @@ std::vector<fs::path> library_folders(const fs::path& root) {
   return folders;
 }
 
-// "aws-ofi-nccl 1.16.3" stands in the plugin itself, for its greeting.
+// The plugin's file contains "aws-ofi-nccl 1.16.3", which it logs when it starts.
 std::string plugin_version(const fs::path& library) {
   constexpr std::uintmax_t reasonable = 64 << 20;
   std::error_code problem;

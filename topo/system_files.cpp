@@ -1,5 +1,4 @@
-// Small kernel files as text and numbers. Everything here swallows errors on purpose: on a strange machine a fact is
-// absent.
+// Small kernel files as text and numbers. Errors are ignored deliberately: a fact that cannot be read is absent.
 #include "topo/system_files.hpp"
 
 #include <fcntl.h>

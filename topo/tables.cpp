@@ -56,7 +56,7 @@ const XidClass& class_of_xid(int code, std::string_view text) {
               return told.find(word) != std::string::npos;
             }));
   };
-  return *std::ranges::find_if(rows, fits);  // the last takes all
+  return *std::ranges::find_if(rows, fits);  // the last row matches every code
 }
 
 void fields(auto& archive, Is<PublishedProducts> auto& row) {

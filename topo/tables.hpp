@@ -51,7 +51,7 @@ struct XidClass {
 // 150); without it they are of the class "monitor".
 const XidClass& class_of_xid(int code, std::string_view text = "");
 
-// ---- What somebody has measured of matrix products on a model of GPU, the best of many shapes: information, no bar.
+// ---- Published rates of matrix products by GPU model, the best of many shapes: for information, not a bar.
 // The table is matrix_products.json.
 
 struct PublishedProducts {

@@ -92,8 +92,8 @@ struct Topology {
 // not an error.
 bool is_clique_known(const Gpu& gpu);
 bool is_clique_known(const Host& host);
-// The NVLink clique of each host, from 0 in order of their first host. Hosts share one if the GPUs of both, of which
-// the driver tells it, are all of the same cluster and clique; other hosts are cliques of their own.
+// The NVLink clique of each host, from 0 in order of their first host. Hosts share one if all GPUs of
+// both whose fabric the driver reports have the same cluster and clique; other hosts are cliques of their own.
 std::vector<int> cliques_of_hosts(const Topology& topology);
 // The variable that keeps NCCL from using NVLink between hosts, "NCCL_MNNVL_ENABLE=0"; "": none.
 std::string variable_that_disables_domains(const Topology& topology);

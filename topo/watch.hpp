@@ -1,5 +1,5 @@
 // Activity of GPUs and NICs during measurements: a separate program samples them once a second, and this side keeps the
-// samples. The measuring process only runs a thread that reads a line a second.
+// samples. The measuring process only runs a thread that reads one line per second.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ Tick tick_from(const std::string& line, Seconds at);
 // A span of time, since the watch began.
 struct Window {
   Seconds from{}, to{};
-  bool failed = false;  // workers were killed in it: what their death stirs up is no news
+  bool failed = false;  // workers were killed in it, which causes Xids by itself
 };
 
 struct XidEvent {

@@ -189,7 +189,7 @@ std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
                    "reset the GPU; replace the instance if they come back"});
   for (const auto& [code, text] : gpu.xids) {
     const XidClass& kind = class_of_xid(code, text);
-    // A program's own fault is news while measuring.
+    // An Xid that a process causes by itself is worth a warning if it occurs while measuring.
     all.push_back({"gpu.xid", of_a_process(code) ? Severity::warning : kind.severity,
                    fmt::format("Xid {} while measuring{}", code, text.empty() ? "" : fmt::format(": \"{}\"", text)),
                    kind.action});
@@ -260,7 +260,7 @@ Finding about(const Host& host, std::string id, Severity severity, std::string e
   return {std::move(id), severity, {host.name, host.instance, {}, {}}, std::move(evidence), std::move(action)};
 }
 
-// A GPU whose clock under load is well below that of its like.
+// A GPU whose clock under load is well below that of the other GPUs of its model.
 void add_stragglers(std::vector<Finding>& findings, const Topology& topology, const std::vector<HostActivity>& hosts) {
   constexpr int enough_looks = 3;
   constexpr double share = 0.9;

@@ -104,7 +104,7 @@ void add_gains(std::vector<std::string>& lines, const TuningResult& result) {
           fmt::format("; alone {:.2f} -> {:.2f} us", 1e6 * line.alone->standard_s, 1e6 * line.alone->tuned_s);
   }
   lines.push_back(
-      fmt::format("Found among {} candidates in {} cells; each was measured again with these files alone, in "
+      fmt::format("Found among {} candidates at {} size points; each was measured again with these files alone, in "
                   "fresh processes.",
                   result.candidates_tried, result.size_points));
 }

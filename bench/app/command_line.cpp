@@ -82,7 +82,7 @@ void check_job_size(const Options& o) {
     return;
   }
   if (o.import_files.size() > 1)
-    throw UsageError(fmt::format("'{}' is a word too many: import nccl-tests reads one file", o.import_files[1]));
+    throw UsageError(fmt::format("unexpected argument '{}': import nccl-tests reads one file", o.import_files[1]));
   if (o.given.contains("--platform")) throw UsageError("--platform is for import job; leave it out");
   if ((o.import_ranks > 0) != (o.import_hosts > 0)) throw UsageError("--ranks and --hosts go together");
   if (o.import_hosts > o.import_ranks)
@@ -168,7 +168,7 @@ void derive_check_limits(Options& o) {
 void add_check(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* check = app.add_subcommand(
       "check",
-      "decide whether this node, or each node of an mpirun or srun job, is fit: one line a node within 20 s, and no "
+      "decide whether this node, or each node of an mpirun or srun job, is fit: one line per node within 20 s, and no "
       "files unless --out names a folder. Without a launcher it uses all idle GPUs of this node. For Slurm's Prolog "
       "and "
       "similar: exit codes 10, 11 and 12 mean unfit");
@@ -254,7 +254,7 @@ UsageError explain(const CLI::App& app, const CLI::ParseError& error) {
     return UsageError(unknown_name("option", culprit, known));
   }
   if (!chosen.empty())
-    return UsageError(fmt::format("'{}' is a word too many after {}; give one command, and its options with --",
+    return UsageError(fmt::format("unexpected argument '{}' after {}; give one command, and its options with --",
                                   culprit, chosen.front()->get_name()));
   for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
@@ -316,7 +316,7 @@ void check_report(const Options& o) {
 
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* topo = app.add_subcommand(
-      "topo", "show the machine and mark what is wrong with it; alone or under mpirun, one rank a host");
+      "topo", "show the machine and mark what is wrong with it; alone or under mpirun, one rank per host");
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
                   .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
@@ -417,7 +417,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
   CLI::App* ab = app.add_subcommand(
       "ab",
       "compare two arms, A and B, that differ in variables or library paths, in alternating fresh processes: is B "
-      "slower? By default all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches an arm, within 3min");
+      "slower? By default all_reduce and all_gather from 16 B to 1 GiB by factor 4, 7 launches per arm, within 3min");
   ab->fallthrough();
   declare_ab_options(all, *ab, o);
   declare_run_options(all, app, o);

@@ -127,7 +127,7 @@ std::vector<Enum> enums_of(const std::string& text, std::span<const std::string>
     return all;
   }
   return list_of<Enum>(text, [&](const std::string& part) {
-    if (lower(part) == "all") throw UsageError("'all' stands alone, and is written small");
+    if (lower(part) == "all") throw UsageError("'all' cannot be combined with names, and is written in lower case");
     return parse(part);
   });
 }

@@ -167,7 +167,7 @@ std::string manual_page(const CLI::App& app, const Declarations& all, std::span<
   for (const CLI::App* command : commands_of(app)) text += command_in_roff(*command, all);
   text += ".SH OPTIONS\nThose of commands that measure:";
   for (const std::string& command : measuring_commands) text += " " + command;
-  text += ". What else they are for is said of each.\n";
+  text += ". An option that further commands take names them.\n";
   for (const std::string& group : app.get_groups()) {
     text += fmt::format(".SS {}\n", in_roff(group));
     for (const CLI::Option* option : app.get_options())
@@ -212,7 +212,7 @@ std::string bash_completion(const CLI::App& app, const Declarations& all) {
 namespace {
 
 constexpr std::array all_examples{
-    Example{"", "mpirun -np 32 p5bench", "accept four nodes of eight GPUs, one rank a GPU"},
+    Example{"", "mpirun -np 32 p5bench", "accept four nodes of eight GPUs, one rank per GPU"},
     Example{"", "p5bench check", "is this node fit for a job? 20 s, without mpirun"},
     Example{"", "p5bench compare p5bench-out/old p5bench-out/new", "did anything get slower?"},
 
@@ -223,7 +223,7 @@ constexpr std::array all_examples{
     Example{"run", "p5bench run --backend sim --platform p5.48xlarge --nodes 4 --fault nic:n1r5:0.5",
             "a simulated cluster with a slow NIC"},
 
-    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, about a minute"},
+    Example{"tune", "mpirun -np 32 p5bench tune", "the full search, 1 to 3 min"},
     Example{"tune", "mpirun -np 32 p5bench tune --job job.json",
             "settings that shorten a step of your job (import job)"},
     Example{"tune", "mpirun -np 32 p5bench tune --beside gemm --sizes 64MiB,256MiB",

@@ -195,7 +195,7 @@ std::string traffic_help() {
   std::string text =
       "bytes from each rank to each, of all_to_allv (dispatch and combine: expert alone): a CSV file or a generator:";
   for (const TrafficGenerator& each : traffic_generators()) text += fmt::format(" {};", each.form);
-  return text + " @N behind it draws another one";
+  return text + " @N behind it: another draw";
 }
 
 // Options of a measurement that a search for settings has no use for; a replayed step takes the type.
@@ -459,7 +459,7 @@ void check_resume(const Options& o) {
   if (o.command != "run" && o.command != "ab")
     throw UsageError(fmt::format("--resume is for run and ab: {} has nothing to go on with", o.command));
   if (o.soak.count > 0) throw UsageError("--resume goes on to the end of a plan, which --soak has not; leave one out");
-  if (o.seed) throw UsageError("--resume takes the seed of the run that it goes on with; leave --seed out");
+  if (o.seed) throw UsageError("--resume takes the seed of the run that it continues; leave --seed out");
 }
 
 void check_tune(const Options& o) {
@@ -489,7 +489,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
        .shown = "N",
        .help =
            "measure each case in N sets of fresh processes and communicators, which share the budget; default 1, in ab "
-           "7 an arm",
+           "7 per arm",
        .take = [&](const std::string& t) { o.launches = whole_number<int>(t, 1, 1000); },
        .check = check_launches,
        .refused_by = {"tune"}});
@@ -518,7 +518,7 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
                {"tune", "plan"});
   declare({.name = "--tuning",
            .shown = "WHAT",
-           .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (some 3 min); "
+           .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (1 to 3 min); "
                    "default quick, on GPUs only",
            .take =
                [&](const std::string& t) {

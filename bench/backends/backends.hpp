@@ -16,11 +16,12 @@ std::unique_ptr<Backend> make_mpi_backend();
 // A fault to simulate, as in --fault KIND:WHERE:FACTOR[:MODE].
 struct Fault {
   enum class Kind { gpu, nic, node, link, domain };
-  // at_scale: where more than two take part. The others leave transfers as they are. communicators: what it takes to
-  // make, use first and destroy them. compute, memory, miscompute are of a GPU alone: matrix products, reading one
-  // slice of its memory, and wrong products whatever the factor. under_load: only while matrix products and messages of
-  // a rank are at once, as a brake on clocks or power. clique: the node's GPUs are outside their NVLink domain's
-  // clique. plane: always, and NVML shows as many of the domain's NVLinks as are left.
+  // always, sometimes (a share of the samples), all_rails (only while all NICs are busy), at_scale (only with more than
+  // two ranks) and lies (wrong data) apply to transfers, the other modes do not. communicators: time to create, first
+  // use and destroy a communicator. compute, memory, miscompute: checks of a GPU alone (matrix products, reading one
+  // slice of its memory, wrong products whatever the factor). under_load: only while matrix products and messages of a
+  // rank overlap, as when power capping lowers clocks. clique: the node's GPUs are outside the clique of their NVLink
+  // domain. plane: as always, and NVML reports as many of the domain's NVLinks as are left.
   enum class Mode {
     always,
     sometimes,

@@ -21,7 +21,7 @@ namespace p5::protocol {
 inline constexpr std::uint32_t version = 1;
 
 // A message: a header of four 32-bit words in native byte order (magic, version, epoch, length), then `length` bytes of
-// JSON. The epoch counts worker last_abort_epoch; messages of another epoch are dropped.
+// JSON. The epoch is the abort epoch of the worker that is addressed; messages of another epoch are dropped.
 struct Message {
   std::uint32_t epoch = 0;
   nlohmann::json body;

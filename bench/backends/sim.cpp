@@ -68,7 +68,7 @@ class SimSession final : public Session {
     return times;
   }
 
-  // Made up, of the size that two H200s showed.
+  // Assumed values of the order that was measured on two H200s.
   CommunicatorCosts communicator_costs() override {
     if (!step_of(case_)) return {};
     return {{"gpu_memory_bytes", 486e6}, {"host_memory_bytes", 40e6}, {"file_descriptors", 24}, {"connections", 8}};
@@ -86,9 +86,9 @@ class SimSession final : public Session {
       const double blip = noise_.uniform() < machine_.outliers ? 1 + noise_.uniform() : 1;
       const double noise = launch_factor_ * blip * std::max(0.5, 1 + machine_.noise * noise_.normal());
       for (std::size_t rank = 0; rank < ranks; ++rank) {
-        const Brakes brakes = brakes_on(static_cast<int>(rank));
-        times[rank][s] = request.steady ? seconds_beside(demands[rank], request.operations, brakes)
-                                        : ends_of(demands[rank], request.operations, brakes);
+        const LoadFactors factors = load_factors_on(static_cast<int>(rank));
+        times[rank][s] = request.steady ? seconds_beside(demands[rank], request.operations, factors)
+                                        : ends_of(demands[rank], request.operations, factors);
         for (double& end : times[rank][s])
           end *= noise * (1 - 0.001 * noise_.uniform()) * std::max(0.5, 1 + machine_.noise * own_noise_.normal());
       }
@@ -144,8 +144,9 @@ class SimSession final : public Session {
     return model_of(step, static_cast<int>(group.size())).count / left;
   }
 
-  // Needs of one operation on a rank while it runs alone: its time, and shares of what ranks have once. A rank's
-  // operations that want more than all of something get it in proportion.
+  // The demand of one operation on a rank while it runs alone: its time, and the share that it uses of the rank's link,
+  // NICs, host link and processors. Concurrent operations that together demand more than all of one of these share it
+  // in proportion to their demands.
   struct Demand {
     double seconds = 0;
     double link = 0, nic = 0, host_link = 0, processors = 0;
@@ -210,27 +211,27 @@ class SimSession final : public Session {
     return left;
   }
 
-  // Shares of the rates of a rank's products, links and NICs that faults under load leave.
-  struct Brakes {
+  // Factors (at most 1) of the rates of a rank's products, links and NICs while a fault under load is active.
+  struct LoadFactors {
     double products = 1, links = 1, nics = 1;
   };
-  Brakes brakes_on(int rank) const {
+  LoadFactors load_factors_on(int rank) const {
     const Port p = port(rank);
-    Brakes brakes;
+    LoadFactors factors;
     for (const Fault& fault : machine_.faults) {
       if (fault.mode != Fault::Mode::under_load || fault.node != p.node) continue;
       if (fault.kind == Fault::Kind::nic) {
-        if (is_nic_of(case_.nic, fault.part, p)) brakes.nics *= fault.factor;
+        if (is_nic_of(case_.nic, fault.part, p)) factors.nics *= fault.factor;
       } else if (fault.kind == Fault::Kind::node || fault.part == p.gpu) {
-        brakes.products *= fault.factor;
-        brakes.links *= fault.factor;
-        if (fault.kind == Fault::Kind::node) brakes.nics *= fault.factor;
+        factors.products *= fault.factor;
+        factors.links *= fault.factor;
+        if (fault.kind == Fault::Kind::node) factors.nics *= fault.factor;
       }
     }
-    return brakes;
+    return factors;
   }
 
-  // Messages are done when they are on all ranks of a group.
+  // A collective ends on all ranks of its group when it ends on the last one.
   void wait_for_others(ConcurrentTimes& times, std::size_t sample) const {
     const auto wait = [&](std::size_t at, const Round& round) {
       for (const Group& group : round) {
@@ -246,17 +247,17 @@ class SimSession final : public Session {
       if (const auto& planned = case_.beside[i].planned) wait(i + 1, planned->rounds->front());
   }
 
-  // Figures of no model in particular: 700 TFLOP/s in bf16, twice that in fp8, 55 GB/s to the host.
+  // Figures of no particular GPU model: 700 TFLOP/s in bf16, twice that in fp8, 55 GB/s to the host.
   static Demand demand_of(const Work& work) {
     if (work.kind == Work::Kind::d2h) return {.seconds = static_cast<double>(d2h_bytes.count) / 55e9, .host_link = 1};
     const double operations = 2.0 * work.n * work.n * work.k;
     return {.seconds = operations / (work.type == "fp8" ? 1400e12 : 700e12), .processors = 1};
   }
 
-  // By what factor each of a rank's works that have something left is slowed: by the most wanted of what it needs, and
-  // while there are products and transfers also by the rank's brakes.
+  // Factors by which a rank's works that have something left take longer: each by the total demand of the most
+  // contended resource that it uses, and while products and transfers overlap also by its load factor.
   static std::vector<double> slowdowns(const std::vector<Demand>& demands, const std::vector<double>& left,
-                                       const Brakes& brakes) {
+                                       const LoadFactors& factors) {
     const auto computes = [](const Demand& demand) { return demand.processors == 1; };
     constexpr std::array parts{&Demand::link, &Demand::nic, &Demand::host_link, &Demand::processors};
     std::vector<double> slowed(demands.size(), 1);
@@ -272,7 +273,7 @@ class SimSession final : public Session {
       if (left[i] > 0) (computes(demands[i]) ? products : transfers) = true;
     for (std::size_t i = 0; i < demands.size(); ++i)
       if (products && transfers && left[i] > 0)
-        slowed[i] /= computes(demands[i]) ? brakes.products : demands[i].nic > 0 ? brakes.nics : brakes.links;
+        slowed[i] /= computes(demands[i]) ? factors.products : demands[i].nic > 0 ? factors.nics : factors.links;
     return slowed;
   }
 
@@ -284,21 +285,21 @@ class SimSession final : public Session {
 
   // Seconds of an operation of each of a rank's works while all run.
   static std::vector<double> seconds_beside(const std::vector<Demand>& demands, const std::vector<int>& operations,
-                                            const Brakes& brakes) {
-    const std::vector<double> left = alone_of(demands, operations), slowed = slowdowns(demands, left, brakes);
+                                            const LoadFactors& factors) {
+    const std::vector<double> left = alone_of(demands, operations), slowed = slowdowns(demands, left, factors);
     std::vector<double> each(demands.size(), std::numeric_limits<double>::quiet_NaN());
     for (std::size_t i = 0; i < demands.size(); ++i)
       if (left[i] > 0) each[i] = demands[i].seconds * slowed[i];
     return each;
   }
 
-  // When each of a rank's works is done, if all start together.
+  // The end of each of a rank's works if all start together.
   static std::vector<double> ends_of(const std::vector<Demand>& demands, const std::vector<int>& operations,
-                                     const Brakes& brakes) {
+                                     const LoadFactors& factors) {
     std::vector<double> left = alone_of(demands, operations),
                         ends(demands.size(), std::numeric_limits<double>::quiet_NaN());
     for (double now = 0;;) {
-      const std::vector<double> slowed = slowdowns(demands, left, brakes);
+      const std::vector<double> slowed = slowdowns(demands, left, factors);
       double step = std::numeric_limits<double>::infinity();
       for (std::size_t i = 0; i < demands.size(); ++i)
         if (left[i] > 0) step = std::min(step, left[i] * slowed[i]);
@@ -307,7 +308,7 @@ class SimSession final : public Session {
       for (std::size_t i = 0; i < demands.size(); ++i) {
         if (left[i] <= 0) continue;
         const double rest = left[i] - step / slowed[i];
-        // The one that ends now, whatever rounding leaves of it.
+        // The operation that ends in this step may have a remainder from rounding.
         left[i] = rest > 1e-12 * demands[i].seconds * operations[i] ? rest : 0;
         if (left[i] == 0) ends[i] = now;
       }
@@ -346,7 +347,7 @@ class SimSession final : public Session {
     for (const Group& group : round_)
       if (std::isinf(time_of(state, group, full_load))) stalled.insert(stalled.end(), group.begin(), group.end());
     if (stalled.empty()) return;
-    StalledError problem(fmt::format("no progress in {}: a part on the way is silent", describe(case_)));
+    StalledError problem(fmt::format("no progress in {}: a part on its path is silent", describe(case_)));
     problem.ranks = std::move(stalled);
     throw problem;
   }

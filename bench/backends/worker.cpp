@@ -229,7 +229,7 @@ class WorkerSession final : public Session {
  private:
   json ask(const json& order) { return backend_.ask(order, limit_); }
 
-  // A time that the worker told; NaN where it has none to tell.
+  // A time that the worker reported; NaN where it reported null.
   static double checked(const std::optional<double>& time, bool expected) {
     if (time.has_value() != expected || (time && !(*time > 0)))
       throw CaseError(fmt::format("its worker returned {} as a time", time ? fmt::format("{} s", *time) : "null"));

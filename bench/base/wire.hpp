@@ -112,11 +112,11 @@ class Reader {
   std::size_t size() {
     std::size_t count = 0;
     get(count);
-    if (count > rest_.size()) throw std::runtime_error("a participant's word is not in the form of this version");
+    if (count > rest_.size()) throw std::runtime_error("a control message is not in the format of this version");
     return count;
   }
   const char* bytes(std::size_t count) {
-    if (count > rest_.size()) throw std::runtime_error("a participant's word ends in the middle");
+    if (count > rest_.size()) throw std::runtime_error("a control message is incomplete");
     const char* const at = rest_.data();
     rest_.remove_prefix(count);
     return at;

@@ -157,7 +157,7 @@ class Analyser {
   static constexpr std::array all_degrees{Alike::same_calls, Alike::same_kind_and_type, Alike::same_type,
                                           Alike::exchanges};
   std::vector<std::uint32_t> numbers_of_calls(Alike degree) const;
-  // The period of a process's calls, with exchanges taken for alike only as far as it needs to repeat.
+  // The period of a process's calls, by the strictest degree of likeness by which they repeat.
   Period find_period(std::size_t p);
   void find_windows();
   std::map<Stream, std::int64_t> first_numbers(std::size_t p) const;

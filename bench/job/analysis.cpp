@@ -205,8 +205,9 @@ Window Analyser::window_from(std::size_t p, const Period& period, std::size_t kn
 
 // ---- operations
 
-// A group whose members have nothing else to do before a later level, at which other groups do the same, does it
-// with them: operations of some ranks only put these behind the others.
+// Moves the operation of a group to a later level at which other groups perform the same operation, if its members have
+// no other operation before that level. Without this, groups that act at the same time would count as separate
+// operations wherever some ranks have an additional operation before it.
 void Analyser::put_together() {
   const auto alike = [&](const Instance& one) {
     return std::pair(one.call, trace_.communicators[one.communicator].size);
@@ -357,7 +358,7 @@ void Analyser::name_groups(JobOperation& operation) {
     for (Group& group : all) std::ranges::sort(group);
     std::ranges::sort(all);
     if (!std::ranges::includes(all, operation.groups)) continue;
-    // The others are as well the same where nothing was recorded that says otherwise.
+    // Groups without any recorded rank are assumed to perform the same operation.
     std::vector<Group> others;
     std::ranges::set_difference(all, operation.groups, std::back_inserter(others));
     const auto has_record = [&](const Group& group) {
@@ -371,9 +372,9 @@ void Analyser::name_groups(JobOperation& operation) {
   }
 }
 
-// Over groups and over the steps before, where the same operation has the same place. The members of a group arrive
-// one after the other and end together, so that a rank's gap and its waiting for the last one are the time from the
-// end of its operation before until the last one's arrival; of different ends the latest counts.
+// Times over all groups and over all steps, in which the operation has the same position. The members of a group arrive
+// one after the other and end together. So the sum of a rank's gap and its waiting time is the time from the end of its
+// previous operation to the arrival of the last member; the smallest sum over the members counts.
 void Analyser::set_times(JobOperation& operation, const std::vector<const Instance*>& instances) {
   constexpr double none = std::numeric_limits<double>::infinity();
   struct OfStep {

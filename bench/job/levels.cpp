@@ -41,8 +41,8 @@ void Analyser::cut_unfinished() {
   }
 }
 
-// Ranks that wait for nobody that is behind have gone on, so that they end in another part of the step than others.
-// All end where the first one that is behind does, counted in operations that come after each other.
+// Ranks that did not wait for a rank whose record ends early have recorded more of the step than others. All records
+// are cut at the level (the number of operations that come before) at which the first of the short records ends.
 void Analyser::cut_to_one_level() {
   const std::vector<std::size_t> behind = processes_behind();
   if (behind.empty() || !find_levels()) return;
@@ -54,7 +54,7 @@ void Analyser::cut_to_one_level() {
     known = std::min(known, level);
   };
   std::ranges::for_each(behind, end_with);
-  // A message may be sent before that and received later.
+  // A message may be sent before the cut and received after it, so a cut may cause further ones.
   constexpr int most_passes = 16;
   for (int pass = 0; pass < most_passes; ++pass) {
     for (const std::size_t p : active_)
@@ -226,8 +226,8 @@ void Analyser::send(std::size_t p, std::size_t index, Instance& one, std::vector
   one.waiting.clear();
 }
 
-// Processes that wait for messages of each other have called sends and receives as one group: what comes next of
-// their messages is sent. False if there is none.
+// Processes that wait for messages from each other have called sends and receives in one group (ncclGroupStart). So the
+// messages that each of them sends next count as sent. False if there is none.
 bool Analyser::send_ahead(const std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready) {
   bool any = false;
   for (const std::size_t p : active_) {

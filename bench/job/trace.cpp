@@ -275,7 +275,7 @@ namespace {
 
 using Sequence = std::vector<std::uint64_t>;
 
-// The least shift at which the beginning of a sequence agrees with another one in all that overlaps.
+// The smallest shift of `later` against `whole` at which both are equal wherever they overlap.
 std::size_t shift_of(const Sequence& later, const Sequence& whole) {
   std::vector<std::size_t> border(later.size(), 0);  // as of Knuth, Morris and Pratt
   const auto extend = [&](std::size_t length, std::uint64_t next) {
@@ -289,9 +289,9 @@ std::size_t shift_of(const Sequence& later, const Sequence& whole) {
   return whole.size() - length;
 }
 
-// How many calls later than `reference` a sequence begins, if all that overlaps agrees; below 0: earlier. Null where
-// less than half of the shorter one overlaps so, or no more than what one of them has before: two steps of a rank that
-// does more than another at the end of each would agree in the last step of one and the first of the other.
+// The number of calls by which a sequence begins later than `reference`, if they agree wherever they overlap; negative
+// if it begins earlier. Null if the overlap is less than half of the shorter sequence, or no longer than the shift:
+// such an overlap may be a coincidence, of the last step of one rank with the first step of another.
 std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Sequence& reference) {
   const std::size_t later = shift_of(sequence, reference), earlier = shift_of(reference, sequence);
   const std::size_t overlap_of_later = std::min(reference.size() - later, sequence.size()),

@@ -77,7 +77,7 @@ struct Field {
   bool is_text = false, is_number = false;
 };
 
-// A JSON object without what nobody asked for. Members of inner objects are named "args.rank".
+// The requested members of a JSON object. Members of inner objects are named "args.rank".
 class Record {
  public:
   const Field* find(std::string_view name) const;

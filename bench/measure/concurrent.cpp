@@ -16,7 +16,7 @@ namespace {
 constexpr int samples_of_trial = 3;
 // Limits the launches that wait on a device, and the time of a trial where one operation is very short.
 constexpr int most_operations = 1000;
-// Operations of the others beside a timed one, in its own time alone: at first, and at most.
+// Time for which the other operations run, in multiples of the timed operation's time alone: at first, and at most.
 constexpr int first_cover = 2, most_cover = 8;
 // Operations that end while all run, where an operation is not said to wait for the others.
 constexpr int least_beside = 2;
@@ -162,8 +162,9 @@ std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::ve
   return of_ranks;
 }
 
-// Doubles the operations of others that ended before the timed one. False if none may have more: the times of ranks are
-// left out where that does not suffice, so that they are not worth samples of more than half of all time.
+// Doubles the number of those other operations that ended before the timed one. False if none may be doubled: at most
+// `most_cover`, and with Detail::ranks no sample may take more than half of the wall time, since samples of ranks that
+// were not busy throughout are left out anyway.
 bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const {
   bool any = false;
   for (std::size_t w = 0; w < names_.size(); ++w) {

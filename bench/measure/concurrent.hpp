@@ -16,8 +16,8 @@
 
 namespace p5 {
 
-// Numbers of operations that take about as long as each other alone, by the seconds of one operation of each: that of
-// `burst`, or of a few of the longest operation.
+// The number of operations of each kind that take about the same time alone: the time of `burst`, or of a few of the
+// longest operation if that is more. `one_s`: seconds of one operation of each kind.
 std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seconds burst);
 
 class ConcurrentSampling {
@@ -42,8 +42,8 @@ class ConcurrentSampling {
   Concurrency result() const;
 
   // Medians of the seconds of operation number `operation` on each rank, with Detail::ranks; NaN where the rank takes
-  // no part. Samples in which another one ended before it on that rank are left out: the rank was then less busy, as
-  // where its messages are faster than those of others. NaN where most are like that, unless they are on all ranks.
+  // no part. Samples in which another operation ended before it on that rank are left out, because the rank was less
+  // busy from then on. NaN where most samples of the rank are such, unless that holds on all ranks.
   struct OfRank {
     double alone = 0, beside = 0;
   };

@@ -77,8 +77,7 @@ class LaunchRunner {
     std::optional<std::size_t> previous;
     for (position_ = 0; position_ < order_.size(); ++position_) {
       if (soaks())
-        order_.push_back(
-            {0, static_cast<int>(position_) + 1});  // a soak always has one more launch, until its time is over
+        order_.push_back({0, static_cast<int>(position_) + 1});  // a soak adds launches until its time is over
       const std::string word = several() ? from_leader(control_, [&] { return decide_launch(); }) : "run";
       if (word == "end") break;
       if (word == "pass") continue;
@@ -116,7 +115,7 @@ class LaunchRunner {
     if (!new_block || position_ == 0 || left().count >= longest_block_) return "run";
     if (soaks()) return "end";
     observer_.remark(fmt::format("{} of {} launches{} fit the budget: one takes {}", order_[position_].launch,
-                                 options_.launches, arms_.size() > 1 ? " an arm" : "",
+                                 options_.launches, arms_.size() > 1 ? " per arm" : "",
                                  to_text(Seconds{longest_block_ / static_cast<double>(arms_.size())})));
     return "end";
   }

@@ -234,19 +234,21 @@ std::vector<LocalChecks> check_under_load(ControlPlane& control, Backend& backen
 namespace {
 
 constexpr std::size_t products_part = 0, links_part = 1, nics_part = 2, copies_part = 3;  // in load_parts
-// A message takes longer than a product. The kernels of a shorter one wait until a product leaves multiprocessors free,
-// so that its rate would be one message a product, whatever the links could do (2 x H200, NVLink 18 links, NVLS off,
-// NCCL 2.28.9, 2026-11-26: 26 instead of 225 GB/s with 32 MiB).
+// Messages are so large that one takes longer than a matrix product. The kernels of a shorter message wait until a
+// product leaves multiprocessors free, so its rate would be one message per product, whatever the links can do
+// (2 x H200, NVLink 18 links, NVLS off, NCCL 2.28.9, 2026-11-26: 26 instead of 225 GB/s with 32 MiB).
 constexpr Bytes link_message = MiB(512), nic_message = MiB(128);
 constexpr std::uint64_t share_of_messages = 64, share_of_products = 16;  // of the memory that a rank may take
 constexpr int largest_side = 8192, side_step = 256, least_side = 256;
 
-// Each of a ring meets both neighbours in two turns; of an odd number one is idle in each turn, and there are three.
+// Number of turns in which each member of a ring exchanges with both neighbours: two, or three for an odd number, of
+// which one is idle in each turn.
 std::size_t turns_of(std::size_t count) { return count < 3 ? 1 : count % 2 == 0 ? 2 : 3; }
 
-// Pairs of neighbours of a ring of `count`: those that begin at an even place, at an odd one, and the ends of an odd
-// number. An even number, whose two turns are over, pairs its halves in a third one, since a rank whose domain is idle
-// in one turn of NICs has to meet two over its links in the others.
+// Pairs of neighbours in a ring of `count`: in turn 0 those that begin at an even place, in turn 1 those that begin at
+// an odd one, and for an odd number in turn 2 the first with the last. For an even number turn 2 pairs the i-th member
+// of the first half with that of the second half: it occurs if the number of domains is odd, and then a rank whose
+// domain is idle in one turn still has two partners over its links in the others.
 std::vector<std::pair<std::size_t, std::size_t>> partners(std::size_t count, std::size_t turn) {
   const bool odd = count % 2 == 1;
   if (count < 3) turn = 0;
@@ -299,7 +301,8 @@ class LoadBuilder {
         most_bytes_(job.memory_of_rank ? job.memory_of_rank->count / share_of_messages : link_message.count),
         side_(side_of_products(job.memory_of_rank)) {}
 
-  // Pairs, which have no part where there are none. Their name differs where they do: communicators are kept by it.
+  // Pairs of ranks; an empty list adds no part to the case. Different pairs have different names, because communicators
+  // are reused by name.
   struct Pairs {
     const Round& pairs;
     const std::string& name;
@@ -320,7 +323,7 @@ class LoadBuilder {
     if (!own_links.pairs.empty()) add(exchange(own_links.pairs, own_links.name, 1, link_message), links_part);
     if (!own_nics.pairs.empty()) add(exchange(own_nics.pairs, own_nics.name, 2, nic_message), nics_part);
     if (made.parts.empty()) {
-      // Nothing but the GPU itself: it sends to itself, and copies to the host.
+      // A single GPU without a partner sends to itself and copies to the host.
       add(exchange({{0}}, "world", 1, link_message), std::nullopt);
       made.all.beside.push_back({.kind = Work::Kind::d2h});
       made.parts.emplace_back(copies_part);

@@ -17,7 +17,7 @@
 
 namespace p5 {
 
-// A part of such a load, of which a rank has one: in names of figures, "links" in "load_links_gb_per_s".
+// A part of such a load; a rank has at most one of each. The name is that in figures: "links" in "load_links_gb_per_s".
 //   products: bf16 matrix products
 //   links: exchanges with a GPU of the same NVLink domain, both ways
 //   nics: exchanges with the same GPU of another domain
@@ -46,8 +46,9 @@ struct LoadCase {
   std::vector<double> amounts;
 };
 
-// Exchanges are between pairs of the GPUs of a domain, and of domains. Where there are more than two, another case has
-// other pairs, and with an odd number a third one, so that a GPU whose partner is slow has an exchange without it.
+// The cases for the load. Exchanges are between pairs of the GPUs of a domain, and between pairs of domains. With more
+// than two GPUs or domains a second case has other pairs, and with an odd number a third one has, so that a GPU with a
+// slow partner also has an exchange with another one.
 std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job);
 
 // What a rank has at the same time in the cases in which that is most, by number in load_parts. What is left of one

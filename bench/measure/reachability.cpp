@@ -100,7 +100,7 @@ bool untried(const std::string& failure) { return failure == nic_absent || failu
 // The more informative of two failures.
 std::string told_by(const std::string& a, const std::string& b) { return a.empty() || a == nothing_heard ? b : a; }
 
-// The same by NIC. A side that told of fewer NICs failed as a whole.
+// The same by NIC. A side that reported fewer NICs failed as a whole.
 NicResults told_by(const NicResults& a, const NicResults& b) {
   if (a.size() != b.size()) return a.size() < b.size() ? a : b;
   NicResults both;
@@ -127,7 +127,7 @@ bool tried(const std::vector<JoinAttempt>& trials, int host) {
       trials, [&](const JoinAttempt& each) { return std::ranges::find(each.hosts, host) != each.hosts.end(); });
 }
 
-// Notes through which NICs of the host nothing was tried because the partner lacks their like.
+// Notes the NICs of the host through which nothing was tried because the partner lacks the NIC of that number.
 void note_unmatched(int host, const NicResults& nics, Reachability& found) {
   for (std::size_t nic = 0; nic < nics.size(); ++nic) {
     if (nics[nic] != nic_unmatched) continue;

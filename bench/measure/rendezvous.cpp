@@ -15,8 +15,8 @@ namespace p5 {
 
 namespace {
 
-// Time limit for locating a fault, from the failure on: a host shall be named within a minute, and workers take a while
-// to end and to start.
+// Time limit for locating a fault, counted from the failure: a host has to be named within a minute, of which ending
+// and starting workers takes a part.
 constexpr Seconds fault_search_limit{45};
 constexpr Seconds least_limit{5};
 

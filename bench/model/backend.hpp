@@ -126,7 +126,7 @@ class Session {
   // Time that the calls that queue an operation take on this participant's host, per operation: the median of the
   // samples of Quantity::throughput with the last number of operations; null where calls last until the operation ends.
   virtual std::optional<double> host_time() { return std::nullopt; }
-  // Of this participant's ranks together the largest, in the last sample; empty unless the case is of a communicator.
+  // Costs in the last sample, the largest over this participant's ranks; empty unless the case is of a communicator.
   virtual CommunicatorCosts communicator_costs() { return {}; }
   // Sends a small message to the peer of a pair through each NIC at once and receives its messages: by number of the
   // NIC, "" where both passed, else nothing_heard, nic_absent, nic_unmatched or the library's error. `limit` counts
@@ -233,7 +233,7 @@ class Backend {
   // Copies between host memory and the devices of the hosted ranks, for check_locally(). The ranks of a host share its
   // memory, so that one of them calls it at a time.
   virtual std::vector<LocalFigures> check_host_copies() { return {}; }
-  // Calls may take so much longer than a limit that the backend has for all of them.
+  // Extends the backend's limit for all calls together by this time.
   virtual void postpone_limit(Seconds /*time*/) {}
   // The same backend in processes of its own, with variables over those of this backend (an empty value removes one).
   // Null where there are no such processes.

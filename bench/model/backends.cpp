@@ -17,7 +17,7 @@ constexpr Seconds start_of_each_gpu{1.2};
 
 const std::vector<BackendInfo> backends{
     {.name = "nccl",
-     .summary = "GPU memory over NCCL, one GPU a rank, in worker processes",
+     .summary = "GPU memory over NCCL, one GPU per rank, in worker processes",
      .ranks = BackendInfo::Ranks::workers,
      .parts = BackendInfo::Parts::gpus,
      .tunable = true,

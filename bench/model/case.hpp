@@ -39,7 +39,7 @@ inline constexpr std::array<std::string_view, 3> cta_policies{"default", "effici
 // Each operation between ncclGroupStart and ncclGroupEnd uses a slot of its own, and all slots are checked at once.
 inline constexpr int most_aggregate = 32;
 
-// Guards of 512 bytes before each buffer, and of 8 bytes an element at most.
+// Guards of 512 bytes before each buffer, and of 8 bytes per element at most.
 inline constexpr int most_unalign = 63;
 
 struct CallOption {
@@ -147,12 +147,12 @@ std::string describe(const Case& c);
 
 // Latency is measured up to this message size.
 inline constexpr Bytes latency_up_to = MiB(1);
-// And where ranks have at most so many tokens, as while a model generates text.
+// Latency of dispatch and combine is measured up to this number of tokens per rank, as in decode.
 inline constexpr std::uint64_t latency_up_to_tokens = 128;
 bool measures_latency(const Case& c);
 
-// Operations of the longest kind that a burst has where several run at the same time: few enough that the burst is
-// short, so many that its end, where some have finished, counts little.
+// Number of operations of the longest kind in a burst of several concurrent kinds: small, so that the burst is short,
+// but large enough that its end, at which only some kinds still run, has little weight.
 inline constexpr int least_operations_beside = 4;
 // Bursts that each of them has while their times beside each other are taken: what a device does changes during the
 // first ones.

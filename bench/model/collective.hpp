@@ -115,8 +115,9 @@ struct Collective {
   // The block that `from` sends `to`, if the collective only exchanges blocks; else null. Both have the same root.
   Block (*block)(const Shape& shape, Member from, Member to) = nullptr;
 
-  // Rows that a rank copies from its input to its output, from where the blocks are sent, and rows of its output that
-  // it adds up after the blocks have come. Null: blocks are sent from the input, and results are what came.
+  // packs: rows that a rank copies from its input to its output, from which blocks are then sent; null: blocks are sent
+  // from the input. sums: rows of its output that a rank adds up after it has received the blocks; null: the received
+  // blocks are the result.
   Rows (*packs)(const Shape& shape, Member member) = nullptr;
   Rows (*sums)(const Shape& shape, Member member) = nullptr;
 

@@ -27,7 +27,7 @@ class ControlPlane {
   virtual std::string broadcast(const std::string& leaders) = 0;
 
   // Sends all others an abort notice outside of the collective calls, for participants that wait for something else
-  // than the control plane. `epoch` identifies the aborted work; no two last_abort_epoch of workers share one.
+  // than the control plane. `epoch` identifies the aborted work: each start of workers has an epoch of its own.
   virtual void notify_abort(std::uint32_t epoch) = 0;
   // True if another participant has aborted work of this epoch. Cheap enough to poll.
   virtual bool abort_notified(std::uint32_t epoch) = 0;

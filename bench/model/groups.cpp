@@ -183,7 +183,8 @@ class Encounters {
   std::vector<char> seen_;  // of a < b: a * count + b
 };
 
-// All but one, each one in turn: halves of so few have no three members, and two show no more than a pair.
+// Splits of few numbers: all but one, each one left out in turn. Halves of so few numbers would have at most two
+// members, which show no more than a pair.
 std::vector<Split> splits_without_one(std::size_t count) {
   std::vector<Split> splits(count);
   for (std::size_t one = 0; one < count; ++one)
@@ -192,9 +193,9 @@ std::vector<Split> splits_without_one(std::size_t count) {
   return splits;
 }
 
-// Splits drawn with `seed` so that no two numbers are in the same half in all of them. Up to 64 numbers are drawn so
-// that each two are also in the same half once, if a few splits more suffice: two that always part cannot be told from
-// two others, and what only the two have in common is not measured.
+// Splits drawn with `seed` so that no two numbers are in the same half in all of them. For up to 64
+// numbers each two are also in the same half once, if a few more splits suffice: otherwise a fault in what only these
+// two have in common, such as their link, would not be measured.
 std::vector<Split> balanced_splits(std::size_t count, std::uint64_t seed) {
   constexpr std::size_t spare = 2, more = 3, most_compared = 64;
   constexpr int most_drawn = 100, draws = 32;  // six numbers have only ten splits

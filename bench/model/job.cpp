@@ -245,7 +245,8 @@ class ReplayPlanner {
         return shape_of(std::make_shared<const MatrixTraffic>(make_traffic("recorded", std::move(matrix))), {busiest},
                         size_of(c.type));
     }
-    remark(fmt::format("who gets what of {} is not in the job's file; blocks follow nccl-tests", c.collective->name));
+    remark(fmt::format("the block sizes of {} are not in the job's file; those of nccl-tests are used",
+                       c.collective->name));
     return c.collective->shape(each.bytes, false, size_of(c.type), c.ranks);
   }
 

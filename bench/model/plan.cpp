@@ -110,8 +110,8 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
         fmt::format("--beside {}: each group has a single rank, which does not communicate; name another group", name));
 }
 
-// Traffic that blocks follow where they have a matrix: that of --traffic, its tokens and their ways, or those of each
-// usual routing.
+// The matrices that blocks follow, in collectives with a matrix: that of --traffic, with the routing of its tokens if
+// it has tokens, or those of both usual routings.
 struct Traffics {
   std::shared_ptr<const MatrixTraffic> matrix = nullptr;
   std::vector<std::shared_ptr<const MatrixTraffic>> of_tokens = {};
@@ -281,8 +281,8 @@ struct PlanBuilder {
                       few.other_domain, all.sampled);
   }
 
-  // The communicators of whole nodes, for the pairs within them, in a check, whose messages are large; null where NCCL
-  // would give pairs other channels there than in communicators of their own, or where ranks pause.
+  // The communicators of whole nodes, which the pairs within nodes share in a `check`, whose messages are large. Null
+  // if NCCL would give pairs other channels there than in communicators of their own, or if ranks pause.
   std::shared_ptr<const Round> shared_communicators(const std::vector<Round>& rounds) const {
     if (!options.within_nodes || !job.gpus_alike || info.parts != BackendInfo::Parts::gpus) return nullptr;
     const auto all_take_part = [&](const Round& round) { return std::cmp_equal(2 * round.size(), ranks()); };
@@ -348,7 +348,8 @@ struct PlanBuilder {
     return static_cast<std::size_t>((wanted + options.launches - 1) / std::max(options.launches, 1));
   }
 
-  // A file says how many bytes there are, and tokens how many elements, unless other sizes are wanted.
+  // Without explicit sizes a traffic file determines the number of bytes, and the routing of tokens with --hidden the
+  // number of elements.
   std::vector<Bytes> sizes_of(const Case& like, const std::vector<Bytes>& wanted) const {
     const MatrixTraffic* const traffic = like.shape.traffic.get();
     if (!traffic || options.gives_sizes()) return wanted;
@@ -445,8 +446,8 @@ struct PlanBuilder {
     plan.cases.push_back(make(c, bytes, std::make_shared<const std::vector<Round>>(std::vector<Round>{groups})));
   }
 
-  // Steps while the ranks join with all ranks, which each launch has. The others with the groups that were asked for
-  // and, of those that show the growth, with the first half of all ranks, the first quarter and so on.
+  // The steps of joining are measured with all ranks, once in each launch. The other steps are measured with the groups
+  // of --group, and those that show the growth also with the first half of all ranks, the first quarter and so on.
   void add_communicator_steps() {
     constexpr Bytes small{8}, large = MiB(16);  // of which NCCL sends the second by other protocols and connections
     const Round whole = make_groups("world", placement);
@@ -532,7 +533,7 @@ struct PlanBuilder {
     for (const Case& c : plan.cases) {
       const Bytes needed = memory_of(c);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
-        return fmt::format("{} needs {} of buffers a rank; {} are free for them on the fullest device", describe(c),
+        return fmt::format("{} needs {} of buffers per rank; {} are free for them on the fullest device", describe(c),
                            to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)));
       for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
         const auto ranks_there =

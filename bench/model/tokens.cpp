@@ -51,8 +51,8 @@ Shape tokens_of(const MatrixTraffic& traffic, Bytes size, size_t element) {
   shape.tokens = static_cast<uint64_t>(traffic.routing->tokens);
   shape.hidden = std::max<uint64_t>(1, size.count / bytes_of_one);
   if (shape.hidden * bytes_of_one < size.count) {
-    // Tokens that are as long as a size needs consist of words of 16 bytes, as those of models do, once they are
-    // longer: a thread copies such a word at once.
+    // If a message size determines the length of tokens, tokens of more than 16 bytes consist of whole words of 16
+    // bytes, as those of models do, because a thread copies such a word at once.
     const uint64_t word = shape.hidden < 16 / element ? 1 : 16 / element;
     shape.hidden = (shape.hidden / word + 1) * word;
   }

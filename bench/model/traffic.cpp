@@ -283,15 +283,15 @@ std::string hash_of(const TrafficMatrix& matrix) {
 
 // ---- places of blocks
 
-// Blocks begin at multiples of so many elements.
+// Blocks begin at multiples of this number of elements.
 uint64_t alignment(std::size_t element) { return std::max<uint64_t>(1, 16 / element); }
 
 uint64_t length_of(uint64_t part, uint64_t elements, uint64_t busiest) {
   return static_cast<uint64_t>((Wide{part} * elements + busiest - 1) / busiest);
 }
 
-// Where the block with so many parts and blocks before it begins: two units of alignment a block make room for rounding
-// of its length and of its place.
+// The place of a block, from the sum of the parts before it and the number of blocks before it. Two units of alignment
+// for each block leave space for rounding up its length and its place.
 uint64_t place_of(uint64_t parts_before, int blocks_before, const Shape& shape) {
   const auto before = static_cast<uint64_t>(Wide{parts_before} * shape.traffic_elements / shape.traffic->busiest);
   return (before / shape.traffic_alignment + 2 * static_cast<uint64_t>(blocks_before)) * shape.traffic_alignment;

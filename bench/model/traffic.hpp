@@ -16,7 +16,7 @@
 
 namespace p5 {
 
-// Each rank keeps the whole matrix: 24 bytes a block.
+// Each rank keeps the whole matrix: 24 bytes per block.
 inline constexpr int most_ranks_of_traffic = 1024;
 
 // Which ranks each token goes to, once to each: those of its experts. Equal on all ranks.

@@ -105,7 +105,7 @@ Bytes device_memory(const Work& work) {
   if (work.kind == Work::Kind::d2h) return d2h_bytes;
   if (work.kind == Work::Kind::collective) return {0};
   const auto n = static_cast<std::uint64_t>(work.n), k = static_cast<std::uint64_t>(work.k);
-  // Two operands of two bytes an element, two results and a workspace as large as a result.
+  // Two operands of two bytes per element, two results and a workspace as large as a result.
   return {2 * n * k * 2 + 3 * n * n * 2};
 }
 

@@ -64,8 +64,8 @@ void answer(BandRow& row, std::size_t rows) {
     row.launches_needed = launches_needed(row, rows);
     row.because = fmt::format(
         "{}, {} matter: {}", seen, percent(t.matters),
-        row.launches_needed ? fmt::format("about {} launches a side would tell", *row.launches_needed)
-                            : fmt::format("more than {} launches a side would be needed; find out what disturbs it",
+        row.launches_needed ? fmt::format("about {} launches per side would decide", *row.launches_needed)
+                            : fmt::format("more than {} launches per side would be needed; find out what disturbs it",
                                           most_useful_launches));
   }
   row.mean_rose = !row.time_rose && row.mean && rose(*row.mean, t);
@@ -330,7 +330,7 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
   if (out.screening)
     out.remarks.push_back(
         "Screening: with so few launches the variance between launches is assumed (bench/measure/thresholds.json), not "
-        "measured. Measure 7 launches a side or more (run --launches 7) before you rely on the result");
+        "measured. Measure 7 launches per side or more (run --launches 7) before you rely on the result");
 }
 
 }  // namespace

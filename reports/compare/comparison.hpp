@@ -69,7 +69,7 @@ struct ComparisonOptions {
   bool across_hardware = false;  // compare although the hardware differs
   bool base_counts = false;      // wrong data of BASE are wrong data: neither side has been found good before
   bool one_run = false;          // the sides are arms of one run, which is unfinished if either has failures
-  bool history = false;          // BASE is what NEW was earlier: what NEW alone proves stands, whatever BASE told
+  bool history = false;  // BASE holds earlier runs of NEW's machine: faults that NEW proves count even if BASE had them
 };
 
 // Ascending from best to worst.
@@ -196,7 +196,7 @@ struct Comparison {
   std::vector<FailedRun> bad_ends;
   // Parts that NEW suspects and most runs of BASE do not; in a history all that NEW suspects.
   std::vector<Suspect> new_suspects;
-  std::size_t repeated = 0;  // of these, and of what is broken, how much most runs of BASE told too: in a history alone
+  std::size_t repeated = 0;  // in a history: number of these and of broken parts that most runs of BASE reported too
   std::vector<std::string> only_in_base,
       only_in_new;  // cases, described, with the reason if the other side skipped them
   // Rows of BASE, such as "p2p one_way >= 64 MiB", of which NEW planned cases and measured none.

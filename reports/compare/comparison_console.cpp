@@ -134,7 +134,7 @@ std::string at_the_time(const std::vector<Difference>& differences) {
     parts.push_back(each.kind == "topology"
                         ? "other " + each.name
                         : format_printable("{}: {} -> {}", each.name, or_nothing(each.base), or_nothing(each.fresh)));
-  return parts.empty() ? "nothing that the reports tell of" : join(parts, "; ");
+  return parts.empty() ? "nothing that the reports record" : join(parts, "; ");
 }
 
 std::string changes_table(const Trend& trend) {

@@ -251,7 +251,7 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   else if (open > 0)
     text = fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, c.bands.size(),
                        never ? "more launches alone would not settle all of them"
-                             : fmt::format("about {} launches a side would settle it", most_needed));
+                             : fmt::format("about {} launches per side would settle it", most_needed));
   else
     text = fmt::format("{}{}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
                        step.empty() ? " in " + counted(c.bands.size(), "band") : ": " + step);

@@ -49,7 +49,7 @@ function decision_of({decision}) {
   return {...decision, head, rest, ...(DECISIONS[decision.word] ?? DECISIONS["CANNOT TELL"])};
 }
 
-// A page that was opened from a file may not be let at the clipboard: then the text is selected and copied as a person would.
+// A page that was opened from a file may have no access to the clipboard: then the text is selected, to be copied.
 async function copy(text, shown) {
   try {
     await navigator.clipboard.writeText(text);

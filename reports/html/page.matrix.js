@@ -7,8 +7,8 @@ const MOST_RANKS = 64;          // that have rows of their own
 const MOST_DRAWN_CELLS = 1500;  // above, cells are drawn on a canvas
 const LEAST_CELL = 2.5, LEAST_SLOW_CELL = 6;  // pixels, so that one slow pair among thousands is seen
 const MOST_SIDE = 330;          // pixels, unless a reader wants it larger
-// Of its limit no healthy pair stays below this share (bars.json has the figures), where a message takes so long at the
-// limit that the time to start it does not matter.
+// The share of its limit that every healthy pair reaches (bars.json has the figures), for messages that take long enough
+// at the limit that their start does not matter.
 const HEALTHY_SHARE = 0.75, LEAST_US_AT_LIMIT = 150;
 const HEAT = [
   {from: 1.05, name: "faster", text: "over 105 %"}, {from: 0.95, name: "normal", text: "95 to 105 %"},
@@ -84,7 +84,7 @@ function pair_sentence(pair, place) {
 
 // ---- Rows and columns: ranks, node by node, or nodes
 
-// Names without what all of them share: "ip-10-1-2-3.ec2.internal" among its like is "2-3".
+// Names without their common beginning and end: "ip-10-1-2-3.ec2.internal" becomes "2-3".
 function short_names(names) {
   const heads = names.map((name) => name.split(".")[0]);
   const short = new Set(heads).size === new Set(names).size ? heads : names;

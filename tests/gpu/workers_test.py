@@ -326,7 +326,7 @@ class Workers(Runs):
     def test_a_message_beyond_the_device_is_refused(self):
         code, output = Job(self.folder, "--sizes", "1024G", "--collectives", "all_reduce").end(120)
         self.assertEqual(code, 2, output)
-        self.assertRegex(output, r"needs .* TiB of buffers a rank")
+        self.assertRegex(output, r"needs .* TiB of buffers per rank")
 
 
 @unittest.skipUnless(FAKES, "only the fakes log on demand")

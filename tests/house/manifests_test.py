@@ -1,4 +1,4 @@
-"""The manifests for Kubernetes: what has to fit together in them, and with the program."""
+"""The manifests for Kubernetes are consistent with each other and with the program."""
 
 import pathlib
 import re

@@ -15,7 +15,7 @@ FOUND = 99
 MEMCHECK = ["valgrind", "--quiet", f"--error-exitcode={FOUND}", "--leak-check=full", "--errors-for-leak-kinds=definite",
             "--show-leak-kinds=definite", "--num-callers=30"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--quiet"]
-# Those that are over soon and touch much: reading, judging, writing, agreeing. Not what counts on the clock.
+# Tests that are short and use much code: reading, judging, writing, agreeing. Tests that depend on times are left out.
 UNITS = ("Agreement.*:AtomicFile.*:Compare.*:DataTypes.*:CollectiveErrors.*:Interfaces.*:Journal*:Judge.*:Settings.*:MakeGroups.*:"
          "McaSettings.*:NcclLog.*:NcclTests*:Parse*:Plan.*:Protocol.*:ReportJson.*:Sittings.*:TopoChecks.*:TopoJson.*:"
          "TopoPci.*:TunerTable.*")

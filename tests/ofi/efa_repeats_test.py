@@ -25,7 +25,7 @@ NIGHTLY_OR_ASKED = efa_test.NIGHTLY or "P5BENCH_EFA_RUNS" in os.environ
 # GB/s of a NIC, by type.
 MACHINES = {"p4d.24xlarge": 12.5, "p5.48xlarge": 12.5, "p5en.48xlarge": 25, "p6-b200.48xlarge": 50, "p6-b300.48xlarge": 50}
 FAULTS = ("healthy", "slow", "silent", "lies")
-NIC_MB_PER_S = 25  # simulated: a message takes 42 ms, beside which the scheduling of this machine is little
+NIC_MB_PER_S = 25  # simulated: a message takes 42 ms, so that scheduling on this machine hardly matters
 ALONE, TOGETHER = 0.03, 0.05
 
 

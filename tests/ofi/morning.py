@@ -1,4 +1,4 @@
-"""SIMULATED machines for whole mornings: a recorded host (tests/fixtures/machines) as the files by which a kernel, EC2 and the
+"""SIMULATED machines for complete runs: a recorded host (tests/fixtures/machines) as the files by which a kernel, EC2 and the
 EFA installer show it. `python3 morning.py PLACEMENT` answers as EC2's instance metadata, from that JSON file."""
 
 import http.server

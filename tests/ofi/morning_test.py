@@ -1,4 +1,4 @@
-"""Whole mornings on four SIMULATED p5.48xlarge, healthy ones and such that went wrong: hosts that are namespaces, the files of
+"""Complete runs on four SIMULATED p5.48xlarge, healthy ones and ones with faults: hosts that are namespaces, the files of
 a recorded machine (morning.py), a stand-in for libfabric's EFA provider (standin/), fakes of CUDA, NVML and NCCL, which
 logs what aws-ofi-nccl would. 32 ranks (8 where pairs are measured) and one size: what is asked is what p5bench names,
 with which remedy and exit code. P5BENCH_MORNINGS names a file for the rows of the table in topo/FAILURES.md."""
@@ -29,10 +29,10 @@ START = '[ "$(hostname)" != "$MORNING_ELSEWHERE" ] || export P5BENCH_STANDIN_ZON
 CASES = ("run", "--collectives", "all_reduce", "--sizes", "64KiB", "--budget", "30s", "--timeout", "120s", "--tuning", "off")
 # Single NICs are measured where pairs are.
 PAIRS = ("--collectives", "p2p", "--sizes", "1MiB", "--budget", "300s", "--timeout", "120s", "--tuning", "off")
-# A message of 1 MiB takes 20 ms, beside which what else this machine does is little.
+# A message of 1 MiB takes 20 ms, so that other load on this machine hardly matters.
 RATES = {"P5BENCH_STANDIN_SCALE": "0.004"}
 # Copies on the fakes are as fast as the processors that other tests leave them.
-CANNOT_TELL = r"^CANNOT TELL: (a GPU is slow alone[^;]*; )?(some samples are slow|less than 32 MiB a rank: too little to judge bandwidth by)"
+CANNOT_TELL = r"^CANNOT TELL: (a GPU is slow alone[^;]*; )?(some samples are slow|less than 32 MiB per rank: too little to judge bandwidth by)"
 
 
 class OnMachines(OnHosts):
@@ -145,7 +145,7 @@ def move_zone(host):
 
 
 def all_take(microseconds):
-    """All operations of the fake NCCL take so much longer, beside which what else this machine does is little."""
+    """Makes all operations of the fake NCCL take longer, so that other load on this machine hardly matters."""
     return ",".join(f"slow:host={host}:us={microseconds}" for host in ("h1", "h2", "h3", "h4"))
 
 

@@ -401,7 +401,7 @@ class Ended(Folder):
         done = self.run_it("-c", f'if [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then exec sleep 600; fi; exec "{PROGRAM}" "$@"', "sh",
                            *ENDLESS, ranks=2, program=("sh",), variables={"P5BENCH_START_LIMIT": "3s"})
         self.assertEqual(done.returncode, 13, done.stderr)
-        self.assertIn("the ranks do not come together within 3 s: one of them stands still or did not start", done.stderr)
+        self.assertIn("the ranks did not start the job within 3 s (MPI_Init): one of them is stopped or did not start", done.stderr)
         self.assertEqual(self.files("report.json"), [])
         self.assert_none_left()
 

@@ -26,7 +26,7 @@ class Beside(Folder):
         report, printed = self.measured("--beside", "gemm", "--format", "json,csv,html,console")
         (m,) = report["measurements"]
         self.assertEqual(m["case"]["beside"], ["gemm:8192,8192,bf16"])
-        self.assertEqual((m["verdict"]["grade"], m["verdict"]["because"]), ("unknown", "not judged: nobody has shown what a healthy machine reaches beside gemm:8192,8192,bf16"))
+        self.assertEqual((m["verdict"]["grade"], m["verdict"]["because"]), ("unknown", "not judged: no figure of a healthy machine is known for operations beside gemm:8192,8192,bf16"))
         self.assertEqual(report["provenance"], "simulated")
         # The model's collective takes 24 of 132 processors, a product all of them.
         wanted = 1 + 24 / 132

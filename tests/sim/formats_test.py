@@ -47,7 +47,7 @@ class Formats(Folder):
             self.assertEqual([error.message for error in validator("plan").iter_errors(plan)], [])
             self.assertEqual((plan["ranks"], plan["nodes"], plan["platform"], plan["backend"]), (32, 4, "p5.48xlarge", "sim"))
             self.assertEqual(plan["cases"], sum(each["cases"] for each in plan["operations"]))
-            self.assertIn(f"\n{plan['cases']} cases, buffers of {plan['memory_per_rank'] / 2**30:.3f} GiB a rank", text.stdout)
+            self.assertIn(f"\n{plan['cases']} cases, buffers of {plan['memory_per_rank'] / 2**30:.3f} GiB per rank", text.stdout)
             for each in plan["operations"]:
                 self.assertRegex(text.stdout, rf"(?m)^{re.escape(each['operation'])} +{each['cases']} cases ")
             launch_s = sum(each["predicted_s"] for each in plan["operations"]) + plan["communicators"]["predicted_s"] + plan["fixed_s"]

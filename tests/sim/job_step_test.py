@@ -103,7 +103,7 @@ class JobStep(Folder):
         for command in ("run", "plan"):
             done = self.run_it(command, *SIM, "--job", job, "--out", "out")
             self.assertEqual(done.returncode, 2, done.stdout)
-            self.assertIn("needs 96.0 GiB of buffers a rank", done.stderr)
+            self.assertIn("needs 96.0 GiB of buffers per rank", done.stderr)
 
     def test_plan_counts_it(self):
         done = self.run_it("plan", *SIM, "--job", self.job([operation("all_reduce", 256 * MIB, 8, "world", gap_us=1e5)] * 20))

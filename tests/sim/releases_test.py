@@ -49,9 +49,6 @@ class Releases(Folder):
         self.assertEqual(done.returncode, code, f"{arguments}: {done.stderr}")
         return done.stdout
 
-    def json_of(self, *arguments):
-        return json.loads(self.good(*arguments), parse_constant=refuse_constant)
-
     def assert_nothing_lost(self, old, new):
         """Every place of the old file is in the new one, with the same kind of value; null matches any kind."""
         was, now = loosely(kinds(old)), loosely(kinds(new))

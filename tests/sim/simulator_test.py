@@ -393,7 +393,7 @@ class Faulty(Simulation):
             self.assertEqual(measurement["outcome"], "measured" if few else "failed", measurement["case"])
             if measurement["outcome"] == "failed":
                 self.assertIsNone(measurement["failed_rank"], "all ranks of a group stop at the same point")
-                self.assertIn("a part on the way is silent", measurement["because"])
+                self.assertIn("a part on its path is silent", measurement["because"])
                 self.assertEqual(measurement["verdict"]["grade"], "failed")
 
     def test_a_part_that_lies_is_caught_at_every_size_type_and_op(self):
@@ -591,6 +591,8 @@ class Floors(Simulation):
                 report = self.decided("p5.48xlarge", 8, fault, exits=10, seed=seed)
                 self.assertEqual([(each["kind"], each["name"]) for each in report["suspects"]], [("node", fault.split(":")[1])])
                 self.assertEqual(report["open_questions"], [])
+                retest, = [each for each in report["run"]["remarks"] if "seemed slow and were measured again in" in each]
+                self.assertEqual(retest.count("node,"), 1, retest)  # each kind of groups once
 
     def test_a_nic_slow_or_silent_under_full_load_is_named_of_three_nodes(self):
         for platform, fault, name, code in (("p4d.24xlarge", "nic:n0r1:0.6:all-rails", "n0r1", 10), ("p5.48xlarge", "nic:n1r7:0.5:all-rails", "n1r4-7", 10),

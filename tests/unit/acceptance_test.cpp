@@ -118,7 +118,8 @@ TEST(Shutdown, by_a_signal_after_a_run_does_not_change_its_code) {
 TEST(Shutdown, by_its_limit_reports_first) {
   EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { std::fputs("rank 3 is missing", stderr); }}, {}),
               testing::ExitedWithCode(12), "^rank 3 is missing$");
-  EXPECT_EXIT(be_ended_by_a_limit({}, {}), testing::ExitedWithCode(12), "^p5bench: nothing began within 10 ms");
+  EXPECT_EXIT(be_ended_by_a_limit({}, {}), testing::ExitedWithCode(12),
+              "^p5bench: the ranks did not start the job within 10 ms");
 }
 
 TEST(Shutdown, by_its_limit_ends_a_report_that_hangs) {

@@ -444,7 +444,7 @@ TEST(RunLaunches, without_budget_the_arms_still_have_the_same_number_of_launches
   EXPECT_GE(job.count("a", Outcome::measured), 3);
   EXPECT_EQ(job.case_monitor.finished.size() % 6, 0u);
   ASSERT_EQ(job.case_monitor.remarks.size(), 1u);
-  EXPECT_NE(job.case_monitor.remarks[0].find("of 1000 launches an arm fit the budget"), std::string::npos);
+  EXPECT_NE(job.case_monitor.remarks[0].find("of 1000 launches per arm fit the budget"), std::string::npos);
 }
 
 }  // namespace

@@ -38,12 +38,12 @@ TEST(OwnGpus, leaves_those_that_cannot_be_used_and_says_why) {
   const OwnGpus own = choose_gpus(told, nullptr);
   EXPECT_THAT(own.usable, ElementsAre("GPU-d3"));
   EXPECT_THAT(own.skipped, ElementsAre("GPU 0 (in use by pid 123, python; pid 4)", "GPU 1 (in use by 1 process)",
-                                       "GPU 2 (split into instances (MIG))"));
+                                       "GPU 2 (in MIG mode)"));
   told.gpus[3].compute_mode = "prohibited";
   told.gpus[0].problem = "nvmlDeviceGetUUID did not answer within 5 s";
   EXPECT_THAT(choose_gpus(told, nullptr).skipped,
               ElementsAre("GPU 0 (nvmlDeviceGetUUID did not answer within 5 s)", "GPU 1 (in use by 1 process)",
-                          "GPU 2 (split into instances (MIG))", "GPU 3 (nobody may compute on it)"));
+                          "GPU 2 (in MIG mode)", "GPU 3 (its compute mode is 'prohibited')"));
 }
 
 TEST(OwnGpus, keeps_to_those_that_the_process_may_see) {

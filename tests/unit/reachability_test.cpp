@@ -379,7 +379,8 @@ TEST(ReachFindings, of_two_hosts_blame_both) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.pair");
   EXPECT_TRUE(topo::condemns(found[0]));
-  EXPECT_THAT(found[0].evidence, AllOf(HasSubstr("n1 (eth0, 10.0.0.1) and n2"), HasSubstr("nobody can tell")));
+  EXPECT_THAT(found[0].evidence,
+              AllOf(HasSubstr("n1 (eth0, 10.0.0.1) and n2"), HasSubstr("it cannot be determined which")));
 }
 
 TEST(ReachFindings, only_warn_of_a_pair_that_was_heard_the_second_time) {

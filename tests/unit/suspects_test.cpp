@@ -530,7 +530,8 @@ TEST(Suspects, are_a_rail_where_its_nics_are_slow_on_all_hosts) {
   for (GroupResult& pair : report.results[2].measurement.groups) pair.median = Seconds{2e-3};
   const Diagnosis found = diagnose(report, {});
   EXPECT_THAT(names_of(found), ElementsAre("rail 2"));
-  EXPECT_THAT(sentence_about(found.suspects.at(0)), HasSubstr("the NICs 2 of all nodes (nic2 and its like)"));
+  EXPECT_THAT(sentence_about(found.suspects.at(0)),
+              HasSubstr("the NICs 2 of all nodes (nic2 on " + report.topology.hosts[0].name + ")"));
 }
 
 TEST(Suspects, of_gpus_without_a_switch_are_told_by_pairs_with_as_many_links) {

@@ -60,8 +60,8 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
   EXPECT_EQ(slow.clock.objection(), "");
   slow.join(15);
   // 15 s of work in another four joins that each take 13 s more than usual: 67 s, and 65 are left.
-  EXPECT_THAT(slow.clock.objection(), testing::AllOf(HasSubstr("15 s to come together"), HasSubstr("1 min 7 s more"),
-                                                     HasSubstr("leaves 1 min 5 s")));
+  EXPECT_THAT(slow.clock.objection(),
+              testing::AllOf(HasSubstr("15 s to join"), HasSubstr("1 min 7 s more"), HasSubstr("leaves 1 min 5 s")));
   Hand longer(85);
   longer.join(15);
   EXPECT_EQ(longer.clock.objection(), "");

@@ -87,7 +87,7 @@ class Gpus(Joins):
         code, output = self.run_it("--allow-shared-gpu", "--quiet", **sharing)
         self.assertEqual(code, 13, output)
         told, = [line for line in output.splitlines() if line.startswith("p5bench: ")]
-        self.assertRegex(told, r"Duplicate GPU detected : rank (0 and rank 2|1 and rank 3) .*; start one rank a GPU; .* NCCL_HOSTID")
+        self.assertRegex(told, r"Duplicate GPU detected : rank (0 and rank 2|1 and rank 3) .*; start one rank per GPU; .* NCCL_HOSTID")
         self.assertEqual([f["id"] for f in self.findings("nccl.")], ["nccl.duplicate_gpu"])
         self.assertEqual(self.outcomes(), ["failed"] + ["skipped"] * 3)
 

@@ -259,7 +259,7 @@ class Tuning(Job):
         self.assertGreater(tuning["wall_s"], 9)
 
     def test_a_tuning_that_does_not_fit_the_budget_is_left_out_and_said(self):
-        for budget, fault, says in (("10s", "", r"takes some 1[67][.\d]* s"), ("30s", "join-slow:rank=1:us=5000000", "s to come together")):
+        for budget, fault, says in (("10s", "", r"takes some 1[67][.\d]* s"), ("30s", "join-slow:rank=1:us=5000000", "s to join")):
             with self.subTest(budget=budget):
                 tuning = self.tuning("--budget", budget, P5BENCH_QUICK_LIMIT="17s", **({"P5BENCH_FAKE": fault} if fault else {}))
                 self.assertEqual((tuning["outcome"], tuning["cells"], tuning["rows"]), ("refused", [], []))

@@ -11,7 +11,7 @@
 namespace p5::topo {
 
 // ---- gpu.count, gpu.lost, gpu.unseen, gpu.throttled, gpu.memory_errors, gpu.ecc, gpu.power_cap, gpu.pcie, gpu.mig and
-// gpu.compute_mode: single GPUs that are missing, ill, held back or set up for something else.
+// gpu.compute_mode: single GPUs that are missing, faulty, throttled or configured for another purpose.
 
 namespace {
 
@@ -173,7 +173,7 @@ std::vector<Finding> narrow_gpus(const Topology& topology) {
   return findings;
 }
 
-std::vector<Finding> split_gpus(const Topology& topology) {
+std::vector<Finding> mig_gpus(const Topology& topology) {
   return each_gpu(topology, "gpu.mig", Severity::error, "switch MIG off (nvidia-smi -mig 0) and reset the GPU",
                   [](const Gpu& gpu) -> std::string {
                     return gpu.mig == true ? "is split into instances (MIG): no NVLink traffic" : "";
@@ -182,21 +182,22 @@ std::vector<Finding> split_gpus(const Topology& topology) {
 
 // Persistence mode keeps the GPU initialized: without it the driver releases the GPU when its last program exits, and
 // takes seconds to initialize it again.
-std::vector<Finding> forgetful_gpus(const Topology& topology) {
+std::vector<Finding> without_persistence(const Topology& topology) {
   return each_gpu(
       topology, "gpu.persistence", Severity::info,
-      "start nvidia-persistenced (or nvidia-smi -pm 1): programs start seconds faster, and what the driver "
-      "counts of errors stays",
+      "start nvidia-persistenced (or nvidia-smi -pm 1): programs start seconds faster, and the driver "
+      "keeps its error counters",
       [](const Gpu& gpu) -> std::string {
-        return gpu.persistence == false ? "is forgotten by the driver when nothing runs: persistence mode is off" : "";
+        return gpu.persistence == false ? "has persistence mode off: the driver releases it when nothing runs" : "";
       });
 }
 
-std::vector<Finding> forbidden_gpus(const Topology& topology) {
+std::vector<Finding> prohibited_gpus(const Topology& topology) {
   return each_gpu(topology, "gpu.compute_mode", Severity::error, "set it to default (nvidia-smi -c 0)",
                   [](const Gpu& gpu) -> std::string {
-                    return gpu.compute_mode == "prohibited" ? "lets nobody compute on it: compute mode 'prohibited'"
-                                                            : "";
+                    return gpu.compute_mode == "prohibited"
+                               ? "has the compute mode 'prohibited', in which no process can use it"
+                               : "";
                   });
 }
 
@@ -241,7 +242,7 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
   return findings;
 }
 
-// One finding a host: its first rank that sees fewer GPUs than the ranks there use.
+// One finding per host: its first rank that sees fewer GPUs than the ranks there use.
 std::vector<Finding> hidden_gpus(const Topology& topology) {
   std::vector<Finding> findings;
   for (std::size_t h = 0; h < topology.hosts.size(); ++h) {

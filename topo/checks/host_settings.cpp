@@ -172,7 +172,7 @@ std::vector<Finding> access_control(const Topology& topology) {
   return findings;
 }
 
-std::vector<Finding> busy_iommu(const Topology& topology) {
+std::vector<Finding> active_iommu(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
     if (host.iommu == true && host.virtual_machine == false && host.gpus > 0)

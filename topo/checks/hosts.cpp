@@ -12,7 +12,7 @@
 
 namespace p5::topo {
 
-// ---- host.mixed: a cluster that is not of one kind runs at the pace of its oddest host.
+// ---- host.mixed: a cluster of unequal hosts runs at the rate of the slowest one.
 
 namespace {
 

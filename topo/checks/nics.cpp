@@ -193,7 +193,7 @@ std::vector<std::string> missing_in(const std::set<std::string>& all, const std:
 
 // NCCL's variables select NICs by name, so NCCL_IB_HCA selects other NICs on a host where names or PCI addresses
 // differ. A host with another number of NICs has findings of its own.
-std::vector<Finding> nics_elsewhere(const Topology& topology) {
+std::vector<Finding> renamed_nics(const Topology& topology) {
   std::vector<Finding> findings;
   std::set<std::string> told;
   for (const auto list : {names_of_carrying, places_of_carrying}) {

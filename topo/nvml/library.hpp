@@ -19,7 +19,7 @@ namespace p5::nvml {
 using Device = struct nvmlDevice_st*;
 using Result = int;
 
-constexpr Result success = 0, not_supported = 3, insufficient_size = 7, no_such_function = 13, timed_out = 10;
+constexpr Result success = 0, insufficient_size = 7, no_such_function = 13, timed_out = 10;
 
 struct FieldValue {
   unsigned field_id = 0, scope_id = 0;

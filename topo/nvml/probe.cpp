@@ -1,7 +1,7 @@
 // p5bench-probe-nvml: prints NVML's report of this host's GPUs as JSON. A separate program, because NVML may block for
 // minutes on a hung driver: the parent can kill it, and it never waits longer than the given limit.
 //   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "asked", "answered", "problem"}
-//   p5bench-probe-nvml --watch       a line a second until its input closes, see watch()
+//   p5bench-probe-nvml --watch       one line per second until its input closes, see watch()
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>

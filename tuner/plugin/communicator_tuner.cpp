@@ -412,7 +412,7 @@ std::unique_ptr<ChainedTuner> start_as(Library& library, const Start& start, con
   found = true;
   auto chained_tuner = std::make_unique<LoadedTuner<Tuner, version>>(std::move(library), *tuner);
   if (!chained_tuner->start(start, log.logger())) return nullptr;
-  log.inform("calls without a setting of ours go on to " + std::string(tuner->name) + " (" + symbol + ")");
+  log.inform("calls without a setting in the table are passed to " + std::string(tuner->name) + " (" + symbol + ")");
   return chained_tuner;
 }
 
@@ -425,7 +425,7 @@ std::unique_ptr<ChainedTuner> start_chained_tuner(const Start& start, const Log&
   Library library(dlopen(name, RTLD_NOW | RTLD_LOCAL));
   if (!library) {
     const char* why = dlerror();
-    const std::string text = "P5BENCH_TUNER_CHAIN: " + std::string(why ? why : name) + "; going on without it";
+    const std::string text = "P5BENCH_TUNER_CHAIN: " + std::string(why ? why : name) + "; continuing without it";
     if (warned.test_and_set()) return nullptr;
     log.warn(text);
     // Few jobs enable NCCL's warnings, and another host may have the file.
@@ -446,7 +446,7 @@ std::unique_ptr<ChainedTuner> start_chained_tuner(const Start& start, const Log&
     log.warn_once(warned, "P5BENCH_TUNER_CHAIN: " + std::string(name) +
                               (found ? " does not start"
                                      : " has no other tuner of version 2 to " + std::to_string(start.version)) +
-                              "; going on without it");
+                              "; continuing without it");
   return chained_tuner;
 }
 

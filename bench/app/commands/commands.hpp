@@ -1,4 +1,4 @@
-// The subcommands, each of which combines the rooms for one task of the user.
+// The subcommands, each of which combines the components for one task of the user.
 #pragma once
 
 #include <filesystem>

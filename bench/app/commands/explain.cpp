@@ -1,5 +1,5 @@
-// p5bench explain LOG...: what NCCL and its plugin say in a log or a job's output that something is wrong, and what to
-// do about it. No run, no report; it ends with 0 whatever it finds.
+// p5bench explain LOG...: the problems that NCCL and its network plugin report in a log or in a job's output, and their
+// remedies. Measures nothing, writes no report, and exits with 0 whatever it finds.
 #include <algorithm>
 
 #include <fmt/format.h>

@@ -150,11 +150,11 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
   text += reports::traffic_lines(reports::describe_traffic(plan.cases, parts, machine.topology));
   if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
   if (options.soak.count > 0) add("each in as many launches as fit in {}\n", to_text(options.soak));
-  add("{}, buffers of {:.3f} GiB a rank, about {} within a budget of {}\n", reports::counted(plan.cases.size(), "case"),
-      static_cast<double>(plan.memory_per_rank.count) / (1 << 30), to_text(Seconds{figures.expected}),
-      to_text(Seconds{figures.whole}));
+  add("{}, buffers of {:.3f} GiB per rank, about {} within a budget of {}\n",
+      reports::counted(plan.cases.size(), "case"), static_cast<double>(plan.memory_per_rank.count) / (1 << 30),
+      to_text(Seconds{figures.expected}), to_text(Seconds{figures.whole}));
   if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
-    add("at {:.2f} dollars an hour a node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
+    add("at {:.2f} dollars per hour and node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date, *dollars,
         *dollars_for(machine, figures.whole));
   return text;

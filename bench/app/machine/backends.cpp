@@ -37,7 +37,7 @@ int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const t
     most = std::max(most, static_cast<int>(ranks.size()));
     if (ranks.size() > 1 && !allowed)
       throw EnvironmentError(fmt::format(
-          "ranks {} and {} on {} have the same GPU ({}, {}): start one rank a GPU, or give "
+          "ranks {} and {} on {} have the same GPU ({}, {}): start one rank per GPU, or give "
           "--allow-shared-gpu for figures that "
           "are not to be judged",
           ranks[0], ranks[1], host_of_rank(topology, ranks[0]).name, identities[ranks[0]].device_name, uuid));
@@ -189,7 +189,7 @@ const std::vector<BackendFactory> factories{
 
 const BackendFactory& find_factory(const std::string& backend) {
   const auto found = std::ranges::find(factories, backend, &BackendFactory::name);
-  if (found == factories.end()) throw std::logic_error("nothing here makes the backend " + backend);
+  if (found == factories.end()) throw std::logic_error("no factory for the backend " + backend);
   return *found;
 }
 

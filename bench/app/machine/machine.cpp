@@ -48,9 +48,9 @@ bool is_visible(const std::vector<topo::Gpu>& gpus, std::size_t gpu, const char*
 // The reason that a GPU cannot be used; else "".
 std::string why_not(const topo::Gpu& gpu) {
   if (!gpu.problem.empty()) return gpu.problem;
-  if (gpu.uuid.empty()) return "NVML does not tell of it";
-  if (gpu.mig == true) return "split into instances (MIG)";
-  if (gpu.compute_mode == "prohibited") return "nobody may compute on it";
+  if (gpu.uuid.empty()) return "NVML does not report it";
+  if (gpu.mig == true) return "in MIG mode";
+  if (gpu.compute_mode == "prohibited") return "its compute mode is 'prohibited'";
   if (gpu.processes.value_or(0) == 0) return "";
   if (!gpu.used_by.empty()) return "in use by " + join(gpu.used_by, "; ");
   return fmt::format("in use by {} {}", *gpu.processes, *gpu.processes == 1 ? "process" : "processes");
@@ -82,7 +82,7 @@ OwnGpus choose_gpus(const topo::NvmlAnswer& told, const char* visible) {
     own.why_none = "no GPU can be used";
     own.code_of_none = ExitCode::environment;
   } else {
-    own.why_none = fmt::format("there is no GPU here{}; --backend mpi, ofi and sim do without",
+    own.why_none = fmt::format("there is no GPU here{}; --backend mpi, ofi and sim need none",
                                !told.problem.empty() ? fmt::format(" (NVML: {})", told.problem)
                                : visible             ? fmt::format(" ({}={})", visible_variable, visible)
                                                      : "");

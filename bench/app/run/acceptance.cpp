@@ -135,8 +135,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 }
 
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
-// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated: failures in it are
-// what it is for.
+// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated, because it exists
+// to provoke failures that are rare.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
@@ -166,7 +166,7 @@ void check_gpus_alone(Run& run) {
                                 topo::Severity::error,
                                 {},
                                 rank + failed.what,
-                                "run again with --collectives p2p; if it comes again, replace that GPU's host",
+                                "run again with --collectives p2p; if it recurs, replace that GPU's host",
                                 topo::About::hardware};
     run.recorder.add([&](ReportBuilder& report) { report.add_findings({finding}); });
   }
@@ -406,10 +406,10 @@ constexpr std::array phases{
     RunPhase{"watching GPUs and NICs", measures, start_watching, disable_case_monitor},
     RunPhase{"measuring", measures, measure},
     RunPhase{"checking each GPU alone", gpus_can_be_checked, check_gpus_alone, remark},
-    RunPhase{"summing up what GPUs and NICs did", watches, report_watch_findings, remark},
+    RunPhase{"evaluating the samples of GPUs and NICs", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_are_left, measure_parts, remark},
     RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
-    RunPhase{"reading what the library said", always, report_library_log, remark},
+    RunPhase{"reading the library's log", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},
 };

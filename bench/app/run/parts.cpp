@@ -107,7 +107,7 @@ std::vector<Round> rounds_of_single_pairs(const std::vector<Group>& pairs, const
 std::vector<Round> rounds_again(const reports::RetestCase& doubt, const JobFacts& job) {
   if (doubt.pairs.empty()) {
     std::vector<Round> rounds = *doubt.like.rounds;
-    // A group that few others share parts with is named by being silent twice again.
+    // Two silent repetitions name the part of a group even if few other groups use the same parts.
     if (doubt.silent) rounds.insert(rounds.end(), doubt.like.rounds->begin(), doubt.like.rounds->end());
     return rounds;
   }
@@ -163,7 +163,8 @@ std::vector<int> other_gpus(const Machine& machine) {
   return next && gpus > 2 ? std::vector<int>{1, gpus / 2} : std::vector<int>{gpus / 2};
 }
 
-// Indices of the cases with a path that is slow so far, which whatever else the hosts did then may have caused.
+// Indices of the cases with a path that is slow so far. Other load on the hosts may have been the cause, so these cases
+// are measured once more.
 std::vector<int> cases_of_slow_paths(const Machine& machine, const std::vector<Case>& cases,
                                      const std::vector<Measurement>& measured) {
   const auto paths_in = [&](const std::vector<Measurement>& some) {
@@ -261,15 +262,18 @@ std::vector<Measurement> measure_nics(Run& run) {
 std::string remark_on_retest(bool silent, const std::vector<reports::RetestCase>& to_retest,
                              const std::vector<Case>& cases) {
   std::size_t rounds = 0, pairs = 0;
-  std::vector<std::string> what;
+  std::vector<std::string> groups;
   for (const Case& c : cases) rounds += c.rounds->size();
   for (const reports::RetestCase& doubt : to_retest) {
     pairs += doubt.pairs.size();
-    if (doubt.pairs.empty()) what.push_back(fmt::format("groups ({})", doubt.like.group));
+    if (doubt.pairs.empty() && std::ranges::find(groups, doubt.like.group) == groups.end())
+      groups.push_back(doubt.like.group);
   }
-  if (pairs > 0) what.insert(what.begin(), fmt::format("{} pairs and their ranks", pairs));
-  return fmt::format("{}, and measured again in {} rounds{}: {}", silent ? "silent" : "seemed slow", rounds,
-                     silent ? " at most" : "", join(what));
+  std::vector<std::string> what;
+  if (pairs > 0) what.push_back(fmt::format("{} pairs", pairs));
+  if (!groups.empty()) what.push_back(fmt::format("groups ({})", join(groups)));
+  return fmt::format("{} {} and were measured again in {} rounds{}", join(what, " and "),
+                     silent ? "were silent" : "seemed slow", rounds, silent ? " at most" : "");
 }
 
 std::vector<Measurement> measure_groups(Run& run) {

@@ -207,7 +207,7 @@ void report_tuning_refused(Run& run, const std::string& because);
 
 // ---- Measurements beside the plan that locate slow parts of the cluster. All ranks call them together.
 
-// Share of the budget for retests, and again for the measurement of parts.
+// Share of the budget for retests, and the share for the measurement of parts.
 inline constexpr double share_of_parts = 0.1;
 
 // Measures cases of one backend without notifying observers; complete at the leader only.

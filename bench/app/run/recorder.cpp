@@ -105,7 +105,7 @@ bool can_be_resumed(const Options& options) {
 // `began`: false where the folder has no report yet, so that there is nothing to go on with.
 std::string with_remedy(const std::string& problem, const Options& options, bool began = true) {
   return fmt::format("{}. {}{}; or name another --out", problem, disk_remedy,
-                     began && can_be_resumed(options) ? ", and go on with --resume" : "");
+                     began && can_be_resumed(options) ? ", and continue with --resume" : "");
 }
 
 std::string with_remedy(const FirstProblem& first, const Options& options) {
@@ -286,8 +286,8 @@ ExitCode Recorder::finish(ExitCode code) {
     };
     attempt([&] { render(false); });
     if (!attempt.problem().empty()) attempt([&] { builder.end_incomplete(with_remedy(attempt, options)); });
-    // report.json is the last file: until it says that the run is complete, it says that it is partial, so that no
-    // failure makes it tell another end than the process.
+    // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
+    // the report is still that of the process.
     FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });
@@ -298,7 +298,7 @@ ExitCode Recorder::finish(ExitCode code) {
     ended_with_ = code;
     finished_ = true;
     if (incomplete) {
-      last([&] { print_error(report.run.ended_by + ". The result is printed all the same"); });
+      last([&] { print_error(report.run.ended_by + ". The result is printed nevertheless"); });
       last([&] { render(true); });
     }
     // A check without a folder leaves nothing but its text.

@@ -39,7 +39,7 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
 void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
-  remark(fmt::format("goes on with the run of {} ({}){}; {} results are of that one", earlier.report.run.started,
+  remark(fmt::format("continues the run of {} ({}){}; {} results are of that run", earlier.report.run.started,
                      earlier.folder.string(), how, kept.size()));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
   for (const KeptLine& line : kept) {
@@ -123,7 +123,7 @@ void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   add_findings(reports::corruptions(report_));
 }
 
-// Empty if nobody looked.
+// Empty if the GPUs were not watched.
 static std::vector<reports::LocalActivity> activity_of_ranks(const reports::Report& report,
                                                              const std::vector<topo::HostActivity>& hosts) {
   const topo::Topology& topology = report.topology;
@@ -198,12 +198,12 @@ std::string ReportBuilder::reason_not_to_tune() {
   for (const reports::Result& result : report().results) {
     const Measurement& m = result.measurement;
     if (m.outcome == Outcome::failed || m.wrong_elements > 0)
-      return fmt::format("{} {}: nobody tunes around a fault", describe(m.measured_case),
+      return fmt::format("{} {}, and settings are not tuned on a faulty machine", describe(m.measured_case),
                          m.wrong_elements > 0 ? "gave wrong data" : "failed");
   }
   for (const topo::Finding& finding : report_.findings)
     if (finding.id == reports::check_failed)
-      return fmt::format("a GPU failed alone ({}): nobody tunes around a fault", finding.evidence);
+      return fmt::format("a GPU failed alone ({}), and settings are not tuned on a faulty machine", finding.evidence);
   return "";
 }
 

@@ -42,7 +42,7 @@ namespace {
 constexpr Seconds longest_end{2};
 // Parts of the time limit: to report what has not answered, and to end all processes that were started.
 constexpr Seconds report_time{0.7}, cleanup_time{1.3};
-// The other ranks wait this much longer than the one that prints why the ranks did not come together.
+// Additional wait of the other ranks at the start of the job, so that the rank that prints the reason ends first.
 constexpr Seconds start_grace{15};
 // Minimum part of the limit for finding the device that did not answer, and for the report.
 constexpr Seconds diagnosis_time{5};
@@ -98,7 +98,7 @@ void Shutdown::limit_start(Seconds limit, bool prints_reason) {
     prints_reason_ = prints_reason;
   }
   start_.emplace([this](const Watchdog::Hang& hang) { end_start(hang); });
-  start_->arm("coming together", {limit.count + (prints_reason ? 0 : start_grace.count)});
+  start_->arm("the start of the job", {limit.count + (prints_reason ? 0 : start_grace.count)});
 }
 
 void Shutdown::has_started() {
@@ -110,7 +110,7 @@ void Shutdown::has_started() {
 
 void Shutdown::end_start(const Watchdog::Hang& hang) {
   print_reason(fmt::format(
-      "the ranks do not come together within {}: one of them stands still or did not start, or the "
+      "the ranks did not start the job within {} (MPI_Init): one of them is stopped or did not start, or the "
       "launcher's connections between the hosts do not work. Look at p5bench's processes on all hosts (ps), "
       "and let mpirun use the network by which all hosts reach each other: --mca oob_tcp_if_include eth0",
       to_text(hang.limit)));
@@ -167,8 +167,7 @@ void Shutdown::end_in_time(const Watchdog::Hang& hang) {
     else if (actions_.on_limit)
       actions_.on_limit();
     else
-      print_reason(
-          fmt::format("nothing began within {}: the ranks do not come together", to_text(limit_.value_or(hang.limit))));
+      print_reason(fmt::format("the ranks did not start the job within {}", to_text(limit_.value_or(hang.limit))));
     reported->store(true);
   }).detach();
   const auto start = Clock::now();

@@ -52,9 +52,9 @@ class Shutdown {
   // Time limit of the whole command: the process and all that it started end by `start` plus `limit`, whatever blocks.
   // With `prints_reason` false another process prints the reason, and this one ends a moment later.
   void limit_time(Clock::time_point start, Seconds limit, bool prints_reason);
-  // The ranks come together from here on until has_started(). Where they do not within `limit`, which MPI itself waits
-  // for without a bound, the process ends with `environment`. With `prints_reason` false another process prints the
-  // reason, and this one ends a moment later.
+  // Limits the start of the job (MPI_Init), from here on until has_started(), because MPI itself waits for missing
+  // ranks without a bound: after `limit` the process ends with `environment`. With `prints_reason` false another
+  // process prints the reason, and this one ends a moment later.
   void limit_start(Seconds limit, bool prints_reason);
   void has_started();
   // Without actions a signal ends the process with `unfinished`. Objects that actions refer to must exist until others
@@ -89,7 +89,7 @@ class Shutdown {
   std::thread signals_;
   std::optional<Seconds> limit_;  // of the command
   bool prints_reason_ = true;
-  std::optional<Watchdog> start_;     // while the ranks come together
+  std::optional<Watchdog> start_;     // while the job starts
   Clock::time_point deadline_{};      // of what the watchdog watches
   std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
 };

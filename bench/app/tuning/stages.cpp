@@ -305,7 +305,7 @@ std::string TuningClock::objection() const {
       limits_of_mode("quick").end.count - worked() + joins_to_confirm * excess_join_time(longest_join_);
   if (budget_left() >= needed) return "";
   const std::string slow = excess_join_time(longest_join_) > 0
-                               ? fmt::format("its workers take {} to come together here, so it would take some {} more",
+                               ? fmt::format("its workers take {} to join here, so it would take some {} more",
                                              to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
                                : fmt::format("it takes some {}", to_text(Seconds{needed}));
   return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,

@@ -124,7 +124,7 @@ Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds joi
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget);
 
 // ---- Alternatives to the default beyond per-size settings: environments (arms), and call modes
-// (tuner/call_modes.hpp). Each is measured alternately with the default.
+// (tuner/candidates.hpp). Each is measured alternately with the default.
 
 struct ArmTrial {
   std::vector<Case> cases;  // one round each

@@ -30,16 +30,16 @@ class WorkBeside {
   const std::string& name() const { return name_; }
   cudaStream_t stream() const { return stream_; }
   virtual bool takes_part() const { return true; }
-  // Makes ready for so many operations; `poison`: spoils what they will write, in the engine's stream.
+  // Prepares this number of operations; with `poison` it also poisons their outputs, in the engine's stream.
   void prepare(int operations, bool poison);
   // Queues one operation on stream().
   void operate();
   // After a sample has ended: checks what the next sample overwrites, where that takes little time. The first wrong
   // result is kept for verify().
   void check_sample();
-  // Leaves what belongs to a communicator that was aborted.
+  // Drops the handles that belong to a communicator after it was aborted.
   virtual void forget() {}
-  // Waits, and checks what the operations that were last prepared for have written, if all was right so far.
+  // Waits for the operations of the last prepare(), and checks their outputs unless an earlier check failed.
   Verification verify();
 
  protected:
@@ -60,11 +60,11 @@ class WorkBeside {
   cudaStream_t stream_;
 };
 
-// Runs an action; errors of it begin with the work's name.
+// Runs an action and puts the work's name in front of its errors.
 void with_name(std::string_view work, const std::function<void()>& action);
 
-// `communicator`: of this rank's group, `memory`: for `layout`, and `stream`: null: one of its own; all of a
-// collective.
+// The last four arguments are used by collectives only. `communicator`: that of this rank's group. `memory`: as large
+// as `layout` needs. `stream`: null if the work needs a stream of its own.
 std::unique_ptr<WorkBeside> make_work_beside(const Work& work, Engine& engine, ncclComm_t communicator,
                                              const Layout& layout, std::byte* memory, cudaStream_t stream);
 

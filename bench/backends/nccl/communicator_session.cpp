@@ -52,8 +52,8 @@ CommunicatorSession::CommunicatorSession(const Case& c, std::optional<RankInGrou
 
 std::string CommunicatorSession::unavailable() const {
   if (const char* const call = missing_call(step_.name)) return fmt::format("{} has no {}", library_version(), call);
-  if (step_.name == "shrink" && place_ && place_->member.ranks < 2) return "one rank alone leaves nobody out";
-  if (step_.name == "grow" && place_ && place_->member.ranks < 2) return "one rank alone takes nobody in";
+  if (step_.name == "shrink" && place_ && place_->member.ranks < 2) return "shrinking needs two ranks or more";
+  if (step_.name == "grow" && place_ && place_->member.ranks < 2) return "growing needs two ranks or more";
   return "";
 }
 

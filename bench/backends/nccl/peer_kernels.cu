@@ -40,9 +40,9 @@ __host__ __device__ bool stopped(const PeerMemory& peers) {
 // Tells a peer that this rank's block has reached a barrier, and waits until the peer's block has.
 __host__ __device__ void meet_peer(const PeerMemory& peers, int peer, unsigned block, std::uint32_t barrier) {
 #ifdef __CUDA_ARCH__
-  constexpr unsigned between_looks = 1024;  // at host memory, which is far away
+  constexpr unsigned between_looks = 1024;  // at the stop flag, because reading host memory takes microseconds
 #else
-  constexpr unsigned between_looks = 1;  // a look costs a turn of the scheduler
+  constexpr unsigned between_looks = 1;  // each look yields the processor
 #endif
   if (peer == peers.rank) return;
   PeerFlag(flags_of(peers, peer).reached[block][peers.rank]).store(barrier, cuda::memory_order_release);

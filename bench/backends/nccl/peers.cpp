@@ -24,7 +24,7 @@ Call* found(const char* name) {
   return reinterpret_cast<Call*>(dlsym(RTLD_DEFAULT, name));
 }
 
-// From 2.29 on NCCL serves programs that were built with an earlier one; 2.28 knows only itself.
+// NCCL from 2.29 on accepts programs that were built with an earlier version; 2.28 accepts only its own.
 bool serves(int library, int header) {
   constexpr int first_lasting = 22900;
   return header < first_lasting ? library / 100 == header / 100 : library >= header;
@@ -32,15 +32,15 @@ bool serves(int library, int header) {
 
 // A device communicator without resources of its own, which NCCL makes wherever it has symmetric memory.
 ncclResult_t try_device_communicator(ncclComm_t communicator) {
-  // Room for the structures of all 2.28, of which later ones are longer.
-  struct Room {
+  // Large enough for the structures of all NCCL 2.28.x, which grew from release to release.
+  struct Storage {
     union {
       ncclDevComm made;
       ncclDevCommRequirements wanted;
     };
     std::array<std::byte, 4096> more;
   };
-  Room made, wanted;
+  Storage made, wanted;
   std::memset(&made, 0, sizeof made);
   std::memset(&wanted, 0, sizeof wanted);
 #ifdef NCCL_DEV_COMM_REQUIREMENTS_INITIALIZER

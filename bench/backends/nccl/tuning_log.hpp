@@ -37,7 +37,7 @@ class TuningLog {
   void log_warnings_only();
   // Logs only warnings, and returns the choice since start().
   std::optional<Selection> stop();
-  // From the log since the worker's start; empty if NCCL told none, as up to 2.21.
+  // From the log since the worker's start; empty if NCCL logged none, as up to 2.21.
   CommunicatorCosts init_timings() const;
   // Restores the user's values of the log variables in `environment`.
   void restore(std::map<std::string, std::string>& environment) const;
