@@ -245,7 +245,7 @@ class Unfit(Checks):
             code, output = self.check(**variables)
             self.assertEqual(code, 13, output)
             self.assertRegex(output, r"(?m)^\S+: NOT CHECKED\n  nothing measured: there is no GPU here")
-            self.assertIn("--backend mpi, ofi and sim do without", output)
+            self.assertIn("--backend mpi, ofi and sim need none", output)
 
 
 class WithProducts(Checks):
