@@ -96,7 +96,8 @@ class FaultMatrix(Folder):
         found = self.files("report.json")
         report = read_report(found[0]) if found else None
         opened = PHASES.index(phase) > PHASES.index("opening the report")
-        self.assertEqual(report is not None, opened or report is not None, "there was one before")
+        text = done.stdout + done.stderr
+        self.assertEqual(report is not None, opened or report is not None, f"there was one before; {code}: {text}")
         if fault != KILLED[1]:
             self.assertEqual([path for path in self.listing() if "/." in path], [], "half a file is left")
         if report and fault not in DISK and "leader is" not in name:
@@ -105,7 +106,6 @@ class FaultMatrix(Folder):
             journal = self.files("measurements.jsonl")
             lines = [json.loads(line) for line in journal[0].read_text().splitlines()] if journal else []
             self.assertEqual(measured(report["measurements"]), measured(lines))
-        text = done.stdout + done.stderr
 
         if fault in THROWS:
             self.assertIn(code, (0, 12))
