@@ -154,8 +154,7 @@ void ConcurrentSampling::fit_operations() {
   }
 }
 
-std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::vector<ConcurrentTimes>& parts) const {
-  if (detail_ == Detail::operations) return {ends_of(parts, names_.size()).front()};
+std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::vector<ConcurrentTimes>& parts) {
   std::vector<std::vector<double>> of_ranks;
   for (const ConcurrentTimes& part : parts)
     for (const std::vector<std::vector<double>>& samples : part) of_ranks.push_back(samples.front());
@@ -163,8 +162,8 @@ std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::ve
 }
 
 // Doubles the number of those other operations that ended before the timed one. False if none may be doubled: at most
-// `most_cover`, and with Detail::ranks no sample may take more than half of the wall time, since samples of ranks that
-// were not busy throughout are left out anyway.
+// `most_cover`, and no sample may take more than half of the wall time, since samples of ranks that were not busy
+// throughout are left out anyway.
 bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const {
   bool any = false;
   for (std::size_t w = 0; w < names_.size(); ++w) {
@@ -175,7 +174,7 @@ bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std:
       if (!std::isnan(ends[w])) last = std::max(last, ends[w]);
       if (ends[w] < ends[of.timed]) covers = false;
     }
-    if (covers || (detail_ == Detail::ranks && 2 * last > share_.count / 2)) continue;
+    if (covers || 2 * last > share_.count / 2) continue;
     of.operations[w] *= 2;
     any = true;
   }

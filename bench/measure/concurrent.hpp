@@ -74,8 +74,8 @@ class ConcurrentSampling {
   static std::vector<std::vector<double>> ends_of(const std::vector<ConcurrentTimes>& parts, std::size_t works);
   void take(Combination& to, const std::vector<std::vector<double>>& ends) const;
   static void take_ranks(Combination& to, const std::vector<ConcurrentTimes>& parts);
-  // Ends of each operation in the first sample, of all ranks in one or of each.
-  std::vector<std::vector<double>> ends_to_cover(const std::vector<ConcurrentTimes>& parts) const;
+  // Ends of each operation in the first sample, by rank.
+  static std::vector<std::vector<double>> ends_to_cover(const std::vector<ConcurrentTimes>& parts);
   bool lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const;
   ConcurrentRequest request() const;
   ConcurrentRequest request_of(const Combination& which, int samples) const;
@@ -84,7 +84,7 @@ class ConcurrentSampling {
   // not, because it has no times of single ranks.
   std::size_t sampled() const { return combinations_.size() - (detail_ == Detail::ranks ? 1 : 0); }
   bool has_converged(const Combination& of) const;
-  // Of this operation, with Wanted::each.
+  // The operation counts with Wanted::each only.
   Series series_of(const Combination& of, std::size_t operation = 0) const;
   const Combination& find(Wanted wanted, std::size_t timed, const std::vector<bool>& runs) const;
 

@@ -51,9 +51,9 @@ struct LoadCase {
 // slow partner also has an exchange with another one.
 std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job);
 
-// What a rank has at the same time in the cases in which that is most, by number in load_parts. What is left of one
-// part depends on the others, so that figures of ranks with different parts are not comparable: where domains are of
-// unequal size, some ranks have no partner over the NICs, and some have one, others two.
+// Parts, by number in load_parts, that a rank has at the same time in those cases in which it has most. The rate that
+// is left of one part depends on the others, so that figures of ranks with different parts are not comparable: where
+// domains are of unequal size, some ranks have no partner over the NICs, and some have one, others two.
 struct LoadOfRank {
   std::set<std::set<std::size_t>> parts;
   std::map<std::size_t, std::set<int>> partners;  // ranks with which it exchanges messages of a part

@@ -197,7 +197,7 @@ double predicted_work(const Work& work, const CostModel& cost) {
   return work.planned ? predicted_operation(*work.planned, cost) : usual_local_operation;
 }
 
-// Of the longest operation or as long as a burst of it.
+// The time that the operations of one kind take alone in a burst.
 double predicted_burst_beside(const Case& c, const CostModel& cost) {
   double longest = predicted_operation(c, cost);
   for (const Work& work : c.beside) longest = std::max(longest, predicted_work(work, cost));

@@ -5,7 +5,7 @@
 
 namespace p5 {
 
-// Of one work, in a sample in which all works start at 0. Empty: it does not run.
+// Ends of operations of one work, in a sample in which all works start at 0. Empty: it does not run.
 struct WorkProgress {
   std::vector<double> seconds;  // ascending
   std::vector<int> operations;  // done at that time; of the last one all

@@ -82,7 +82,7 @@ TEST(TopoChecks, more_ranks_than_threads_are_time_sliced) {
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_EQ(found[0].subject.host, "n0");
-  // Whether their figures are judged depends on the backend.
+  // The backend decides if their figures are judged.
   EXPECT_EQ(found[0].evidence, "8 ranks share 2 hardware threads on n0, so that they take turns");
   EXPECT_THAT(found[0].action, HasSubstr("at most 2"));
 }
