@@ -56,8 +56,8 @@ class ConcurrentSampling {
     std::size_t timed = 0;   // of Wanted::one: the operation whose time counts
     std::vector<bool> runs;  // which operations run
     std::vector<int> operations = {};
-    std::vector<std::vector<double>> samples =
-        {};  // seconds, [series][sample]; of Wanted::each a series for each operation
+    // Seconds, [series][sample]: with Wanted::each one series for each operation, else one series.
+    std::vector<std::vector<double>> samples = {};
     struct RankTime {
       double seconds = 0;  // per operation of `timed`
       bool covered = true;
