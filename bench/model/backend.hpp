@@ -47,9 +47,9 @@ struct ConcurrentRequest {
   std::vector<int> operations;
   int samples = 1;
   bool poison_last = false;  // as in SampleRequest, of all works
-  // Wanted are the seconds of an operation of each work while all run, as in a job that does not pause, instead of ends:
-  // from a third of the time until the first work has ended, to that end. What a device does at first depends on which
-  // work found its multiprocessors free.
+  // Wanted are the seconds of an operation of each work while all run, as in a job that does not pause, instead of
+  // ends: from a third of the time until the first work has ended, to that end. What a device does at first depends on
+  // which work found its multiprocessors free.
   bool steady = false;
   std::string setting = {};  // as in SampleRequest, for the case's own operations; works have the library's choice
 };

@@ -97,9 +97,7 @@ TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
   m.measured_case.ranks = 2;
   m.measured_case.bytes = m.measured_case.bytes_per_rank = GiB(1);
   m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
-  const auto times = [](float most, float two) {
-    return std::vector<float>{most, most, most, most, most, two, two};
-  };
+  const auto times = [](float most, float two) { return std::vector<float>{most, most, most, most, most, two, two}; };
   const float fast = 0.0029F, faster = 0.00289F, slow = 0.009F;
   // n0 has a slow pair; two of seven samples of a pair of n1, by chance, which is not the slowest of n1.
   m.groups = {{{0, 1}, {slow}, times(slow, slow)},

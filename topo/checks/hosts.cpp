@@ -201,13 +201,12 @@ std::vector<Finding> oversubscribed_hosts(const Topology& topology) {
     if (allowed == 0 || machine.ranks <= allowed) continue;
     const std::string subject = machine.names.front();
     const std::string pretending = machine.names.size() > 1 ? fmt::format(" (as {})", join(machine.names)) : "";
-    findings.push_back(
-        {"host.oversubscribed",
-         Severity::warning,
-         {subject, machine.instance, {}, {}},
-         fmt::format("{} ranks share {} hardware threads on {}{}, so that they take turns",
-                     machine.ranks, allowed, subject, pretending),
-         fmt::format("start at most {} ranks there, or allow the job more processors", allowed)});
+    findings.push_back({"host.oversubscribed",
+                        Severity::warning,
+                        {subject, machine.instance, {}, {}},
+                        fmt::format("{} ranks share {} hardware threads on {}{}, so that they take turns",
+                                    machine.ranks, allowed, subject, pretending),
+                        fmt::format("start at most {} ranks there, or allow the job more processors", allowed)});
   }
   return findings;
 }
