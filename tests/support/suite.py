@@ -2,12 +2,16 @@
 file has passed; scripts/lib/skips.py reads these lines. Before them it prints the processor time of the tests that took
 most, in seconds, their processes included: it depends less on what else runs than their duration. Both times of the
 whole file say which share of a core it keeps busy (TENTHS in tests/CMakeLists.txt).
+
+The file has a folder for temporary files of its own (TMPDIR). The mpiruns of files that run at the same time share no
+session folder then: Open MPI 4.1 can fail to make one while another mpirun removes it.
 usage: suite.py FILE [CLASS...]"""
 
 import os
 import pathlib
 import runpy
 import sys
+import tempfile
 import time
 import unittest
 
@@ -49,4 +53,7 @@ if __name__ == "__main__":
     sys.argv = sys.argv[1:]
     sys.path[0] = str(pathlib.Path(sys.argv[0]).resolve().parent)
     unittest.TextTestRunner.resultclass = Telling
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    with tempfile.TemporaryDirectory(prefix="p5-", ignore_cleanup_errors=True) as folder:
+        os.chmod(folder, 0o1777)  # some tests run programs as another user
+        os.environ["TMPDIR"] = tempfile.tempdir = folder
+        runpy.run_path(sys.argv[0], run_name="__main__")

@@ -1,0 +1,157 @@
+#include "reports/decision_parts.hpp"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <set>
+
+#include <fmt/format.h>
+
+#include "bench/base/names.hpp"
+#include "bench/base/statistics.hpp"
+#include "reports/decision.hpp"
+#include "reports/local_checks.hpp"
+#include "reports/nodes.hpp"
+#include "reports/observations.hpp"
+#include "reports/report.hpp"
+
+namespace p5::reports::decision {
+
+std::size_t count_of(const Report& report, Grade grade) {
+  return count_results(report, [&](const Result& each) { return each.verdict.grade == grade; });
+}
+
+std::string shortened(const std::vector<std::string>& names) {
+  if (names.size() <= most_named) return join(names);
+  return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
+}
+
+bool is_at_fault(const Report& report) {
+  return !report.suspects.empty() || !report.open_questions.empty() ||
+         std::ranges::any_of(report.findings, topo::condemns);
+}
+
+std::set<std::string> rejected_as_slow_alone(const Report& report) {
+  return is_at_fault(report) ? std::set<std::string>() : hosts_slow_alone(report);
+}
+
+bool was_interrupted(const Report& report, const Result& result) {
+  return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
+}
+
+bool is_of_default(const TuningFailure& failure) { return failure.setting == "default" && !failure.wrong_data; }
+
+bool names_a_rank(const Report& report) {
+  return report.run.ended_by.find("rank ") != std::string::npos ||
+         std::ranges::any_of(report.results,
+                             [](const Result& each) { return each.measurement.failed_rank.has_value(); }) ||
+         (report.tuning && std::ranges::any_of(report.tuning->failures, [](const TuningFailure& failure) {
+            return is_of_default(failure) && failure.because.starts_with("rank ");
+          }));
+}
+
+bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
+
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
+  if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
+  return static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)]);
+}
+
+bool is_slow_gpu(const topo::Finding& finding) {
+  return finding.id == slow_alone_id || finding.id == slow_under_load_id;
+}
+
+double judged_fraction(const Result& result) {
+  return result.verdict.mean_fraction.value_or(result.verdict.fraction.value_or(0));
+}
+
+const Result* slowest(const Report& report, int most_nodes) {
+  const Result* worst = nullptr;
+  for (const Result& each : report.results)
+    if (each.verdict.grade == Grade::slow && each.verdict.fraction &&
+        each.measurement.measured_case.nodes <= most_nodes &&
+        (!worst || judged_fraction(each) < judged_fraction(*worst)))
+      worst = &each;
+  return worst;
+}
+
+std::vector<const Result*> pairs_between_nodes(const Report& report) {
+  std::vector<const Result*> pairs;
+  for (const std::size_t at : cases_of_pairs(report)) {
+    const Result& each = report.results[at];
+    if (each.measurement.measured_case.nodes > 1 && !each.measurement.measured_case.nic && each.verdict.fraction)
+      pairs.push_back(&each);
+  }
+  return pairs;
+}
+
+std::optional<double> fraction_of_pairs(const Report& report) {
+  std::optional<double> least;
+  for (const Result* each : pairs_between_nodes(report))
+    least = std::min(*each->verdict.fraction, least.value_or(*each->verdict.fraction));
+  return least;
+}
+
+namespace {
+
+// True if the pairs of one node are slower than those of another.
+bool nodes_differ_in(const Result& pairs, const topo::Topology& topology) {
+  std::map<std::size_t, std::vector<double>> times;
+  for (const GroupResult& pair : pairs.measurement.groups)
+    for (const int rank : pair.group)
+      if (const std::optional<std::size_t> host = host_of(topology, rank)) times[*host].push_back(pair.median.count);
+  std::vector<double> medians;
+  for (auto& [host, of_host] : times) medians.push_back(median(std::move(of_host)));
+  if (medians.empty()) return false;
+  const auto [least, most] = std::ranges::minmax(medians);
+  return most > least * (1 + gap_of_fault);
+}
+
+}  // namespace
+
+bool all_are_slow(const Report& report) {
+  if (count_of(report, Grade::slow) == 0 || !report.suspects.empty() || !report.open_questions.empty()) return false;
+  const std::vector<const Result*> pairs = pairs_between_nodes(report);
+  return report.topology.hosts.size() > 1 && !pairs.empty() && hosts_slow_alone(report).empty() &&
+         std::ranges::none_of(pairs, [&](const Result* each) { return nodes_differ_in(*each, report.topology); });
+}
+
+bool only_collectives_are_slow(const Report& report, const Result& worst) {
+  const std::optional<double> pairs = fraction_of_pairs(report);
+  return !is_pairwise(worst) && pairs && 1 - *worst.verdict.fraction > 2 * (1 - *pairs);
+}
+
+bool most_lacked_time(const Report& report) {
+  if (is_check(report)) return ran_out_of_time(report);
+  const std::size_t left_out = count_results(report, lacked_time);
+  return left_out > 0 && left_out >= count_results(report, was_measured);
+}
+
+bool tuned_nothing(const Report& report) {
+  return report.results.empty() && report.tuning && report.tuning->outcome == "refused";
+}
+
+void add_step(std::vector<std::string>& list, const std::string& text) {
+  if (!text.empty() && std::ranges::find(list, text) == list.end()) list.push_back(text);
+}
+
+std::vector<topo::Finding> errors_to_fix(const Report& report) {
+  std::vector<topo::Finding> errors;
+  for (const topo::Finding& finding : report.findings)
+    if (finding.severity == topo::Severity::error && !topo::condemns(finding) && !finding.id.starts_with("join."))
+      errors.push_back(finding);
+  return errors;
+}
+
+std::vector<topo::Finding> errors_of_rejected(const Report& report) {
+  std::vector<topo::Finding> errors = errors_to_fix(report);
+  std::map<std::string, std::set<std::string>> hosts_with;
+  for (const topo::Finding& each : errors) hosts_with[each.id].insert(each.subject.host);
+  const std::set<std::string> rejected = rejected_hosts(report);
+  std::erase_if(errors, [&](const topo::Finding& each) {
+    return !rejected.contains(each.subject.host) || hosts_with[each.id].size() == report.topology.hosts.size();
+  });
+  return errors;
+}
+
+}  // namespace p5::reports::decision

@@ -1,0 +1,104 @@
+// What the reason and the steps of a decision are made from: facts of a report that several of them ask for.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "reports/report.hpp"
+
+namespace p5::reports::decision {
+
+// ---- results
+
+inline bool was_measured(const Result& result) { return result.measurement.outcome == Outcome::measured; }
+
+template <class Test>
+std::size_t count_results(const Report& report, Test test) {
+  return static_cast<std::size_t>(std::ranges::count_if(report.results, test));
+}
+
+std::size_t count_of(const Report& report, Grade grade);
+
+bool is_pairwise(const Result& result);
+
+double judged_fraction(const Result& result);
+
+// The slow measurement with the lowest fraction of its limit; of those on at most so many nodes.
+const Result* slowest(const Report& report, int most_nodes = std::numeric_limits<int>::max());
+
+// A measurement that was under way when the run ended has no reason of its own.
+bool was_interrupted(const Report& report, const Result& result);
+
+// True for a failure of NCCL's own settings in a tuning, which says as much of the machine as a failed measurement. A
+// failure of a setting that was tried is that setting's.
+bool is_of_default(const TuningFailure& failure);
+
+// True if a failure names a rank. An end by a signal or by a full disk names none.
+bool names_a_rank(const Report& report);
+
+// True if the budget left out as much as was measured, or more.
+bool most_lacked_time(const Report& report);
+
+bool tuned_nothing(const Report& report);
+
+// The rank's place in the topology; null where the report has none.
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
+
+// ---- who is at fault
+
+// True if a part is known to be at fault, even in unfinished runs.
+bool is_at_fault(const Report& report);
+
+// Where nothing else tells which host is at fault: those that are slow by themselves.
+std::set<std::string> rejected_as_slow_alone(const Report& report);
+
+bool is_slow_gpu(const topo::Finding& finding);
+
+// Cases of comparable pairs between nodes. Single NICs are left out: their short messages do not reach their limit.
+std::vector<const Result*> pairs_between_nodes(const Report& report);
+
+// Lowest fraction of its limit that pairs between nodes reach, among those that are compared with each other.
+std::optional<double> fraction_of_pairs(const Report& report);
+
+// True if the run is slow, no part stands out, and the pairs between nodes show that all nodes are alike. What is
+// measured of the whole job says nothing of its nodes: one slow part is enough to slow all of it.
+bool all_are_slow(const Report& report);
+
+// True if the slowest case is a collective and falls short of its limit by more than twice as much as the pairs do.
+bool only_collectives_are_slow(const Report& report, const Result& worst);
+
+// Errors of software, settings and host setup, which do not change the decision but have to be fixed. Failures to join
+// are left out, because about_joining() reports them.
+std::vector<topo::Finding> errors_to_fix(const Report& report);
+
+// The errors among these of rejected hosts that not all hosts of the job have: such an error may be why the host is
+// slow although none of its parts is faulty.
+std::vector<topo::Finding> errors_of_rejected(const Report& report);
+
+// ---- words
+
+inline constexpr std::size_t most_named = 3;
+
+// The first names and the number of the others.
+std::string shortened(const std::vector<std::string>& names);
+
+void add_step(std::vector<std::string>& list, const std::string& text);
+
+// ---- the parts of a decision
+
+// The failures that no silent or corrupting part explains; "" if there are none. A slow part explains none.
+std::string about_unexplained_failures(const Report& report);
+
+// Why the decision is what it is, in a few clauses.
+std::string reason_for(const Report& report, std::string_view word);
+
+// The steps to take, the first first.
+std::vector<std::string> steps(const Report& report, std::string_view word);
+
+}  // namespace p5::reports::decision
