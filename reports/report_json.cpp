@@ -189,10 +189,12 @@ static void read(const nlohmann::json& j, Work& work) { work = parse_work(json_f
 // Of Case::replay a report has only these.
 struct NameOfReplay {
   std::string name, digest;
+  std::optional<Work> products = {};
 };
 void fields(auto& archive, Is<NameOfReplay> auto& job) {
   archive.must("name", job.name);
   archive.must("digest", job.digest);
+  archive.some("gaps", job.products);
 }
 
 void fields(auto& archive, Is<Case> auto& c) {
@@ -217,10 +219,12 @@ void fields(auto& archive, Is<Case> auto& c) {
   archive.some("tokens", json_fields::omitted_if(c.shape.tokens == 0, c.shape.tokens));
   archive.some("hidden", json_fields::omitted_if(c.shape.hidden == 0, c.shape.hidden));
   std::optional<NameOfReplay> job =
-      c.replay ? std::optional(NameOfReplay{c.replay->name, c.replay->digest}) : std::nullopt;
+      c.replay ? std::optional(NameOfReplay{c.replay->name, c.replay->digest, c.replay->products}) : std::nullopt;
   archive.some("job", job);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
-    if (job) c.replay = std::make_shared<const Replay>(Replay{.name = job->name, .digest = job->digest});
+    if (job)
+      c.replay = std::make_shared<const Replay>(
+          Replay{.name = job->name, .digest = job->digest, .products = std::move(job->products)});
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, pair_kinds));
   archive.some("nic", c.nic);

@@ -8,6 +8,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
+#include "bench/model/job.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/writer.hpp"
@@ -297,6 +298,11 @@ void check_job(const Options& o) {
   if (asked && !asked->runs_beside) throw UsageError(job_error(*asked));
 }
 
+void check_gaps(const Options& o) {
+  if (o.given.contains("--gaps") && o.job.empty())
+    throw UsageError("--gaps is for the gaps of a job's step: add --job FILE, or leave --gaps out");
+}
+
 void add_what(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "What to measure");
   declare({.name = "--backend",
@@ -435,6 +441,14 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            "measure a job's step instead: job.json of `p5bench import job`, replayed with its groups, order and gaps",
        .take = [&](const std::string& t) { o.job = t; },
        .check = check_job});
+  declare({.name = "--gaps",
+           .shown = "WHAT",
+           .help =
+               "what fills the gaps of --job: wait (default), or gemm[:N,K,type], matrix products that last as long "
+               "as the gap (default 2048,2048,bf16), and run beside operations beside which the job computed",
+           .take = [&](const std::string& t) { o.gaps = parse_gaps(t); },
+           .check = check_gaps,
+           .values = {"wait", "gemm"}});
 }
 
 // ---- how long and how

@@ -240,19 +240,24 @@ Work work_from_json(const json& j) {
 
 json to_json(const Replay& replay) {
   json operations = json::array();
-  for (const ReplayedOperation& each : replay.operations) operations.push_back({each.work, each.gap.count});
-  return {{"name", replay.name}, {"operations", std::move(operations)}};
+  for (const ReplayedOperation& each : replay.operations)
+    operations.push_back({each.work, each.gap.count, each.computed.count, each.overlaps});
+  json j{{"name", replay.name}, {"operations", std::move(operations)}};
+  if (replay.products) j["products"] = name_of(*replay.products);
+  return j;
 }
 
 Replay replay_from_json(const json& j, std::vector<Work> works) {
   Replay replay{.name = j.at("name").get<std::string>(), .works = std::move(works)};
   for (const json& each : j.at("operations")) {
-    const ReplayedOperation operation{each.at(0).get<int>(), {each.at(1).get<double>()}};
+    const ReplayedOperation operation{
+        each.at(0).get<int>(), {each.at(1).get<double>()}, {each.at(2).get<double>()}, each.at(3).get<bool>()};
     if (operation.work < 0 || std::cmp_greater_equal(operation.work, replay.works.size()) ||
-        !(operation.gap.count >= 0))
+        !(operation.gap.count >= 0) || !(operation.computed.count >= 0))
       throw CaseError("the other process sent an operation of a replay that is none");
     replay.operations.push_back(operation);
   }
+  if (j.contains("products")) replay.products = parse_gaps(j.at("products").get<std::string>());
   for (const Work& work : replay.works)
     if (!work.planned) throw CaseError("the other process sent a replay of what is no collective");
   return replay;

@@ -158,10 +158,15 @@ class SimSession final : public Session {
     return demand_of(case_, state, group, full_load).seconds;
   }
 
-  // An operation begins when the last rank of its group is ready; the step ends when the last rank is done.
+  // An operation begins when the last rank of its group is ready; the step ends when the last rank is done. Products
+  // and operations do not slow each other here.
   double time_of_replay(const Replay& replay, const SampleState& state) const {
+    struct OfRank {
+      double communicated = 0, computed = 0;  // until then
+      bool overlaps = false;                  // its last operation
+    };
     std::map<std::pair<int, std::size_t>, double> known;  // by work and group
-    std::vector<double> now(static_cast<std::size_t>(machine_.nodes * machine_.gpus), 0);
+    std::vector<OfRank> ranks(static_cast<std::size_t>(machine_.nodes * machine_.gpus));
     for (const ReplayedOperation& each : replay.operations) {
       const Case& c = *replay.works[static_cast<std::size_t>(each.work)].planned;
       const Round& groups = c.rounds->front();
@@ -169,11 +174,23 @@ class SimSession final : public Session {
         const auto [place, is_new] = known.try_emplace({each.work, i}, 0);
         if (is_new) place->second = demand_of(c, state, groups[i], true).seconds;
         double start = 0;
-        for (const int rank : groups[i]) start = std::max(start, now[static_cast<std::size_t>(rank)] + each.gap.count);
-        for (const int rank : groups[i]) now[static_cast<std::size_t>(rank)] = start + place->second;
+        for (const int rank : groups[i]) {
+          OfRank& its = ranks[static_cast<std::size_t>(rank)];
+          if (!its.overlaps) its.computed = std::max(its.computed, its.communicated);
+          its.computed += each.gap.count;
+          start = std::max({start, its.communicated, its.computed});
+          its.computed += each.computed.count;
+        }
+        for (const int rank : groups[i]) {
+          OfRank& its = ranks[static_cast<std::size_t>(rank)];
+          its.communicated = start + place->second;
+          its.overlaps = each.overlaps;
+        }
       }
     }
-    return *std::ranges::max_element(now);
+    double end = 0;
+    for (const OfRank& each : ranks) end = std::max({end, each.communicated, each.computed});
+    return end;
   }
 
   Demand demand_of(const Case& c, const SampleState& state, const Group& group, bool full_load) const {

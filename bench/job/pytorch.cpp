@@ -1,7 +1,8 @@
 // PyTorch's two records, each of one rank. The flight recorder (torch/csrc/distributed/c10d/FlightRecorder*, versions
 // 2.0 to 2.10, as JSON): {"version", "pg_config": {NAME: {"ranks": "[0, 1]"}}, "entries": [...]}. A trace of Kineto:
 // {"distributedInfo": {"rank", "world_size", "pg_config"}, "traceEvents": [...]}, with an event "record_param_comms"
-// for each call and the kernels that it started, which have the same external id.
+// for each call and the kernels that it started, which have the same external id. Its other kernels tell when the GPU
+// computed.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -111,6 +112,39 @@ struct Recorded {
   std::vector<std::int64_t> splits = {};
 };
 
+// Microseconds, of the trace's clock.
+struct Kernel {
+  double start, end;
+};
+
+// The time in which at least one of some kernels runs.
+class BusyTime {
+ public:
+  explicit BusyTime(std::vector<Kernel> kernels) {
+    std::ranges::sort(kernels, {}, &Kernel::start);
+    for (const Kernel& each : kernels) {
+      if (spans_.empty() || each.start > spans_.back().end) {
+        before_.push_back(spans_.empty() ? 0 : before_.back() + spans_.back().end - spans_.back().start);
+        spans_.push_back(each);
+      }
+      spans_.back().end = std::max(spans_.back().end, each.end);
+    }
+  }
+
+  double within(const Kernel& span) const { return until(span.end) - until(span.start); }
+
+ private:
+  double until(double time) const {
+    const auto next = std::ranges::upper_bound(spans_, time, {}, &Kernel::start);
+    if (next == spans_.begin()) return 0;
+    const Kernel& last = *(next - 1);
+    return before_[static_cast<std::size_t>(next - spans_.begin()) - 1] + std::min(time, last.end) - last.start;
+  }
+
+  std::vector<Kernel> spans_;   // ascending, apart from each other
+  std::vector<double> before_;  // sum of the spans before each
+};
+
 class PytorchReader {
  public:
   PytorchReader(TraceFile& file, Trace& trace) : file_(file), trace_(trace) {}
@@ -128,10 +162,6 @@ class PytorchReader {
     std::vector<int> ranks;
     int size = 0;  // 0: not recorded
   };
-  struct Kernel {
-    double start, end;
-  };
-
   void take(const Record& record) {
     if (record.find("profiling_name"))
       take_entry(record);
@@ -245,10 +275,15 @@ class PytorchReader {
   }
 
   void take_kernel(const Record& record) {
-    if (record.text("args.Collective name").empty() && !record.text("name").starts_with("nccl")) return;
-    const auto id = record.integer("args.External id");
     const auto at = record.number("ts"), took = record.number("dur");
-    if (!id || !at || !took || *took < 0) return;
+    if (!at || !took || *took < 0) return;
+    if (record.text("args.Collective name").empty() && !record.text("name").starts_with("nccl")) {
+      computing_.push_back({*at, *at + *took});
+      if (computing_.size() > most_executions) throw file_.refuse("it holds more kernels than can be read");
+      return;
+    }
+    const auto id = record.integer("args.External id");
+    if (!id) return;
     const auto [kernel, fresh] = kernels_.try_emplace(*id, Kernel{*at, *at + *took});
     if (kernels_.size() > most_executions) throw file_.refuse("it holds more kernels than can be read");
     if (fresh) return;
@@ -354,6 +389,7 @@ class PytorchReader {
     std::vector<bool> used(groups_.size(), false);
     for (const Recorded& each : recorded_) used[each.group] = true;
     for (std::size_t i = 0; i < groups_.size(); ++i) communicators.push_back(used[i] ? communicator_of(groups_[i]) : 0);
+    const BusyTime computing(std::move(computing_));
     std::map<std::tuple<std::uint32_t, const Collective*, std::int64_t>, int> repeated;
     for (const Recorded& each : recorded_) {
       const Group& group = groups_[each.group];
@@ -371,6 +407,7 @@ class PytorchReader {
       if (const auto kernel = kernels_.find(each.external); kernel != kernels_.end()) {
         one.start = kernel->second.start * 1e-6;
         one.seconds = static_cast<float>((kernel->second.end - kernel->second.start) * 1e-6);
+        one.computed = static_cast<float>(computing.within(kernel->second) * 1e-6);
       }
       one.sent = sent_by(each, group.size);
       trace_.add(process, one);
@@ -412,7 +449,8 @@ class PytorchReader {
   std::vector<Group> groups_;
   std::map<std::string, std::vector<int>> configured_;
   std::vector<Recorded> recorded_;
-  std::unordered_map<std::int64_t, Kernel> kernels_;  // microseconds, by external id
+  std::unordered_map<std::int64_t, Kernel> kernels_;  // NCCL's, by external id
+  std::vector<Kernel> computing_;                     // all others
   int rank_ = -1, world_ = 0;
   bool rank_is_of_name_ = false;
 };

@@ -40,6 +40,8 @@ struct Execution {
   std::int64_t number = -1;                  // how many of the same collective came before; -1: counted here
   double start = std::numeric_limits<double>::quiet_NaN();  // seconds, of the process's own clock
   float seconds = std::numeric_limits<float>::quiet_NaN();  // how long it took; NaN: not recorded
+  // Part of `seconds` in which the process's GPU ran kernels that are not NCCL's; NaN: not recorded.
+  float computed = std::numeric_limits<float>::quiet_NaN();
   std::uint32_t sent = 0;  // of all_to_allv: 1 + index in the trace's `sent`; 0: not known
 };
 
@@ -59,7 +61,7 @@ struct Communicator {
   std::vector<int> processes;  // by member, index of the process; -1: without a record
 };
 
-// Far more than a replay needs; all of them take half a GiB.
+// Far more than a replay needs; all of them take less than half a GiB.
 inline constexpr std::size_t most_executions = 12'000'000;
 inline constexpr int most_ranks = 1 << 20;
 inline constexpr std::size_t most_members = 16'000'000;  // of all communicators together, 128 MB

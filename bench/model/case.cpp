@@ -98,6 +98,7 @@ std::string own_operation_of(const Case& c) {
     if (!part->empty()) text += " " + *part;
   if (c.shape.traffic) text += " " + c.shape.traffic->name;
   if (c.replay) text += " " + c.replay->name;
+  if (c.replay && c.replay->products) text += fmt::format(" with {} in its gaps", name_of(*c.replay->products));
   if (c.nic) text += fmt::format(" nic {}", *c.nic);
   if (c.other_nic) text += fmt::format(" to {}", *c.other_nic);
   if (c.gpu) text += fmt::format(" gpu +{}", *c.gpu);
@@ -189,7 +190,8 @@ constexpr double usual_local_operation = 2e-3;
 double predicted_step(const Replay& replay, int ranks, const CostModel& cost) {
   double seconds = longest_gaps(replay, ranks).count;
   for (const ReplayedOperation& each : replay.operations)
-    seconds += predicted_operation(*replay.works[static_cast<std::size_t>(each.work)].planned, cost);
+    seconds += std::max(predicted_operation(*replay.works[static_cast<std::size_t>(each.work)].planned, cost),
+                        each.computed.count);
   return seconds;
 }
 

@@ -14,6 +14,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
+#include "bench/base/names.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/pattern.hpp"
 #include "bench/model/traffic.hpp"
@@ -50,6 +51,7 @@ void fields(auto& visit, Is<JobOperation> auto& each) {
   visit.may("gap_us", microseconds_or_null(each.gap));
   visit.may("time_us", microseconds_or_null(each.time));
   visit.may("fastest_us", microseconds_or_null(each.fastest));
+  visit.may("computed_us", microseconds_or_null(each.computed));
 }
 
 void fields(auto& visit, Is<Job> auto& job) {
@@ -124,12 +126,13 @@ std::vector<JobUse> uses_of(const Job& job) {
              other.op == each.op && other.ranks == each.ranks && name_of_groups(other) == name_of_groups(each);
     });
     if (same == uses.end()) {
-      uses.push_back({each, 1, each.time, each.fastest});
+      uses.push_back({each, 1, each.time, each.fastest, each.computed});
       continue;
     }
     ++same->count;
     add(same->time, each.time);
     add(same->fastest, each.fastest);
+    add(same->computed, each.computed);
   }
   std::ranges::stable_sort(uses, [](const JobUse& a, const JobUse& b) {
     const auto key = [](const JobUse& use) {
@@ -147,11 +150,12 @@ namespace {
 
 class ReplayPlanner {
  public:
-  ReplayPlanner(const Job& job, const Placement& placement, DataType unrecorded)
+  ReplayPlanner(const Job& job, const Placement& placement, DataType unrecorded, const std::optional<Work>& products)
       : job_(job),
         placement_(placement),
         ranks_(static_cast<int>(placement.node_of_rank.size())),
         unrecorded_(unrecorded) {
+    plan_.replay.products = products;
     if (job.ranks != ranks_)
       throw UsageError(fmt::format("the job has {} ranks and this run {}; start as many", job.ranks, ranks_));
     if (job.operations.empty()) throw UsageError("the job has no operations");
@@ -171,18 +175,29 @@ class ReplayPlanner {
         const JobOperation& each = job_.operations[i];
         const int work = work_of(each);
         const Seconds gap = each.gap.value_or(Seconds{0});
-        plan_.replay.operations.push_back({work, gap});
-        digest = pattern::hash(digest, static_cast<std::uint64_t>(gap.count * 1e9), digest_of(work));
+        const Seconds computed = plan_.replay.products ? each.computed.value_or(Seconds{0}) : Seconds{0};
+        const bool overlaps = computed.count > each.fastest.value_or(Seconds{0}).count / 2;
+        plan_.replay.operations.push_back({work, gap, computed, overlaps});
+        digest = pattern::hash(digest, nanoseconds(gap), digest_of(work));
+        if (computed.count > 0) digest = pattern::hash(digest, 1, nanoseconds(computed));
       } catch (const UsageError& problem) {
         throw UsageError(fmt::format("operation {} of its step, {} of {}: {}", i + 1,
                                      job_.operations[i].collective->name, name_of_groups(job_.operations[i]),
                                      problem.what()));
       }
+    if (const std::optional<Work>& products = plan_.replay.products) {
+      for (const char letter : name_of(*products))
+        digest = pattern::hash(digest, 2, static_cast<unsigned char>(letter));
+      if (std::ranges::none_of(job_.operations, [](const JobOperation& each) { return each.computed.has_value(); }))
+        remark("no record says whether the GPUs computed beside operations; matrix products fill the gaps only");
+    }
     plan_.replay.digest = fmt::format("{:016x}", digest);
     return std::move(plan_);
   }
 
  private:
+  static std::uint64_t nanoseconds(Seconds time) { return static_cast<std::uint64_t>(time.count * 1e9); }
+
   void remark(const std::string& text) {
     if (remarked_.insert(text).second) plan_.remarks.push_back(text);
   }
@@ -321,8 +336,16 @@ void for_each_rank(const Replay& replay, const Add& add) {
 
 }  // namespace
 
-ReplayPlan plan_replay(const Job& job, std::string name, const Placement& placement, DataType unrecorded) {
-  return ReplayPlanner(job, placement, unrecorded).plan(std::move(name));
+std::optional<Work> parse_gaps(const std::string& text) {
+  if (text == "wait") return std::nullopt;
+  const std::string kind = text.substr(0, text.find(':'));
+  if (kind != "gemm") throw UsageError(unknown_name("filling of gaps", kind, std::vector<std::string>{"wait", "gemm"}));
+  return parse_work(text == kind ? "gemm:2048" : text);
+}
+
+ReplayPlan plan_replay(const Job& job, std::string name, const Placement& placement, DataType unrecorded,
+                       const std::optional<Work>& products) {
+  return ReplayPlanner(job, placement, unrecorded, products).plan(std::move(name));
 }
 
 std::vector<int> uses_of_works(const Replay& replay) {

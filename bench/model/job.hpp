@@ -36,8 +36,9 @@ struct JobOperation {
   std::vector<std::vector<std::uint64_t>> sends = {};
   // Over groups and steps: interquartile mean of the time from the end of the members' operations before until the last
   // member has arrived at this one; medians of the operation's time on a rank, with its waiting for others, and of the
-  // time on the rank that waits least. Null: not recorded.
-  std::optional<Seconds> gap, time, fastest;
+  // time on the rank that waits least; interquartile mean of that part of the latter in which the rank's GPU computed.
+  // Null: not recorded.
+  std::optional<Seconds> gap, time, fastest, computed = {};
   friend bool operator==(const JobOperation&, const JobOperation&) = default;
 };
 
@@ -60,24 +61,30 @@ std::string name_of_groups(const JobOperation& operation);
 
 // Operations of a step that are alike in everything but their place and times.
 struct JobUse {
-  JobOperation operation;                // the first of them
-  int count = 1;                         // in a step
-  std::optional<Seconds> time, fastest;  // sums over a step; null where one of them is not recorded
+  JobOperation operation;                          // the first of them
+  int count = 1;                                   // in a step
+  std::optional<Seconds> time, fastest, computed;  // sums over a step; null where one of them is not recorded
 };
 // Largest times first, else most bytes.
 std::vector<JobUse> uses_of(const Job& job);
 
 // ---- One step of a recorded job as a case performs it (collective `job_step`): the operations in the recorded order,
-// each on a communicator of its groups, on one stream, with the recorded gaps before them. A gap is waiting.
+// each on a communicator of its groups, on one stream, with the recorded gaps before them. In a gap the GPU waits, or
+// computes matrix products (--gaps), which then also run beside operations beside which the job computed.
 
 struct ReplayedOperation {
-  int work = 0;    // index in Replay::works
-  Seconds gap{0};  // from the end of what the ranks of its groups did last
+  int work = 0;         // index in Replay::works
+  Seconds gap{0};       // from the end of what the ranks of its groups did last
+  Seconds computed{0};  // beside it; only where the replay has products
+  // The GPU computed for most of its time, so that what it computes next does not wait for its end.
+  bool overlaps = false;
 };
 
 struct Replay {
   std::string name = {};    // of the job's file, without folder and extension
-  std::string digest = {};  // of operations and gaps: equal for equal steps
+  std::string digest = {};  // of operations, gaps and products: equal for equal steps
+  // Matrix products that stand for what the job computed; null: the GPU waits in the gaps.
+  std::optional<Work> products = {};
   std::vector<Work> works =
       {};  // operations that differ, planned, of which each has buffers; empty in reports that were read
   std::vector<ReplayedOperation> operations = {};  // of a step; empty in reports that were read
@@ -90,14 +97,19 @@ struct ReplayPlan {
   std::vector<std::string> remarks;  // what differs from the job
 };
 
-// The step of a job on these ranks. `unrecorded`: the type of operations whose type is not recorded. Throws UsageError
-// where the ranks cannot perform it.
-ReplayPlan plan_replay(const Job& job, std::string name, const Placement& placement, DataType unrecorded);
+// What fills the gaps of a replay by its name on the command line: "wait" is null, "gemm[:N,K,type]" matrix products,
+// by default so small that one takes about 30 us on an H100. Throws UsageError.
+std::optional<Work> parse_gaps(const std::string& text);
+
+// The step of a job on these ranks. `unrecorded`: the type of operations whose type is not recorded. `products`: as
+// Replay::products. Throws UsageError where the ranks cannot perform it.
+ReplayPlan plan_replay(const Job& job, std::string name, const Placement& placement, DataType unrecorded,
+                       const std::optional<Work>& products = {});
 
 // Operations of each work in a step.
 std::vector<int> uses_of_works(const Replay& replay);
 
-// Sum of the gaps in which a rank waits, of the rank that waits longest; the same of message bytes.
+// Sum of the gaps of a rank, of the rank with the longest ones; the same of message bytes.
 Seconds longest_gaps(const Replay& replay, int ranks);
 Bytes most_bytes(const Replay& replay, int ranks);
 

@@ -44,6 +44,7 @@ struct Options {
   std::vector<Work> beside;   // what runs at the same time as each collective
   // tune, ab: "", or the file of a job's step (p5bench.job/1), whose content rank 0 shares with all.
   std::string job, job_file_content;
+  std::optional<Work> gaps;   // as Replay::products
   bool within_nodes = false;  // p2p: only pairs within nodes, all of them at the largest size
   Seconds budget{600};
   int launches = 1;  // fresh processes and communicators, for each arm

@@ -470,8 +470,8 @@ struct PlanBuilder {
   // One case: the step of the job.
   void add_replay(const Job& step) {
     plan = {};
-    ReplayPlan replay =
-        plan_replay(step, std::filesystem::path(options.job).stem().string(), placement, options.types.front());
+    ReplayPlan replay = plan_replay(step, std::filesystem::path(options.job).stem().string(), placement,
+                                    options.types.front(), options.gaps);
     Case c = with_rounds(base_case(job_step, options.types.front()),
                          std::make_shared<const std::vector<Round>>(1, make_groups("world", placement)));
     c.bytes = c.bytes_per_rank = c.shape.bytes = c.shape.bytes_per_rank = most_bytes(replay.replay, ranks());
@@ -486,6 +486,7 @@ struct PlanBuilder {
     Bytes memory = backend.memory_per_rank(c);
     for (const Work& work : works_of(c))
       memory.count += (work.planned ? backend.memory_per_rank(*work.planned) : device_memory(work)).count;
+    if (c.replay && c.replay->products) memory.count += device_memory(*c.replay->products).count;
     return memory;
   }
 

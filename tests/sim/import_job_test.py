@@ -53,6 +53,17 @@ class ImportJob(Folder):
                     self.assertAlmostEqual(found["step_us"], 3 * 180 + 910, delta=1)
                     self.assertRegex(told, r"all_reduce +64 MiB +\S+ +rail +1 +0\.900 +66\.7 %")
 
+    def test_the_profiler_tells_how_long_the_gpu_computed_beside_an_operation(self):
+        # The kernels overlap, and begin or end outside the operation: 60 of its 150 us, and none of the other's 100.
+        kernels = [(20, 40), (-50, 100), (150, 20), (40, 5)]
+        job = job_traces.Job(4, {"world": [[0, 1, 2, 3]]}, lambda rank, at: [
+            job_traces.Op("all_reduce", "world", 1 << 20, gap_us=80, took_us=150, computed=kernels), job_traces.Op("all_gather", "world", 1 << 20, gap_us=80)])
+        found, told = self.read(job, "profiler")
+        self.assertEqual([round(each["computed_us"], 1) for each in found["operations"]], [60, 0])
+        self.assertRegex(told, r"all_reduce .* 0 % +40 % ")
+        found, told = self.read(job, "inspector")
+        self.assertEqual([each["computed_us"] for each in found["operations"]], [None, None])
+
     def test_sizes_count_what_all_ranks_move(self):
         wanted = [("all_gather", 1024 * 8 * 2, "world"), ("reduce_scatter", 2048 * 8 * 4, "world")] * 2 + [("all_reduce", 4, "world")]
         for kind in WITH_ALL:

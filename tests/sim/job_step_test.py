@@ -50,6 +50,26 @@ class JobStep(Folder):
         self.assertAlmostEqual(chain / one, 7, delta=0.3)
         self.assertAlmostEqual(apart / one, 1, delta=0.05)
 
+    def test_products_in_the_gaps_take_as_long_and_run_beside_what_the_job_computed_beside(self):
+        one = self.step_us("--job", self.job([operation("all_reduce", 256 * MIB, 8, "world")]), name="one")
+        beside = [operation("all_reduce", 256 * MIB, 8, "world", gap_us=500, fastest_us=one, computed_us=computed)
+                  for computed in (3 * one, 0, 0.4 * one)]
+        job = self.job(beside * 3)
+        waits, _ = self.measured("--job", job, name="waits")
+        computes, printed = self.measured("--job", job, "--gaps", "gemm:1024", name="computes")
+        (first,), (second,) = waits["measurements"], computes["measurements"]
+        self.assertAlmostEqual(first["throughput"]["median_us"] / (9 * (one + 500)), 1, delta=0.02)
+        # In each third: a gap, products beside the first operation and behind it, and in the gap that follows them; then
+        # the second operation, a gap, the third one, which products do not outlast.
+        self.assertAlmostEqual(second["throughput"]["median_us"] / (3 * (500 + 3 * one + 500 + one + 500 + one)), 1, delta=0.02)
+        self.assertEqual((first["case"]["job"].get("gaps"), second["case"]["job"]["gaps"]), (None, "gemm:1024,1024,bf16"))
+        self.assertNotEqual(first["case"]["job"]["digest"], second["case"]["job"]["digest"])
+        self.assertIn("job_step step with gemm:1024,1024,bf16 in its gaps: ", printed)
+        self.assertEqual(self.run_it("compare", "waits/latest", "computes/latest").returncode, 2)
+        self.assertEqual(self.run_it("compare", "computes/latest", "computes/latest").returncode, 0)
+        report, _ = self.measured("--job", self.job([operation("all_reduce", MIB, 8, "world", gap_us=500)]), "--gaps", "gemm", name="unknown")
+        self.assertIn("no record says whether the GPUs computed beside operations; matrix products fill the gaps only", report["run"]["remarks"])
+
     def test_ab_finds_what_a_slow_part_costs_the_step(self):
         job = self.job([operation("all_reduce", 256 * MIB, 16, "world", gap_us=100),
                         operation("all_gather", 64 * MIB, 8, "node"), operation("reduce_scatter", 64 * MIB, 2, "rail")], ranks=16)
@@ -137,7 +157,8 @@ class JobStep(Folder):
                                  (["--job", "missing.json"], "missing.json"), (["--job", "."], "--job"),
                                  (["--job", job, "--collectives", "all_reduce"], "--collectives"),
                                  (["--job", job, "--sizes", "8"], "--sizes"), (["--job", job, "--beside", "d2h"], "--beside"),
-                                 (["--job", job, "--group", "node"], "--group"), (["--collectives", "job_step"], "--job FILE")):
+                                 (["--job", job, "--group", "node"], "--group"), (["--gaps", "gemm"], "add --job FILE"),
+                                 (["--job", job, "--gaps", "d2h"], "Known: wait, gemm"), (["--job", job, "--gaps", "gemm:7"], "multiple of 16"), (["--collectives", "job_step"], "--job FILE")):
             with self.subTest(words):
                 done = self.run_it("run", *SIM, *arguments)
                 self.assertEqual(done.returncode, 2, done.stdout + done.stderr)

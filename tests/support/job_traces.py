@@ -21,11 +21,12 @@ RECORDER_NAMES = {"all_reduce": "all_reduce", "all_gather": "_all_gather_base", 
 
 
 class Op:
-    """A call of one rank: `elements` of the whole message; of all_to_allv `sent`, elements for each member."""
+    """A call of one rank: `elements` of the whole message; of all_to_allv `sent`, elements for each member. `computed`:
+    when other kernels of the GPU run, as (us after the call's start, us)."""
 
-    def __init__(self, name, group, elements=0, kind="BFloat16", gap_us=10.0, took_us=100.0, peer=None, sent=None, sends=False):
+    def __init__(self, name, group, elements=0, kind="BFloat16", gap_us=10.0, took_us=100.0, peer=None, sent=None, sends=False, computed=()):
         self.name, self.group, self.elements, self.kind = name, group, elements, kind
-        self.gap_us, self.took_us, self.peer, self.sent, self.sends = gap_us, took_us, peer, sent, sends
+        self.gap_us, self.took_us, self.peer, self.sent, self.sends, self.computed = gap_us, took_us, peer, sent, sends, computed
 
     def sizes(self, ranks):
         """Elements of a rank's input and output."""
@@ -272,6 +273,8 @@ def profiler(job, rank, steps, old=False, kernels=True):
             events.append({**common, "cat": "kernel", "name": "ncclDevKernel_Generic(ncclDevKernelArgsStorage<4096ul>)", "ts": at,
                            "dur": op.took_us, "args": {"External id": 100 + number, "stream": 20, "correlation": number,
                                                        "Collective name": args["Collective name"]}})
+        events += [{**common, "cat": "kernel", "name": "nvjet_hsh_128x256", "ts": at + after, "dur": took, "args": {"External id": 7, "stream": 7}}
+                   for after, took in op.computed]
     about = {"backend": "nccl", "rank": rank, "world_size": job.ranks}
     yield "\n " + json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made-up"}],
                       "distributedInfo": about if old else {**about, "pg_count": len(config), "pg_config": list(config.values()),

@@ -10,9 +10,10 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from job_files import operation, write_job  # noqa: E402
 from jobs import UNJUDGED, Job  # noqa: E402
 from tuning_test import FASTEST, SLOWED  # noqa: E402
-from workers import BUILD, skip_unless_built  # noqa: E402
+from workers import BUILD, fake_cublaslt, skip_unless_built  # noqa: E402
 
 KIB = 1 << 10
+PRODUCTS = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_MEMORY": str(64 << 20)}
 PAIRS = [[0, 1], [2, 3]]
 STEP = [operation("all_reduce", 64 * KIB, 4, "world", gap_us=2000), operation("all_gather", 4 * KIB, 2, PAIRS, gap_us=3000),
         operation("p2p", 1000, 2, [[2, 1]]), operation("reduce_scatter", 4 * KIB, 2, [[0, 2]], type="bfloat16", op="avg"),
@@ -36,6 +37,22 @@ class JobStep(Job):
         code, output = self.run_it("run", STEP)
         self.assertEqual(code, UNJUDGED, output)
         self.assertGreaterEqual(self.step_of(self.report()), 5000)
+
+    def test_products_fill_the_gaps_and_run_beside_operations(self):
+        operations = [{**each, "fastest_us": 4000, "computed_us": 4000} if each["collective"] == "broadcast" else each for each in STEP]
+        code, output = self.run_it("run", operations, "--gaps", "gemm:64", P5BENCH_FAKE_PRODUCT_US="700", **PRODUCTS)
+        self.assertEqual(code, UNJUDGED, output)
+        self.assertGreaterEqual(self.step_of(self.report()), 9000)
+        self.assertIn("with gemm:64,64,bf16 in its gaps", output)
+        code, output = self.run_it("run", operations, "--gaps", "gemm:64", P5BENCH_FAKE_PRODUCT_US="700",
+                                   P5BENCH_FAKE_PRODUCTS="wrong:gpu=1:product=30", **PRODUCTS)
+        self.assertEqual(code, 11, output)
+        (m,) = self.report()["measurements"]
+        self.assertIn("gemm:64,64,bf16", m["verdict"]["because"])
+        # No gap is long enough for a product.
+        code, output = self.run_it("run", operations, "--gaps", "gemm:64", P5BENCH_FAKE_PRODUCT_US="20000", **PRODUCTS)
+        self.assertEqual(code, UNJUDGED, output)
+        self.step_of(self.report())
 
     def test_wrong_data_of_each_operation_is_found_and_named(self):
         for function, name in (("AllGather", "all_gather@2 groups of 2 ranks"), ("ReduceScatter", "reduce_scatter@2 ranks"),

@@ -163,18 +163,20 @@ std::string table_of(const Job& job, const std::string& platform) {
     timed = timed && use.time;
     total += use.time ? use.time->count : 0;
   }
-  constexpr const char* row = "{:<15} {:>10} {:<9} {:<22} {:>6} {:>9} {:>9} {:>8} {:>9}  {}\n";
+  constexpr const char* row = "{:<15} {:>10} {:<9} {:<22} {:>6} {:>9} {:>9} {:>8} {:>9} {:>9}  {}\n";
   std::string text = fmt::format(fmt::runtime(row), "collective", "bytes", "type", "group", "a step", "ms", "of comm.",
-                                 "waiting", "bus GB/s", "of its limit");
+                                 "waiting", "computing", "bus GB/s", "of its limit");
   for (const JobUse& use : uses) {
     const JobOperation& each = use.operation;
     const std::string limit = limits.share_of(use);
     const bool waits = use.time && use.fastest && use.time->count > 0;
+    const bool computes = use.computed && use.fastest && use.fastest->count > 0;
     text += fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
                         each.type ? name_of(*each.type) : std::string_view("-"), name_of_groups(each), use.count,
                         time_text(use.time),
                         timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
                         waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
+                        computes ? fmt::format("{:.0f} %", 100 * use.computed->count / use.fastest->count) : "-",
                         bus_rate(use), limit.empty() ? "unknown" : limit);
   }
   return text;

@@ -23,6 +23,7 @@ std::vector<Layout> layouts_with_works(const Case& c, std::uint64_t usable_memor
     taken += device_memory(work).count;
     if (work.planned) cases.push_back(work.planned.get());
   }
+  if (c.replay && c.replay->products) taken += device_memory(*c.replay->products).count;
   constexpr std::uint64_t beyond_any_device = 1ull << 50;  // the default, of which fractions are exact
   const std::uint64_t left = std::min(usable_memory, beyond_any_device) - std::min(usable_memory, taken);
   const auto of_one_slot = [](const Case& each) { return static_cast<double>(layout_of(each, 0).bytes()); };
