@@ -61,6 +61,7 @@ class ImportJob(Folder):
         found, told = self.read(job, "profiler")
         self.assertEqual([round(each["computed_us"], 1) for each in found["operations"]], [60, 0])
         self.assertRegex(told, r"all_reduce .* 0 % +40 % ")
+        self.assertRegex(told, r"matrix products for what the GPUs computed: mpirun -np 4 p5bench tune --job \S+ --gaps gemm\n")
         found, told = self.read(job, "inspector")
         self.assertEqual([each["computed_us"] for each in found["operations"]], [None, None])
 

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 #include <utility>
@@ -124,7 +123,6 @@ NcclSession::NcclSession(Case c, int round, std::optional<RankInGroup> place, En
       buffers_(case_, layouts_.front(), memory_ + flags_bytes(case_), engine.queue()),
       start_(make_timing_event()),
       stop_(make_timing_event()),
-      done_(make_marker_event()),
       turn_{.slots = layouts_.front().slots} {
   if (!works_of(case_).empty() && unavailable().empty()) open_works();
   if (!place_ || case_.replay) return;
@@ -156,13 +154,8 @@ void NcclSession::open_works() {
     ++collective;
   }
   if (case_.replay) {
-    uses_ = uses_of_works(*case_.replay);
-    if (case_.replay->products)
-      products_ = make_work_beside(*case_.replay->products, engine_, nullptr, {}, nullptr, nullptr);
-    // Steps of a sample, back to back as in the job, so that starting and ending it does not count.
-    constexpr std::size_t most_steps = 64, most_operations = 4096;
-    turn_.slots =
-        static_cast<int>(std::clamp<std::size_t>(most_operations / case_.replay->operations.size(), 1, most_steps));
+    step_ = std::make_unique<StepOnDevice>(*case_.replay, engine_, works_);
+    turn_.slots = step_->most_steps();
     return;
   }
   for (std::size_t part = 0; part < parts(); ++part) ends_.push_back(make_timing_event());
@@ -187,10 +180,7 @@ std::string NcclSession::unavailable() const {
   for (const Work& work : works_of(case_))
     if (const std::string why = work.planned ? unavailable_of(*work.planned) : unavailable_beside(work); !why.empty())
       return fmt::format("{}: {}", name_of(work), why);
-  if (case_.replay && case_.replay->products)
-    if (const std::string why = unavailable_beside(*case_.replay->products); !why.empty())
-      return fmt::format("{}: {}", name_of(*case_.replay->products), why);
-  return "";
+  return case_.replay ? StepOnDevice::unavailable(*case_.replay) : "";
 }
 
 void NcclSession::close() {
@@ -198,8 +188,8 @@ void NcclSession::close() {
   registration_ = {};
   reduction_ = {};
   peers_.reset();
+  step_.reset();
   works_.clear();
-  products_.reset();
 }
 
 // Resources of an aborted communicator are not released, because that would use the communicator.
@@ -219,7 +209,7 @@ void NcclSession::abort() {
 // ---- operations
 
 void NcclSession::operate(int slot) {
-  if (case_.replay) return replay_step();
+  if (case_.replay) return step_->queue();
   enqueue_({.of = case_,
             .place = *place_,
             .rows = rows_,
@@ -230,67 +220,6 @@ void NcclSession::operate(int slot) {
             .peer = peer_,
             .stream = stream(),
             .peers = peers_.get()});
-}
-
-static void pause_for(cudaStream_t stream, Seconds time) {
-  if (const auto ns = static_cast<std::uint64_t>(time.count * 1e9); ns > 0) pause(stream, ns);
-}
-
-// Each rank queues the operations of its groups, in an order that all ranks keep. Products have a stream of their own,
-// which waits for the operation before a gap unless the job computed beside that.
-void NcclSession::replay_step() {
-  if (products_) let_wait(products_->stream(), stream());
-  bool overlaps = true;
-  for (const ReplayedOperation& each : case_.replay->operations) {
-    WorkBeside& work = *works_[static_cast<std::size_t>(each.work)];
-    if (!work.takes_part()) continue;
-    if (products_) {
-      if (!overlaps) let_wait(products_->stream(), stream());
-      compute(each.gap);
-      let_wait(stream(), products_->stream());
-    } else {
-      pause_for(stream(), each.gap);
-    }
-    work.operate();
-    if (products_) compute(each.computed);
-    overlaps = each.overlaps;
-  }
-  if (products_) let_wait(stream(), products_->stream());
-}
-
-void NcclSession::compute(Seconds time) {
-  const double products = std::floor(time.count / product_.count);
-  for (int i = 0; i < static_cast<int>(products); ++i) products_->operate();
-  computes_ = computes_ || products > 0;
-  pause_for(products_->stream(), {time.count - products * product_.count});
-}
-
-void NcclSession::let_wait(cudaStream_t waiting, cudaStream_t other) {
-  check(cudaEventRecord(done_.get(), other), "cudaEventRecord");
-  check(cudaStreamWaitEvent(waiting, done_.get(), 0), "cudaStreamWaitEvent");
-}
-
-// Of products back to back, that last long enough for clocks to settle.
-Seconds NcclSession::time_of_product() {
-  constexpr int few = 10, most = 10'000;
-  constexpr double enough_s = 5e-3;
-  const auto time_of = [&](int products) {
-    products_->operate();  // the first one may load kernels
-    check(cudaEventRecord(start_.get(), products_->stream()), "cudaEventRecord");
-    for (int i = 0; i < products; ++i) products_->operate();
-    check(cudaEventRecord(stop_.get(), products_->stream()), "cudaEventRecord");
-    let_wait(stream(), products_->stream());
-    engine_.queue().mark(products);
-    engine_.queue().finish();
-    return std::max(seconds_between(start_, stop_) / products, 1e-6);
-  };
-  return {time_of(static_cast<int>(std::clamp(std::ceil(enough_s / time_of(few)), 1.0 * few, 1.0 * most)))};
-}
-
-void NcclSession::prepare_steps(int steps, bool poison) {
-  for (std::size_t work = 0; work < works_.size(); ++work)
-    if (works_[work]->takes_part()) works_[work]->prepare(steps * uses_[work], poison);
-  if (products_) products_->prepare(1, poison && computes_);
 }
 
 int NcclSession::operations_of(const SampleRequest& request) const {
@@ -362,8 +291,7 @@ void NcclSession::require_forced_setting(std::uint64_t calls_before) const {
 
 void NcclSession::warm_up(int operations, const std::string& setting) {
   setting_ = setting;
-  if (case_.replay) prepare_steps(std::max(operations, 1), false);
-  if (products_ && product_.count == 0) product_ = time_of_product();
+  if (case_.replay) step_->prepare(std::max(operations, 1), false);
   if (place_) {
     for (int i = 0; i < std::max(operations, 1); ++i) {
       i == 0 ? operate_first() : operate_with_setting(i * case_.calls.aggregate % slots());
@@ -457,11 +385,11 @@ Times NcclSession::sample(const SampleRequest& request) {
     prepare_graph(turn_.next, operations);
     const bool poison = request.poison_last && last;
     if (case_.replay)
-      prepare_steps(operations, poison);
+      step_->prepare(operations, poison);
     else if (poison && place_ && !case_.in_place)
       buffers_.poison(turn_.next, operations);
     times.push_back(seconds_per_operation(request));
-    if (products_) products_->check_sample();
+    if (step_ && step_->products()) step_->products()->check_sample();
     turn_.take(operations);
   }
   return {times};
@@ -617,7 +545,7 @@ Verification NcclSession::verify() {
     if (!all.first) all.first = its.first;
   };
   for (const std::unique_ptr<WorkBeside>& work : works_) add(*work);
-  if (products_) add(*products_);
+  if (step_ && step_->products()) add(*step_->products());
   return all;
 }
 

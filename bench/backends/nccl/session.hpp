@@ -16,8 +16,8 @@
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/operations.hpp"
+#include "bench/backends/nccl/replay.hpp"
 #include "bench/model/backend.hpp"
-#include "bench/model/job.hpp"
 #include "bench/model/progress.hpp"
 
 namespace p5::nccl {
@@ -70,14 +70,6 @@ class NcclSession final : public Session {
   Verification verify_own();
   int operations_of(const SampleRequest& request) const;
   void operate(int slot);
-  void replay_step();
-  // Queues what the job computed in this time, on the products' stream.
-  void compute(Seconds time);
-  // Lets a stream wait for what is queued on another one.
-  void let_wait(cudaStream_t waiting, cudaStream_t other);
-  Seconds time_of_product();
-  // Makes the works ready for the operations of a step.
-  void prepare_steps(int steps, bool poison);
   // Operates on `count` slots from `first`, wrapping round, in groups as the case wants them.
   void operate_on(int first, int count);
   // One group of operations with `setting_` forced.
@@ -118,19 +110,15 @@ class NcclSession final : public Session {
   Buffers buffers_;
   std::vector<std::unique_ptr<WorkBeside>> works_;
   Event start_, stop_;
-  Event done_;  // what a stream waits for
   // Ends of some operations of a part in the last steady sample: of each `every`th before the last one.
   struct Marks {
     int every = 1, used = 0;
     std::vector<Event> events;
   };
-  std::vector<Marks> marks_;              // of each part
-  std::vector<Event> ends_;               // of each part
-  std::vector<int> uses_;                 // of each work in a step that is replayed
-  std::unique_ptr<WorkBeside> products_;  // in the gaps of the step; null: the device waits in them
-  Seconds product_{0};                    // time of one of them alone
-  bool computes_ = false;                 // a step has a gap that is long enough for a product
-  std::vector<bool> ran_together_;        // parts that ran in the last sample of several; empty: none has run
+  std::vector<Marks> marks_;            // of each part
+  std::vector<Event> ends_;             // of each part
+  std::unique_ptr<StepOnDevice> step_;  // that is replayed, of works_
+  std::vector<bool> ran_together_;      // parts that ran in the last sample of several; empty: none has run
 
   std::unique_ptr<Peers> peers_;  // of a device-initiated collective
   std::string no_peers_;          // why there are none, where there should be
