@@ -140,6 +140,12 @@ struct Wording {
 // Subject ("its transfers with other nodes run", followed by figures_of()) and action.
 Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers) {
   constexpr const char* replace = "replace the instance, and open a case with support.txt";
+  // Where data is wrong, a reset that seems to help proves nothing.
+  const auto if_it_stays = [&](std::string_view first) {
+    return faulty.fault == Fault::wrong
+               ? fmt::format("do not use it: {}", replace)
+               : fmt::format("{}; if it stays {}, replace the instance", first, fault_name(faulty.fault));
+  };
   const Part& part = faulty.part;
   const bool within = std::ranges::any_of(faulty.shows_in, [](Transfers kind) {
     return kind == Transfers::within_node || kind == Transfers::within_domain || kind == Transfers::node_group ||
@@ -153,19 +159,17 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
   switch (part.kind) {
     case PartKind::node:
       if (!groups && !between)
-        return {
-            "all its GPUs reach each other",
-            "check its fabric manager, NVSwitches and power, and reboot it; if it stays slow, replace the instance"};
+        return {"all its GPUs reach each other",
+                if_it_stays("check its fabric manager, NVSwitches and power, and reboot it")};
       return {groups ? "collectives in which it takes part run" : "all that it sends and receives runs",
               groups
-                  ? "compare its settings and NIC counters with another node's; if it stays slow, replace the instance"
+                  ? if_it_stays("compare its settings and NIC counters with another node's")
                   : "replace the instance, then measure again: a fault of a single part cannot be separated from it"};
     case PartKind::gpu:
       return {groups   ? fmt::format("collectives in which GPU {} takes part run", part.number)
               : within ? fmt::format("GPU {} reaches the other GPUs of its node", part.number)
                        : fmt::format("GPU {} reaches other nodes", part.number),
-              "check its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot; if it stays slow, replace "
-              "the instance"};
+              if_it_stays("check its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot")};
     case PartKind::nic:
     case PartKind::only_nic:
       return {fmt::format("{} {}", numbers.name(part.node, part.number),

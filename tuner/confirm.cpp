@@ -255,17 +255,34 @@ class Confirmer {
     bool open = false;
     const Sizes sizes = within(row);
     if (sizes.empty()) result_.dropped.push_back(name_of_row(row) + " was not measured");
-    for (const Confirmation* size : sizes) {
-      if (const std::string why = loss_at(*size); !why.empty()) {
-        result_.dropped.push_back(name_of_row(row) + " " + why);
+    std::vector<std::string> losses;
+    for (const Confirmation* size : sizes) losses.push_back(loss_at(*size));
+    const bool differs = differs_between(sizes, losses);
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (!losses[i].empty()) {
+        result_.dropped.push_back(name_of_row(row) + " " + losses[i]);
         open = false;
         continue;
       }
-      if (!open) parts.push_back(row), parts.back().from = size->bytes;
-      parts.back().to = size->bytes;
+      if (open && differs && !sizes[i - 1]->held_out && !sizes[i]->held_out) open = false;
+      if (!open) parts.push_back(row), parts.back().from = sizes[i]->bytes;
+      parts.back().to = sizes[i]->bytes;
       open = true;
     }
     return parts;
+  }
+
+  // True if a row lost at a size that the search did not measure, between two of the search at which it did not: what
+  // was measured then tells nothing about other sizes between.
+  static bool differs_between(const Sizes& sizes, const std::vector<std::string>& losses) {
+    for (std::size_t i = 0; i < sizes.size(); ++i) {
+      if (!sizes[i]->held_out || losses[i].empty()) continue;
+      std::size_t before = i, after = i;
+      while (before > 0 && sizes[before]->held_out) --before;
+      while (after + 1 < sizes.size() && sizes[after]->held_out) ++after;
+      if (losses[before].empty() && losses[after].empty()) return true;
+    }
+    return false;
   }
 
   // The reason for which the row is dropped. "": it is kept, and gets the time of the size nearest to its middle.

@@ -36,6 +36,7 @@ struct Confirmation {
   // Where `device` is until operations and the work beside them are done: of the operations alone; empty: not measured.
   BothSides alone{};
   std::string failure = {};  // reason where it failed or gave wrong data with the files
+  bool held_out = false;     // the search did not measure it
 };
 
 // A size to be confirmed, with the cost of its samples.
@@ -73,7 +74,8 @@ struct Confirmed {
 //
 // - A row is split around sizes at which the files take longer than tolerated; the sizes from there to the next good
 // one
-//   are dropped too.
+//   are dropped too. If such a size is one that the search did not measure, between two that do not lose, the row is
+//   also split wherever no such size was measured between two of the search.
 // - The rest of a row must save 2 % of the device's time, and something with 97.5 % certainty.
 // - The time to launch is judged separately, because processes differ in it by several per cent at all their sizes: a
 //   row is compared with sizes of the same processes that no row covers, and dropped if it loses more than tolerated.

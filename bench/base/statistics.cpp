@@ -125,6 +125,24 @@ std::size_t number_in_trimmed_mean(std::size_t count) {
   return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);
 }
 
+double correlation_of_neighbours(const std::vector<double>& samples) {
+  constexpr std::size_t fewest = 6;
+  constexpr double most = 0.95;
+  if (samples.size() < fewest) return 0;
+  const double middle = median(samples), bound = 3 * robust_deviation(samples);
+  if (bound <= 0) return 0;
+  double of_neighbours = 0, of_each = 0, before = 0;
+  for (const double sample : samples) {
+    const double distance = std::clamp(sample - middle, -bound, bound);
+    of_neighbours += before * distance;
+    of_each += distance * distance;
+    before = distance;
+  }
+  const double seen = of_neighbours / of_each;
+  // Few samples show less than there is (Marriott and Pope, Biometrika 41, 1954).
+  return seen <= 0 ? 0 : std::min(most, seen + (1 + 3 * seen) / static_cast<double>(samples.size()));
+}
+
 static std::optional<double> trimmed_mean(std::size_t count, const auto& sum_of_smallest) {
   const std::size_t most = number_in_trimmed_mean(count);
   return most == 0 ? std::nullopt : std::optional(sum_of_smallest(most) / static_cast<double>(most));

@@ -69,6 +69,11 @@ struct Summary {
 // Number of the smallest samples, of `count`, that Summary::trimmed_mean is the mean of; 0: too few.
 std::size_t number_in_trimmed_mean(std::size_t count);
 
+// Correlation of neighbours among samples in the order in which they were taken: of their distances from the median, of
+// which those beyond three robust deviations count as three, corrected for few samples. 0 where it is negative or there
+// are fewer than 6 samples; at most 0.95.
+double correlation_of_neighbours(const std::vector<double>& samples);
+
 // The same for values in ascending order.
 double median_of_sorted(const std::vector<double>& sorted);
 std::optional<Interval> median_interval_of_sorted(const std::vector<double>& sorted);

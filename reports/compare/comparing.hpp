@@ -21,6 +21,8 @@ std::vector<Difference> differences_between(const Report& base, const Report& fr
 
 // Order of rows: regressions first, the largest at the top, then inconclusive rows.
 bool precedes(const BandRow& one, const BandRow& other);
+// The collective of a row, with the sizes of a row of its own: "all_reduce (1 GiB, 2 GiB)".
+std::string shown_name(const BandRow& row);
 // A suspect as "NIC n1r5".
 std::string text_of(const Suspect& suspect);
 // Sets answer, exit code and headline from all other members.
@@ -34,13 +36,13 @@ struct Pair {
   Sides sides() const;
 };
 
-// A row to judge: the sizes of one band together.
+// A row to judge: the sizes of one band that were measured in the same launches, which can be resampled together.
 struct BandPairs {
   std::string collective;
   Quantity quantity = Quantity::throughput;
   const BandRule* band = nullptr;
   std::vector<std::size_t> pairs;
-  std::vector<std::size_t> judged;  // pairs measured in the same launches, which can be resampled together
+  bool apart = false;  // the band has a row of more sizes, which other launches measured
 };
 
 struct Matched {

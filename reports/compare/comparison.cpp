@@ -317,12 +317,12 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
         out.remarks.push_back(fmt::format("{} is of a run that did not finish", side->sources[i]));
   }
   for (std::string& sentence : worse_figures(base.reports, fresh.reports)) out.remarks.push_back(std::move(sentence));
-  std::size_t left_out = 0;
-  for (const BandPairs& row : rows) left_out += row.pairs.size() - row.judged.size();
-  if (left_out > 0)
-    out.remarks.push_back(fmt::format(
-        "{} sizes were measured in other launches than the rest of their band: they are in the map, not in the answer",
-        left_out));
+  std::size_t apart = 0;
+  for (const BandPairs& row : rows) apart += row.apart ? row.pairs.size() : 0;
+  if (apart > 0)
+    out.remarks.push_back(fmt::format("{} measured in other launches than most of {} band: {} judged apart",
+                                      apart == 1 ? "1 size was" : fmt::format("{} sizes were", apart),
+                                      apart == 1 ? "its" : "their", apart == 1 ? "it is" : "they are"));
   const auto wrong = std::ranges::count_if(base.observations, &Observation::wrong_data);
   if (wrong > 0 || std::ranges::any_of(base.reports, ended_wrong))
     out.remarks.push_back(fmt::format("{} has wrong data{}: times of wrong data are no baseline", base.name,

@@ -85,12 +85,14 @@ struct Threshold {
   std::string because;
 };
 
-// A row of the verdict: the sizes of one band of one collective together.
+// A row of the verdict: the sizes of one band of one collective together. Sizes that were measured in other launches
+// than most of the band have a row of their own.
 struct BandRow {
   std::string collective;  // with its variant: "p2p one_way", "all_reduce in place"
   Quantity quantity = Quantity::throughput;
   Threshold threshold;  // threshold of this row: at small sizes 0.5 us may exceed the percentage
   int sizes = 0;
+  std::vector<Bytes> only;  // of a row of its own, its sizes; else empty
   int base_launches = 0, new_launches = 0;
   bool screening = false;        // too few launches to test launches: relies on an assumed variance
   Effect time;                   // of medians

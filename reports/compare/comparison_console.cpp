@@ -84,7 +84,7 @@ std::string bands_table(const Comparison& c) {
       {"collective", "quantity", "band", "launches", "time", "95 % interval", "matters", "p", "answer"}};
   for (const BandRow& row : c.bands)
     rows.push_back(
-        {printable(row.collective), std::string(name_of(row.quantity)), std::string(meaning_of(row.threshold.band)),
+        {printable(shown_name(row)), std::string(name_of(row.quantity)), std::string(meaning_of(row.threshold.band)),
          format_printable("{}, {}", row.base_launches, row.new_launches), change(row.time.ratio),
          format_printable("{:+.1f} to {:+.1f} %", 100 * (row.time.interval.low - 1),
                           100 * (row.time.interval.high - 1)),

@@ -29,6 +29,8 @@ json effect_json(const Effect& effect) {
 }
 
 json band_json(const BandRow& row) {
+  json only = nullptr;
+  for (const Bytes bytes : row.only) only.push_back(bytes.count);
   return {{"collective", row.collective},
           {"quantity", name_of(row.quantity)},
           {"band", row.threshold.band},
@@ -36,6 +38,7 @@ json band_json(const BandRow& row) {
           {"negligible", written(row.threshold.negligible)},
           {"threshold_because", row.threshold.because},
           {"sizes", row.sizes},
+          {"only_sizes", only},
           {"base_launches", row.base_launches},
           {"new_launches", row.new_launches},
           {"screening", row.screening},
@@ -220,8 +223,10 @@ std::string render_junit(const Comparison& c) {
       answer_of(c));
   TestNames names;
   for (const BandRow& row : c.bands)
-    text += fmt::format("<testcase classname=\"{}\" name=\"{} {}\" time=\"0\">{}</testcase>\n", for_xml(row.collective),
-                        name_of(row.quantity), for_xml(row.threshold.band), outcome(row));
+    text += fmt::format(
+        "<testcase classname=\"{}\" name=\"{}\" time=\"0\">{}</testcase>\n", for_xml(shown_name(row)),
+        for_xml(names.unique(shown_name(row), fmt::format("{} {}", name_of(row.quantity), row.threshold.band))),
+        outcome(row));
   for (const FailedCase& trouble : c.troubles)
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
@@ -258,7 +263,7 @@ std::string bands(const Comparison& c) {
       "|---|---|---|--:|--:|--:|--:|--:|---|\n";
   for (const BandRow& row : c.bands) {
     const std::string_view answer = name_of(row.answer);
-    text += fmt::format("| {} | {} | {} | {} | {}, {} | {} | {} | {:.0f} % | {} |\n", for_markdown(row.collective),
+    text += fmt::format("| {} | {} | {} | {} | {}, {} | {} | {} | {:.0f} % | {} |\n", for_markdown(shown_name(row)),
                         name_of(row.quantity), meaning_of(row.threshold.band), row.sizes, row.base_launches,
                         row.new_launches, change(row.time.ratio), interval(row.time), 100 * row.threshold.matters,
                         row.answer == Answer::regression ? fmt::format("**{}**", answer) : std::string(answer));
@@ -270,7 +275,7 @@ std::string reasons(const Comparison& c) {
   std::string text;
   for (const BandRow& row : c.bands)
     if (row.answer != Answer::no_regression)
-      text += fmt::format("- {}, {}, {}: {}\n", for_markdown(row.collective), name_of(row.quantity),
+      text += fmt::format("- {}, {}, {}: {}\n", for_markdown(shown_name(row)), name_of(row.quantity),
                           meaning_of(row.threshold.band), for_markdown(row.because));
   return text.empty() ? "" : "\n" + text;
 }

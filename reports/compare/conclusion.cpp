@@ -183,7 +183,7 @@ std::string rounded_change(double ratio) {
 // The row and its change; the largest step of level if a history shows one.
 std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
   const std::string name =
-      name_of_row(row.collective + (row.quantity == Quantity::latency ? " latency" : ""), row.threshold.band);
+      name_of_row(shown_name(row) + (row.quantity == Quantity::latency ? " latency" : ""), row.threshold.band);
   if (row.change) {
     const Trend::Change& change = c.trend->changes[*row.change];
     const std::string& since = c.trend->points[change.first].started;
@@ -313,6 +313,17 @@ std::vector<Difference> differences_between(const Report& base, const Report& fr
 bool precedes(const BandRow& one, const BandRow& other) {
   if (one.answer != other.answer) return one.answer > other.answer;
   return one.answer == Answer::regression && one.time.ratio > other.time.ratio;
+}
+
+std::string shown_name(const BandRow& row) {
+  if (row.only.empty()) return row.collective;
+  constexpr std::size_t most_named = 3;
+  std::vector<std::string> sizes;
+  for (const Bytes bytes : row.only) sizes.push_back(to_text(bytes));
+  return fmt::format("{} ({})", row.collective,
+                     sizes.size() <= most_named
+                         ? join(sizes)
+                         : fmt::format("{} sizes from {} to {}", sizes.size(), sizes.front(), sizes.back()));
 }
 
 std::string text_of(const Suspect& suspect) {

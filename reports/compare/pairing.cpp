@@ -5,6 +5,7 @@
 #include <numeric>
 #include <set>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -28,15 +29,17 @@ LaunchSets launch_sets(const Pair& pair) {
   return sets;
 }
 
-// The pairs measured by the most common set of launches, which can be resampled together.
-std::vector<std::size_t> most_common_pairs(const std::vector<Pair>& pairs, const std::vector<std::size_t>& all) {
+// The pairs of a band by the launches that measured them; the most common launches come first.
+std::vector<std::vector<std::size_t>> by_launches(const std::vector<Pair>& pairs, const std::vector<std::size_t>& all) {
   std::map<LaunchSets, std::vector<std::size_t>> groups;
   for (const std::size_t i : all) groups[launch_sets(pairs[i])].push_back(i);
-  const auto better = [](const auto& a, const auto& b) {
-    const auto launches = [](const LaunchSets& sets) { return std::min(sets.first.size(), sets.second.size()); };
-    return std::pair(a.second.size(), launches(a.first)) < std::pair(b.second.size(), launches(b.first));
-  };
-  return std::ranges::max_element(groups, better)->second;
+  std::vector<std::pair<std::size_t, std::vector<std::size_t>>> sorted;
+  for (auto& [sets, its] : groups) sorted.emplace_back(std::min(sets.first.size(), sets.second.size()), std::move(its));
+  std::ranges::stable_sort(sorted, std::greater(),
+                           [](const auto& group) { return std::pair(group.second.size(), group.first); });
+  std::vector<std::vector<std::size_t>> result;
+  for (auto& [launches, its] : sorted) result.push_back(std::move(its));
+  return result;
 }
 
 // Log of the relative spread of samples within a launch. A tenth of the least relevant spread is added, so that the
@@ -57,7 +60,9 @@ std::vector<Launch> launches_by_mean(std::span<const Launch> launches) {
     Launch& by_mean = all.emplace_back();
     by_mean.number = each.number;
     by_mean.median_s = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
-    const double half = 1.96 * std::sqrt(sum_of_squared_deviations(samples) / (n - 1) / n) / by_mean.median_s;
+    // Neighbours that are alike count as fewer samples.
+    const double alike = correlation_of_neighbours(each.samples_s), wider = std::sqrt((1 + alike) / (1 - alike));
+    const double half = 1.96 * wider * std::sqrt(sum_of_squared_deviations(samples) / (n - 1) / n) / by_mean.median_s;
     by_mean.interval = Interval{by_mean.median_s * std::exp(-half), by_mean.median_s * std::exp(half)};
   }
   return all;
@@ -189,32 +194,36 @@ std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs) {
     row.pairs.push_back(i);
   }
   std::vector<BandPairs> all;
-  for (auto& [key, row] : rows) {
-    row.judged = most_common_pairs(pairs, row.pairs);
-    all.push_back(std::move(row));
+  for (const auto& [key, row] : rows) {
+    bool apart = false;
+    for (std::vector<std::size_t>& its : by_launches(pairs, row.pairs)) {
+      BandPairs& part = all.emplace_back(row);
+      part.pairs = std::move(its);
+      part.apart = std::exchange(apart, true);
+    }
   }
   return all;
 }
 
 BandRow BandJudge::judge(const BandPairs& row) {
-  const std::vector<Sides> sizes = sides_of(row.judged);
-  const Effects effects = judge_.judge(sizes, row.band->launch_spread, row.judged.front());
+  const std::vector<Sides> sizes = sides_of(row.pairs);
+  const Effects effects = judge_.judge(sizes, row.band->launch_spread, row.pairs.front());
   BandRow out;
   out.collective = row.collective;
   out.quantity = row.quantity;
-  out.sizes = static_cast<int>(row.judged.size());
+  out.sizes = static_cast<int>(row.pairs.size());
+  if (row.apart)
+    for (const std::size_t i : row.pairs)
+      if (const Bytes bytes = pairs_[i].fresh->measured_case.bytes; out.only.empty() || out.only.back() != bytes)
+        out.only.push_back(bytes);
   out.threshold = threshold_of(*row.band, sizes);
   out.base_launches = static_cast<int>(sizes.front().base.size());
   out.new_launches = static_cast<int>(sizes.front().fresh.size());
   out.screening = effects.screening;
   out.time = effects.overall;
-  for (std::size_t i = 0; i < row.judged.size(); ++i) sizes_[row.judged[i]] = effects.each[i];
-  judge_mean(sizes, *row.band, row.judged.front(), out);
+  for (std::size_t i = 0; i < row.pairs.size(); ++i) sizes_[row.pairs[i]] = effects.each[i];
+  judge_mean(sizes, *row.band, row.pairs.front(), out);
   judge_spread(sizes, out);
-  // Sizes from other launches than their row's are judged one by one.
-  for (const std::size_t i : row.pairs)
-    if (std::ranges::find(row.judged, i) == row.judged.end())
-      sizes_[i] = judge_.judge(sides_of({i}), row.band->launch_spread, i).each.front();
   return out;
 }
 

@@ -174,6 +174,7 @@ void add_trend(Comparison& comparison, Trend trend) {
   comparison.trend = std::move(trend);
   const Trend& t = *comparison.trend;
   for (BandRow& row : comparison.bands) {
+    if (!row.only.empty()) continue;  // a history's rows are whole bands
     const std::string name = row_name(row.collective, row.quantity, row.threshold.band);
     for (std::size_t i = 0; i < t.changes.size(); ++i) {
       const Trend::Change& each = t.changes[i];

@@ -89,8 +89,18 @@ function label_of(c) {
     ...call_words(c)].filter(Boolean).join(" ");
 }
 
+// Sizes that other launches measured than most of a band have a row of their own.
+function shown_name(band) {
+  if (!band.only_sizes) return band.collective;
+  const names = band.only_sizes.map(size);
+  return `${band.collective} (${names.length <= 3 ? names.join(", ") : `${names.length} sizes from ${names[0]} to ${names[names.length - 1]}`})`;
+}
+
 function sizes_of(c, band) {
-  return c.sizes.filter((row) => row.quantity === band.quantity && row.band === band.band && label_of(row.case) === band.collective)
+  const alike = c.bands.filter((row) => row.quantity === band.quantity && row.band === band.band && row.collective === band.collective);
+  const apart = new Set(alike.flatMap((row) => row.only_sizes || []));
+  const its = (bytes) => band.only_sizes ? band.only_sizes.includes(bytes) : !apart.has(bytes);
+  return c.sizes.filter((row) => row.quantity === band.quantity && row.band === band.band && label_of(row.case) === band.collective && its(row.case.bytes))
     .sort((a, b) => a.case.bytes - b.case.bytes);
 }
 
@@ -103,7 +113,7 @@ function size_table(rows) {
 }
 
 function band_figure(c, band) {
-  const figure = element("figure", {}, element("figcaption", {}, `${band.collective}, ${band.quantity}, ${band_text(band.band)}`),
+  const figure = element("figure", {}, element("figcaption", {}, `${shown_name(band)}, ${band.quantity}, ${band_text(band.band)}`),
     element("p", {}, answer_mark(band), ` ${change(band.time.ratio)} (${interval(band.time)})`),
     element("p", {class: "quiet small"}, band.because));
   const rows = sizes_of(c, band);
@@ -132,7 +142,7 @@ const FOREST = {side: 6, top: 30, names_from: 760};
 
 // One line a band: its name, beside it or above it its interval, and a field that reaches to what matters.
 function forest(svg, rows, width) {
-  const names = rows.map((row) => [row.collective, `${row.quantity}, ${band_name(row.band)}`]);
+  const names = rows.map((row) => [shown_name(row), `${row.quantity}, ${band_name(row.band)}`]);
   const widest = Math.max(...names.map((parts) => parts.join(", ").length)) * 7.2 + 20;
   const beside = width >= FOREST.names_from && widest < width / 2, left = beside ? widest : FOREST.side, each = beside ? 28 : 60;
   const height = FOREST.top + each * rows.length + 6;
@@ -189,7 +199,7 @@ function add_bands(c, section) {
   const svg = shape("svg", {class: "forest", role: "img",
     "aria-label": "Change of each band with its interval; the table has the figures"});
   const answers = simple_table("Bands", [
-    ["Answer", answer_mark], ["Collective", (row) => row.collective], ["Quantity", (row) => row.quantity],
+    ["Answer", answer_mark], ["Collective", shown_name], ["Quantity", (row) => row.quantity],
     ["Band", (row) => band_text(row.band), "one-line"],
     ["Time", (row) => change(row.time.ratio), "number"], ["95 % interval", (row) => interval(row.time), "number"],
     ["Matters", (row) => share(row.matters), "number"], ["p", (row) => chance(row.time.p_adjusted), "number"],

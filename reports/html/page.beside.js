@@ -18,7 +18,7 @@ function draw_beside(report, section) {
   section.append(element("p", {class: "quiet"},
     "Times per operation. Beside: while the others run throughout. Overlap: 100 % if all are done when the longest would be alone, 0 % if they take as long as one after the other."),
   simple_table("At the same time", [
-    ["Operation", (r) => r.own ? [r.m.case.collective, variant_text(r.m.case)].filter(Boolean).join(", ") : `beside it: ${r.name}`],
+    ["Operation", (r) => r.own ? [r.m.case.collective, variant_text(r.m)].filter(Boolean).join(", ") : `beside it: ${r.name}`],
     ["Size", (r) => r.own ? size(r.m.case.bytes) : "", "number"],
     ["Alone \u00b5s", (r) => digits(r.alone.median_us), "number"],
     ["Beside \u00b5s", (r) => digits(r.beside.median_us), "number"],

@@ -1,5 +1,5 @@
 # shellcheck shell=bash
-# Starts ranks with the mpirun of this machine. Sourced by quickstart.
+# Starts ranks with the mpirun of this machine. Sourced by quickstart and gpu-test.
 
 # The cores that this process may use, in Open MPI's count of slots: without hyper-threads.
 usable_cores() {
@@ -47,4 +47,23 @@ prepare_launcher() {  # RANKS
   if [ "$(id -u)" = 0 ]; then
     export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   fi
+}
+
+# Runs the command and returns its exit code. TERM and HUP go on to it, so that the ranks write what they have and end;
+# INT comes from a terminal, which sends it to all of its processes.
+run_ranks() {  # COMMAND...
+  local ranks signalled="" status=0
+  # The shell would have a command behind "&" ignore INT.
+  (trap - INT && exec "$@") </dev/null &
+  ranks=$!
+  trap 'signalled=yes; kill "$ranks" 2>/dev/null' TERM HUP
+  trap 'signalled=yes' INT
+  wait "$ranks" || status=$?
+  # A trapped signal ends `wait`, and not the ranks.
+  while [ -n "$signalled" ]; do
+    signalled="" status=0
+    wait "$ranks" || status=$?
+  done
+  trap - TERM HUP INT
+  return "$status"
 }

@@ -175,6 +175,15 @@ class Page(unittest.TestCase):
         self.assertRegex(dom.text, r"k-hot:1 of all_to_allv: NICs [^,]*, .* of n\d, receiving, decide")
         self.assertRegex(dom.text, r"sends 1\.07 times and receives 16\.0 times the mean")
 
+    def test_work_beside_an_operation_is_a_table(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--seed", "1", "--quiet", "--beside", "gemm",
+                            "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+            dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
+        self.assert_drawn(dom)
+        self.assertRegex(dom.text, r"all_reduce, in place 64 MiB [\d.]+ [\d.]+ \+[\d.]+ % [\d.]+ [\d.]+ \d+ %")
+        self.assertIn("beside it: gemm:8192,8192,bf16", dom.text)
+
     def test_tokens_have_a_heatmap_for_each_matrix_and_published_figures_of_the_same_machine(self):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p6-b200.48xlarge", "--nodes", "2", "--seed", "1", "--quiet",

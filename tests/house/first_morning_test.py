@@ -1,11 +1,14 @@
 """scripts/first-morning, with programs that stand in for mpirun and p5bench: each step is kept, one that fails keeps no
 other from running, and no name, address or id of the hosts is in the archive."""
 
+import os
 import pathlib
 import re
+import signal
 import subprocess
 import sys
 import tarfile
+import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
@@ -73,6 +76,30 @@ class FirstMorning(Folder):
         # The same id is the same everywhere, so that files can still be joined.
         ids = [re.search(r"i-0{10,}\d+", text)[0] for name, text in files.items() if name.endswith("report.json")]
         self.assertEqual(len(set(ids)), 1)
+
+    def test_a_signal_ends_the_step_that_runs_and_keeps_those_before_it(self):
+        self.program("mpirun", MPIRUN.replace("exec", "case $* in *fi_info*) echo \"began, of $$\"; exec sleep 300 ;; esac\nexec"))
+        environment = self.environment()
+        environment["PATH"] = f"{self.folder / 'bin'}:{environment['PATH']}"
+        for signal_number in (signal.SIGTERM, signal.SIGINT):
+            script = subprocess.Popen([SCRIPT, "--hosts", "worker-17,worker-18", "--program", self.program("p5bench", P5BENCH)],
+                                      cwd=self.folder, env=environment | {"TMPDIR": str(self.folder)}, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, text=True, start_new_session=True)
+            self.addCleanup(script.kill)
+            began, late = None, time.monotonic() + 60
+            while not began and time.monotonic() < late:
+                time.sleep(0.02)
+                texts = [file.read_text() for file in self.folder.glob("tmp.*/first-morning/libfabric.txt")]
+                began = re.search(r"began, of (\d+)\n", "".join(texts))
+            step = int(began[1])
+            script.send_signal(signal_number)  # to the script alone; a terminal's Ctrl-C does not reach steps either
+            _, stderr = script.communicate(timeout=60)
+            self.assertEqual((script.returncode, stderr), (128 + signal_number, "first-morning: ends early; packing what was measured\n"))
+            with tarfile.open(self.folder / "first-morning.tar.gz") as archive:
+                steps = archive.extractfile("first-morning/steps.txt").read().decode()
+            self.assertEqual(re.findall(r"(?m)^(.*): exit code (\d+)", steps), [("devices", "0"), ("libfabric", "143")])
+            self.assertRaises(ProcessLookupError, os.kill, step, 0)
+            self.assertEqual(list(self.folder.glob("tmp.*")), [])
 
     def test_what_is_missing_is_said(self):
         program = self.program("p5bench", P5BENCH)

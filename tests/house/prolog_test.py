@@ -1,4 +1,5 @@
-"""scripts/slurm/prolog: for which ends of `p5bench check` Slurm drains a node. A stand-in ends as it is told."""
+"""scripts/slurm/prolog: for which ends of `p5bench check` Slurm drains a node. scripts/slurm/p5bench.sbatch: with which
+arguments a requeued job starts. Stand-ins end as they are told."""
 
 import os
 import pathlib
@@ -6,7 +7,8 @@ import subprocess
 import tempfile
 import unittest
 
-PROLOG = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "scripts" / "slurm" / "prolog"
+SCRIPTS = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "scripts" / "slurm"
+PROLOG = SCRIPTS / "prolog"
 STAND_IN = """#!/bin/sh
 echo "called with $*"
 echo "n1: NOT FIT: gpu n0g3"
@@ -44,6 +46,33 @@ class Prolog(unittest.TestCase):
     def test_nor_where_there_is_no_such_program(self):
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": "/nowhere/p5bench", "PATH": "/usr/bin:/bin"}, cwd="/", timeout=60)
         self.assertEqual(done.returncode, 0)
+
+
+class JobScript(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="p5bench-job-script-")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+        for name, text in (("p5bench", "exit 0"), ("srun", '[ "$1" = --mpi=list ] && echo pmix || printf "%s\\n" "$@"')):
+            (self.folder / name).write_text(f"#!/bin/sh\n{text}\n")
+            (self.folder / name).chmod(0o755)
+        for out in ("p5bench-out", "to here"):
+            (self.folder / out / "latest").mkdir(parents=True)
+            (self.folder / out / "latest/report.json").write_text('{"status": "partial"}')
+
+    def arguments_of(self, *arguments, restarts="1"):
+        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_RESTART_COUNT": restarts}
+        done = subprocess.run(["bash", str(SCRIPTS / "p5bench.sbatch"), *arguments], env=environment, cwd=self.folder, text=True,
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
+        words = done.stdout.splitlines()
+        return words[words.index("p5bench") + 1:]
+
+    def test_a_requeued_job_resumes_where_the_command_can(self):
+        for arguments in ((), ("--out", "to here"), ("--out=to here", "--max", "1GiB"), ("ab", "--b", "NCCL_ALGO=Ring")):
+            self.assertEqual(self.arguments_of(*arguments), [*arguments, "--resume"])
+            self.assertEqual(self.arguments_of(*arguments, restarts="0"), [*arguments])
+        for arguments in (("tune",), ("tune", "--out", "to here"), ("check", "--limit", "30s"), ("--out", "elsewhere")):
+            self.assertEqual(self.arguments_of(*arguments), [*arguments])
 
 
 if __name__ == "__main__":

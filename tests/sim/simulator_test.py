@@ -421,6 +421,11 @@ class Faulty(Simulation):
         for measurement in self.fault("gpu:n1g2:1:lies", exits=11, arguments=("--nodes", "2", "--group", "node", *arguments))["measurements"]:
             self.assert_caught(measurement)
 
+    def test_a_gpu_that_lies_is_not_to_be_reset_and_used_again(self):
+        for nodes in ("1", "2"):
+            [suspect] = self.fault("gpu:n0g3:1:lies", exits=11, arguments=("--nodes", nodes, *LARGE))["suspects"]
+            self.assertEqual((suspect["name"], suspect["action"]), ("n0g3", "do not use it: replace the instance, and open a case with support.txt"))
+
     def test_a_lie_is_caught_in_place_and_between_pairs(self):
         for arguments in (("--in-place", "--root", "10", "--collectives", "all_reduce,all_gather,reduce_scatter,broadcast,reduce,gather,hypercube"),
                           ("--collectives", "p2p")):

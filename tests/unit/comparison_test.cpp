@@ -174,6 +174,60 @@ TEST(Compare, marks_where_a_single_size_got_slower) {
   EXPECT_THAT(c.headline, HasSubstr("1 single size is slower"));
 }
 
+// Samples that wander, as beside another tenant's traffic, tell less than as many that do not.
+TEST(Compare, widens_intervals_where_neighbouring_samples_are_alike) {
+  const auto missed = [](double likeness) {
+    SideRecipe recipe;
+    recipe.noise.likeness = likeness;
+    recipe.noise.outliers = 0;
+    recipe.samples = 60;
+    std::mt19937_64 random(1);
+    int count = 0;
+    for (int i = 0; i < 200; ++i) {
+      const std::vector<Launch> base{launch_of(0, 1e-3, recipe, random)}, fresh{launch_of(0, 1e-3, recipe, random)};
+      const std::vector<Sides> cells{{base, fresh}};
+      const Interval interval = resample(cells, {.draws_launches = false}).overall;
+      count += interval.low > 0 || interval.high < 0;
+    }
+    return count;
+  };
+  EXPECT_LE(missed(0), 20);
+  EXPECT_LE(missed(0.8), 40) << "of 200; the true ratio is 1";
+}
+
+// As where time was over before the largest sizes of the last launches.
+Side without_last_launches(Side side, Bytes from, std::size_t kept) {
+  for (Observation& each : side.observations)
+    if (each.measured_case.bytes >= from) each.throughput.resize(kept);
+  return side;
+}
+
+TEST(Compare, judges_sizes_apart_that_other_launches_measured) {
+  const auto compared = [](std::size_t base, std::size_t fresh) {
+    return compare(without_last_launches(make_up_side("BASE", {}, 1), GiB(2), base),
+                   without_last_launches(make_up_side("NEW", slower_from(GiB(2), 1.3), 2), GiB(2), fresh));
+  };
+  for (const auto& [base, fresh] : {std::pair(6, 6), std::pair(4, 3), std::pair(7, 1)}) {
+    const Comparison c = compared(static_cast<std::size_t>(base), static_cast<std::size_t>(fresh));
+    EXPECT_EQ(c.exit_code, ExitCode::slow) << c.headline;
+    EXPECT_THAT(c.headline, HasSubstr("all_reduce (2 GiB, 4 GiB) >= 64 MiB +")) << "as in all formats";
+    EXPECT_THAT(render_console(c), HasSubstr("all_reduce (2 GiB, 4 GiB) "));
+    EXPECT_THAT(render_markdown(c), HasSubstr("all\\_reduce (2 GiB, 4 GiB)"));
+    EXPECT_THAT(render_junit(c), HasSubstr("classname=\"all_reduce (2 GiB, 4 GiB)\""));
+    EXPECT_THAT(c.remarks,
+                Contains("4 sizes were measured in other launches than most of their band: they are judged apart"));
+    EXPECT_EQ(row_of(c, "all_reduce", "bandwidth").answer, Answer::regression) << "the row of two sizes comes first";
+    const auto rest = std::ranges::find_if(c.bands, [](const BandRow& row) {
+      return row.collective == "all_reduce" && row.threshold.band == "bandwidth" && row.only.empty();
+    });
+    EXPECT_EQ(rest->answer, Answer::no_regression);
+    EXPECT_EQ(rest->sizes, 5);
+    EXPECT_EQ(rest->base_launches, 7);
+  }
+  EXPECT_THAT(compare(make_up_side("BASE", {}, 1), make_up_side("NEW", {}, 2)).bands,
+              testing::Each(Field(&BandRow::only, IsEmpty())));
+}
+
 TEST(Compare, names_in_the_headline_what_got_slower_and_puts_it_first) {
   const Comparison c = compare(make_up_side("BASE", {}, 1), make_up_side("NEW", slower_from(MiB(64), 1.1), 2));
   const std::string row = "all_(reduce|gather) >= 64 MiB \\+(9\\.[0-9]|1[01]) %";

@@ -94,6 +94,26 @@ TEST(Confirmation, drops_a_row_that_saves_too_little) {
   EXPECT_THAT(confirmed.dropped[0], HasSubstr("saved 1.0 % in fresh processes"));
 }
 
+TEST(Confirmation, trusts_no_size_between_where_one_lost_that_the_search_did_not_measure) {
+  const auto held_out = [](std::uint64_t bytes, const std::vector<double>& tuned) {
+    Confirmation one = size(bytes, tuned);
+    one.held_out = true;
+    return one;
+  };
+  const std::vector<double> slower{1.05, 1.051};
+  std::vector<Confirmation> all;
+  for (std::uint64_t bytes = 8; bytes <= 256; bytes *= 2) all.push_back(size(bytes, faster));
+  all.push_back(held_out(24, slower));
+  all.push_back(held_out(96, faster));
+  EXPECT_THAT(ranges(confirm(table(8, 256), all)), ElementsAre("8-8", "16-16", "32-32", "64-128", "256-256"));
+  all[6] = held_out(24, faster);
+  EXPECT_THAT(ranges(confirm(table(8, 256), all)), ElementsAre("8-256"));
+  // A setting that loses in a range of sizes loses there.
+  all[6] = held_out(24, slower);
+  all[1] = size(16, slower);
+  EXPECT_THAT(ranges(confirm(table(8, 256), all)), ElementsAre("8-8", "32-256"));
+}
+
 TEST(Confirmation, asks_for_more_than_processes_differ_by) {
   EXPECT_THAT(ranges(confirm(table(8, 8), {size(8, {0.95, 0.951})})), ElementsAre("8-8"));
   // Neighbours differ by 6 % from process to process, with files or without.

@@ -209,7 +209,10 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const double preparation_s = 3 * operation_s + std::max(operation_s, tuning_limits.burst.count) + 5 * agreement_s;
     sizes.push_back({function, c.bytes.count, tuner::find_row(table, function, c.bytes.count) != nullptr, sample_s, 0,
                      preparation_s});
-    measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}});
+    const bool searched = std::ranges::any_of(search.records, [&](const tuner::Record& record) {
+      return record.point.collective == c.collective->name && record.point.bytes == c.bytes.count;
+    });
+    measured.push_back({.function = function, .bytes = c.bytes.count, .device = {}, .held_out = !searched});
     alternated.push_back({.sides = {{standard, at}, {files, at}}});
     if (host_counts) alternated.back().quantities.push_back(Quantity::throughput);
     if (tuning_limits.beside) alternated.back().quantities = {Quantity::together, Quantity::device};
