@@ -140,13 +140,15 @@ bool fails_within_nodes(const Report& report) {
   });
 }
 
-bool was_measured(const Report& report, std::size_t host) {
+// Of single NICs, or of whole ranks.
+bool was_measured(const Report& report, std::size_t host, bool of_nics) {
   const auto is_there = [&](int rank) {
     return rank >= 0 && std::cmp_less(rank, report.topology.host_of_rank.size()) &&
            std::cmp_equal(report.topology.host_of_rank[static_cast<std::size_t>(rank)], host);
   };
   return std::ranges::any_of(report.results, [&](const Result& result) {
-    if (result.measurement.outcome != Outcome::measured || result.measurement.measured_case.nic) return false;
+    if (result.measurement.outcome != Outcome::measured || result.measurement.measured_case.nic.has_value() != of_nics)
+      return false;
     return result.measurement.groups.empty() ||
            std::ranges::any_of(result.measurement.groups,
                                [&](const GroupResult& group) { return std::ranges::any_of(group.group, is_there); });
@@ -359,8 +361,9 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   if (report.exit_code == ExitCode::unfinished)
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
       if (NodeVerdict& each = hosts.verdicts[host];
-          each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host))
-        each.unfinished.emplace_back("nothing was measured there");
+          each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host, false))
+        each.unfinished.emplace_back(was_measured(report, host, true) ? "only single NICs were measured there"
+                                                                      : "no operation was measured there");
   // The lines agree with the exit code in every case, because a prolog drains nodes by it.
   if (all_are_sound(hosts.verdicts)) {
     if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)

@@ -73,9 +73,8 @@ struct Confirmed {
 // (bench/measure/effect.hpp).
 //
 // - A row is split around sizes at which the files take longer than tolerated; the sizes from there to the next good
-// one
-//   are dropped too. If such a size is one that the search did not measure, between two that do not lose, the row is
-//   also split wherever no such size was measured between two of the search.
+//   one are dropped too. If such a size is one that the search did not measure, between two that do not lose, the
+//   row is also split wherever no such size was measured between two of the search.
 // - The rest of a row must save 2 % of the device's time, and something with 97.5 % certainty.
 // - The time to launch is judged separately, because processes differ in it by several per cent at all their sizes: a
 //   row is compared with sizes of the same processes that no row covers, and dropped if it loses more than tolerated.

@@ -79,11 +79,11 @@ double log_ratio(const Sides& cell);
 
 // Bootstrap of the logs of ratios (0.03 is 3 % slower): launches are drawn with replacement, then blocks of samples
 // within them. All cells have the same numbers of launches, and the i-th launch of one cell is the i-th of all: a
-// launch's own deviation affects all sizes, so one draw of launches applies to all cells. Samples within a launch are
-// drawn in blocks of the cube root of their number, or longer where neighbours are much alike. The intervals are percentiles:
-// in simulations (normal scatter between launches, with and without slow ones) they cover the truth in 95.5 to 97 % of
-// cases from 6 launches on. Widening them for small numbers, as is right for means (Hesterberg, The American
-// Statistician 69, 2015), gave 98 to 99 % for these medians, which costs launches.
+// launch's own deviation affects all sizes, so one draw of launches applies to all cells. Samples within a launch
+// are drawn in blocks of the cube root of their number, or longer where neighbours are much alike. The intervals are
+// percentiles: in simulations (normal scatter between launches, with and without slow ones) they cover the truth in
+// 95.5 to 97 % of cases from 6 launches on. Widening them for small numbers, as is right for means (Hesterberg, The
+// American Statistician 69, 2015), gave 98 to 99 % for these medians, which costs launches.
 Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules);
 
 // Probability of one false alarm among all rows judged together.

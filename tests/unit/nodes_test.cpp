@@ -82,7 +82,11 @@ TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
   EXPECT_THAT(nodes[0].unfinished, IsEmpty());
   EXPECT_THAT(nodes[1].unfinished, ElementsAre("failed at rank 2"));
   report.results.pop_back();
-  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("nothing was measured there"));
+  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("no operation was measured there"));
+  Result& single = add(report, "p2p", 2, Grade::unknown);
+  single.measurement.measured_case.nic = 0;
+  single.measurement.groups = {{{0, 2}, {1.0}}};
+  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("only single NICs were measured there"));
 }
 
 TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
