@@ -254,7 +254,11 @@ std::string about_joining(const Report& report) {
 // Clause for a comparison, which shows in the exit code only.
 std::string about_comparison(const Report& report) {
   const bool arms = !report.arms.empty();
-  if (report.exit_code == ExitCode::slow) return arms ? "arm b is slower than arm a" : "it is slower than the baseline";
+  if (report.exit_code == ExitCode::slow) {
+    constexpr std::string_view regression = "REGRESSION: ";
+    return std::string(arms ? "arm b is slower than arm a" : "it is slower than the baseline") +
+           (report.comparison.starts_with(regression) ? ": " + report.comparison.substr(regression.size()) : "");
+  }
   if (report.exit_code == ExitCode::wrong_data) return "data was wrong while settings were tried";
   if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
   return "";

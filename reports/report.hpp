@@ -274,6 +274,7 @@ struct Report {
   std::vector<Suspect> suspects;
   std::vector<OpenQuestion> open_questions;
   std::vector<ArmInfo> arms;     // arms of an `ab`
+  std::string comparison = {};   // answer of the comparison of the arms or with a baseline; "" without, not in JSON
   std::optional<Tuning> tuning;  // null: no tuning
 };
 

@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <cmath>
+#include <map>
+#include <numeric>
 #include <system_error>
 #include <thread>
 
@@ -295,6 +297,58 @@ Effect screen(double log_ratio, const Interval& logs, const std::vector<double>&
       direction == Direction::slower ? slower : beyond);
 }
 
+// Variance between the runs of a side, by an analysis of variance of the launches of both sides: what the means of runs
+// differ beyond what their launches do (Searle, Casella and McCulloch, Variance Components, 1992, 3.6). Launches of one
+// run share its hosts, its day and its start, so that they say nothing of it.
+struct RunScatter {
+  double variance = 0;  // of a run
+  double share = 0;     // of this in the variance of the ratio of both sides
+  int degrees = 0;
+};
+RunScatter scatter_of_runs(std::span<const Sides> sizes) {
+  double between = 0, within = 0, weight = 0, share = 0;
+  int degrees = 0, degrees_within = 0;
+  for (const bool base : {true, false}) {
+    const std::span<const Launch> launches = base ? sizes.front().base : sizes.front().fresh;
+    const std::vector<double> scores = scores_of(sizes, base, log_of_time);
+    std::map<int, std::vector<double>> runs;
+    for (std::size_t l = 0; l < launches.size(); ++l) runs[launches[l].run].push_back(scores[l]);
+    const auto all = static_cast<double>(scores.size());
+    const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / all;
+    double squares = 0;
+    for (const auto& [run, its] : runs) {
+      const auto count = static_cast<double>(its.size());
+      const double of_run = std::accumulate(its.begin(), its.end(), 0.0) / count;
+      between += count * (of_run - mean) * (of_run - mean);
+      within += sum_of_squared_deviations(its);
+      squares += count * count;
+    }
+    degrees += static_cast<int>(runs.size()) - 1;
+    degrees_within += static_cast<int>(scores.size() - runs.size());
+    weight += all - squares / all;
+    share += squares / (all * all);
+  }
+  if (degrees == 0 || degrees_within == 0) return {};
+  return {std::max(0.0, (between / degrees - within / degrees_within) / (weight / degrees)), share, degrees};
+}
+
+// An effect that allows for the variance between runs. Its degrees of freedom are those of both variances together
+// (Satterthwaite, Biometrics Bulletin 2, 1946).
+Effect with_runs(const Effect& effect, const RunScatter& runs, std::size_t launches, Direction direction) {
+  const double of_runs = runs.variance * runs.share;
+  if (of_runs <= 0) return effect;
+  const double log = std::log(effect.ratio), low = std::log(effect.interval.low), high = std::log(effect.interval.high),
+               of_launches = std::pow((high - low) / (2 * 1.96), 2);
+  const double all = of_runs + of_launches;
+  const int degrees = static_cast<int>(all * all /
+                                       (of_runs * of_runs / runs.degrees +
+                                        of_launches * of_launches / std::max(1.0, static_cast<double>(launches) - 2)));
+  const double more = student_quantile(0.05, std::max(1, degrees)) * std::sqrt(of_runs);
+  const double beyond = student_two_sided_p(log / std::sqrt(all), std::max(1, degrees));
+  const double p = direction == Direction::either ? beyond : log > 0 ? beyond / 2 : 1 - beyond / 2;
+  return effect_of(log, {log - std::hypot(more, log - low), log + std::hypot(more, high - log)}, std::max(effect.p, p));
+}
+
 }  // namespace
 
 std::vector<double> scores_of(std::span<const Sides> sizes, bool base, double (*value)(const Launch&)) {
@@ -326,9 +380,14 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
   const Resampled drawn = resample(sizes, {.seed = seed_ + salt, .draws_launches = !effects.screening});
   const auto judge_one = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
     const std::vector<double> base = scores_of(which, true, log_of_time), fresh = scores_of(which, false, log_of_time);
-    if (effects.screening) return screen(log, logs, base, fresh, launch_spread, direction);
-    return effect_of(
-        log, logs, direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh));
+    const auto tested = [&] {
+      return direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh);
+    };
+    const Effect of_launches =
+        effects.screening ? screen(log, logs, base, fresh, launch_spread, direction) : effect_of(log, logs, tested());
+    const RunScatter runs = scatter_of_runs(which);
+    effects.runs_differ = std::max(effects.runs_differ, std::sqrt(runs.variance));
+    return with_runs(of_launches, runs, base.size() + fresh.size(), direction);
   };
   double sum = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {

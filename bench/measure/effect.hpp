@@ -48,6 +48,7 @@ double matters_at(const BandRule& band, double time_s);
 // One launch of one case: fresh processes and communicators, the unit of replication.
 struct Launch {
   int number = 0;  // over all runs of the side; the same number in two cases is the same launch
+  int run = 0;     // of the side, which made it
   double median_s = 0;
   std::vector<double> samples_s;     // in the order in which they were taken; empty without a journal
   std::optional<Interval> interval;  // interval of the median, if the report has one but no samples
@@ -102,6 +103,9 @@ struct Effects {
   Effect overall;            // mean of the logs over the sizes
   std::vector<Effect> each;  // by size
   bool screening = false;    // too few launches for a rank test: based on an assumed variance
+  // Standard deviation between runs of a side beyond that of their launches, as a fraction of the time. The effects
+  // allow for it. 0 where no side has several runs of several launches.
+  double runs_differ = 0;
 };
 
 // One number for each launch of a side: the mean of `value` over the sizes.

@@ -327,6 +327,14 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
   if (wrong > 0 || std::ranges::any_of(base.reports, ended_wrong))
     out.remarks.push_back(fmt::format("{} has wrong data{}: times of wrong data are no baseline", base.name,
                                       wrong > 0 ? fmt::format(" in {} {}", wrong, wrong == 1 ? "case" : "cases") : ""));
+  double runs_differ = 0;
+  for (const BandRow& row : out.bands) runs_differ = std::max(runs_differ, row.runs_differ);
+  if (constexpr double worth_saying = 0.002; runs_differ > worth_saying)
+    out.remarks.push_back(
+        fmt::format("runs of a side differ by up to {:.1f} % more than their launches do: intervals allow for it, and "
+                    "more runs, not "
+                    "more launches of each, make them narrower",
+                    100 * runs_differ));
   if (out.screening)
     out.remarks.push_back(
         "Screening: with so few launches the variance between launches is assumed (bench/measure/thresholds.json), not "

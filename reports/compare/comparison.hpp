@@ -95,6 +95,7 @@ struct BandRow {
   std::vector<Bytes> only;  // of a row of its own, its sizes; else empty
   int base_launches = 0, new_launches = 0;
   bool screening = false;        // too few launches to test launches: relies on an assumed variance
+  double runs_differ = 0;        // as Effects::runs_differ
   Effect time;                   // of medians
   std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches

@@ -59,6 +59,7 @@ std::vector<Launch> launches_by_mean(std::span<const Launch> launches) {
     const auto n = static_cast<double>(samples.size());
     Launch& by_mean = all.emplace_back();
     by_mean.number = each.number;
+    by_mean.run = each.run;
     by_mean.median_s = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
     // Neighbours that are alike count as fewer samples.
     const double alike = correlation_of_neighbours(each.samples_s), wider = std::sqrt((1 + alike) / (1 - alike));
@@ -220,6 +221,7 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.base_launches = static_cast<int>(sizes.front().base.size());
   out.new_launches = static_cast<int>(sizes.front().fresh.size());
   out.screening = effects.screening;
+  out.runs_differ = effects.runs_differ;
   out.time = effects.overall;
   for (std::size_t i = 0; i < row.pairs.size(); ++i) sizes_[row.pairs[i]] = effects.each[i];
   judge_mean(sizes, *row.band, row.pairs.front(), out);

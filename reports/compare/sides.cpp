@@ -376,6 +376,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
           for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
             if (chosen.contains(launch.number)) {
               launch.number += first_launch;
+              launch.run = static_cast<int>(side.sources.size()) - 1;
               (observation.*kind.launches).push_back(std::move(launch));
             }
       add_trouble(observation, m);

@@ -26,7 +26,9 @@ struct Noise {
 };
 
 struct SideRecipe {
-  int launches = 7;
+  int launches = 7;        // of all runs together
+  int runs = 1;            // of as many launches each
+  double runs_differ = 0;  // standard deviation of a run, common to all its launches
   int samples = 24;
   std::vector<const Collective*> collectives{&all_reduce, &all_gather};
   int factor = 2;
@@ -75,10 +77,16 @@ inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std:
   side.sources = {name + " (made up)"};
   side.reports.emplace_back().status = "complete";
   side.reports.back().exit_code = ExitCode::ok;
+  std::mt19937_64 random_of_runs(~seed);
+  std::vector<double> of_run;
+  for (int run = 0; run < recipe.runs; ++run) of_run.push_back(recipe.runs_differ * normal(random_of_runs));
+  normal.reset();
+  const auto run_of = [&](int launch) { return launch / (recipe.launches / recipe.runs); };
   std::vector<double> common, slow;
   for (int launch = 0; launch < recipe.launches; ++launch) {
     common.push_back(normal(random));
-    slow.push_back(uniform(random) < recipe.noise.slow_launches ? recipe.noise.slow_by : 0);
+    slow.push_back((uniform(random) < recipe.noise.slow_launches ? recipe.noise.slow_by : 0) +
+                   of_run[static_cast<std::size_t>(run_of(launch))]);
   }
   for (const Collective* collective : recipe.collectives)
     for (Bytes size = recipe.from; size <= recipe.to; size.count *= static_cast<unsigned>(recipe.factor)) {
@@ -92,9 +100,11 @@ inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std:
         };
         const double noise = recipe.noise.of(size);
         observation.throughput.push_back(launch_of(l, time(ideal_time(size), noise), recipe, random));
-        if (size <= MiB(1))
-          observation.latency.push_back(
-              launch_of(l, time(1.5 * ideal_time(size), std::min(noise, recipe.noise.gated)), recipe, random));
+        observation.throughput.back().run = run_of(l);
+        if (size > MiB(1)) continue;
+        observation.latency.push_back(
+            launch_of(l, time(1.5 * ideal_time(size), std::min(noise, recipe.noise.gated)), recipe, random));
+        observation.latency.back().run = run_of(l);
       }
     }
   return side;

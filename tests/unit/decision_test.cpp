@@ -473,6 +473,8 @@ TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   EXPECT_EQ(decide(report).sentence, "ACCEPT: no slower than the baseline, 3 nodes, nothing slow");
   report.exit_code = ExitCode::slow;
   EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline");
+  report.comparison = "REGRESSION: all_gather >= 64 MiB +75 %";
+  EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +75 %");
 }
 
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {

@@ -267,7 +267,7 @@ class Products(WithProducts):
         self.assertEqual(len({str(compute["digests"]) for compute in report["compute_checks"]}), 1)
 
     def test_a_gpu_that_computes_wrong_is_named_with_product_byte_and_bit(self):
-        code, output = self.products(faults="wrong:gpu=1:product=7")
+        code, output = self.products(faults="wrong:gpu=1:product=3")
         self.assertEqual(code, 11, output)
         self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 1$")
         self.assertRegex(output, r"gpu.corrupt: rank 1, alone: bf16 matrix product \d+: bit 5 of the 8 bytes at byte \d+ of the result is [01] ")

@@ -163,6 +163,7 @@ ComparisonOutput compare_own_arms(const reports::Report& report, const std::vect
     std::optional<reports::Comparison> comparison = compare_arms(report, journal, why_not);
     if (!comparison) throw UsageError(why_not);
     compared.code = comparison->exit_code;
+    compared.headline = comparison->headline;
     write_comparison_files(*comparison, report, options, folder);
     compared.text = reports::render_console(*comparison);
   });
@@ -177,6 +178,7 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;
+    compared.headline = comparison.headline;
     write_comparison_files(comparison, report, options, folder);
     compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
   });

@@ -33,7 +33,8 @@ std::optional<reports::Comparison> compare_arms(const reports::Report& report,
 // The outcome of a comparison. A comparison that fails puts the reason in `text` and does not cost the run its report.
 struct ComparisonOutput {
   ExitCode code = ExitCode::ok;
-  std::string text;  // printed on the console
+  std::string text;      // printed on the console
+  std::string headline;  // the answer in a sentence; "" if there is none
 };
 
 // The result of `ab`, written in all selected formats beside the report.

@@ -264,12 +264,14 @@ ExitCode Recorder::finish(ExitCode code) {
     parts.progress.clear();
     ComparisonOutput arms, with_baseline;
     if (!builder.report().arms.empty()) arms = compare_own_arms(builder.report(), builder.launches(), options, folder);
+    builder.add_comparison(arms.headline);
     builder.add_exit_code(arms.code);
     if (parts.baseline) {
       builder.add_baseline(*parts.baseline);
       attempt([&] { parts.write(); });
       attempt([&] { parts.folder.flush(); });  // the comparison reads the run from disk
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
+      builder.add_comparison(with_baseline.headline);
       builder.apply_baseline_exit_code(with_baseline.code);
     }
     attempt([&] { parts.add_samples(); });

@@ -102,6 +102,8 @@ class ReportBuilder {
   void add_exit_code(ExitCode code);
   // Merges the result of the comparison with a baseline, which can judge runs that have no limits.
   void apply_baseline_exit_code(ExitCode code);
+  // The answer of a comparison, for the decision; "" keeps what there is.
+  void add_comparison(const std::string& headline);
   // Derives the exit code of a check from the verdicts of its nodes.
   void apply_check_exit_code();
 

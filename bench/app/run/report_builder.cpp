@@ -281,6 +281,10 @@ void ReportBuilder::apply_check_exit_code() {
   report_.decision = reports::decide(report_);
 }
 
+void ReportBuilder::add_comparison(const std::string& headline) {
+  if (!headline.empty()) report_.comparison = headline;
+}
+
 void ReportBuilder::apply_baseline_exit_code(ExitCode code) {
   if (code == ExitCode::ok && report_.exit_code == ExitCode::inconclusive) report_.exit_code = ExitCode::ok;
   add_exit_code(code);
