@@ -1,4 +1,4 @@
-// What the reason and the steps of a decision are made from: facts of a report that several of them ask for.
+// Facts of a report from which the reason and the steps of a decision are made.
 #pragma once
 
 #include <algorithm>

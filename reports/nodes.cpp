@@ -140,7 +140,7 @@ bool fails_within_nodes(const Report& report) {
   });
 }
 
-// Of single NICs, or of whole ranks.
+// True if single NICs of the host were measured (`of_nics`), or anything else on it.
 bool was_measured(const Report& report, std::size_t host, bool of_nics) {
   const auto is_there = [&](int rank) {
     return rank >= 0 && std::cmp_less(rank, report.topology.host_of_rank.size()) &&

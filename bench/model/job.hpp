@@ -97,8 +97,8 @@ struct ReplayPlan {
   std::vector<std::string> remarks;  // what differs from the job
 };
 
-// What fills the gaps of a replay by its name on the command line: "wait" is null, "gemm[:N,K,type]" matrix products,
-// by default so small that one takes about 30 us on an H100. Throws UsageError.
+// Parses what fills the gaps of a replay: "wait" is null, "gemm[:N,K,type]" matrix products, by default so small that
+// one takes about 30 us on an H100. Throws UsageError.
 std::optional<Work> parse_gaps(const std::string& text);
 
 // The step of a job on these ranks. `unrecorded`: the type of operations whose type is not recorded. `products`: as

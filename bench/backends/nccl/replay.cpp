@@ -81,7 +81,7 @@ void StepOnDevice::let_wait(cudaStream_t waiting, cudaStream_t other) {
   check(cudaStreamWaitEvent(waiting, done_.get(), 0), "cudaStreamWaitEvent");
 }
 
-// Of products back to back, that last long enough for clocks to settle.
+// The products run back to back, long enough for clocks to settle.
 Seconds StepOnDevice::time_of_product() {
   constexpr int few = 10, most = 10'000;
   constexpr double enough_s = 5e-3;
