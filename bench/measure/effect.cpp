@@ -386,7 +386,6 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
     const Effect of_launches =
         effects.screening ? screen(log, logs, base, fresh, launch_spread, direction) : effect_of(log, logs, tested());
     const RunScatter runs = scatter_of_runs(which);
-    effects.runs_differ = std::max(effects.runs_differ, std::sqrt(runs.variance));
     return with_runs(of_launches, runs, base.size() + fresh.size(), direction);
   };
   double sum = 0;
@@ -398,6 +397,7 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
   }
   effects.overall = judge_one(sizes, sum / static_cast<double>(sizes.size()), widen(drawn.overall, rounding_of(sizes)),
                               Direction::slower);
+  effects.runs_differ = std::sqrt(scatter_of_runs(sizes).variance);
   return effects;
 }
 

@@ -103,8 +103,8 @@ struct Effects {
   Effect overall;            // mean of the logs over the sizes
   std::vector<Effect> each;  // by size
   bool screening = false;    // too few launches for a rank test: based on an assumed variance
-  // Standard deviation between runs of a side beyond that of their launches, as a fraction of the time. The effects
-  // allow for it. 0 where no side has several runs of several launches.
+  // Standard deviation between runs of a side beyond that of their launches, as a fraction of the time, all sizes
+  // together. The effects allow for it. 0 where no side has several runs of several launches.
   double runs_differ = 0;
 };
 

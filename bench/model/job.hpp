@@ -97,8 +97,8 @@ struct ReplayPlan {
   std::vector<std::string> remarks;  // what differs from the job
 };
 
-// Parses what fills the gaps of a replay: "wait" is null, "gemm[:N,K,type]" matrix products, by default so small that
-// one takes about 30 us on an H100. Throws UsageError.
+// Parses what fills the gaps of a replay: "wait" is null, "gemm[:N,K,type]" matrix products, by default of
+// 2048 x 2048, so small that a gap holds many: 17 GFLOP, 22 us at 794.5 TFLOP/s. Throws UsageError.
 std::optional<Work> parse_gaps(const std::string& text);
 
 // The step of a job on these ranks. `unrecorded`: the type of operations whose type is not recorded. `products`: as

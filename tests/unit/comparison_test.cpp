@@ -484,6 +484,7 @@ TEST_F(ComparisonRates, of_finding_10_percent_where_runs_are_alike_or_differ_by_
       found += answer == Answer::regression;
       denied += answer == Answer::no_regression;
     }
+    RecordProperty(differ > 0 ? "found_where_runs_differ" : "found_where_runs_are_alike", found);
     EXPECT_GE(found, times(50) * least / 100) << differ;
     EXPECT_EQ(denied, 0) << differ;
   }
