@@ -150,6 +150,7 @@ void add_journal_lines(const Observation& observation, std::vector<Result>& jour
       Measurement& line = lines[launch.number];
       line.measured_case = observation.measured_case;
       line.launch = launch.number;
+      line.run = launch.run;
       Series& series = (line.*which).emplace();
       series.samples = launch.samples_s;
       series.summary = summarize(launch.samples_s);

@@ -15,6 +15,7 @@
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/job.hpp"
 #include "reports/communicators.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
@@ -580,6 +581,8 @@ std::string job_steps_text(const Report& report) {
     if (time.interval)
       text +=
           format_printable(" (95 % interval {:.4g} to {:.4g})", 1e3 * time.interval->low, 1e3 * time.interval->high);
+    if (const std::optional<Seconds>& recorded = m.measured_case.replay->step)
+      text += format_printable(", recorded {:.4g}", 1e3 * recorded->count);
     text += is_bad(result->verdict.grade) ? format_printable(", {}\n", shown(result->verdict.grade)) : "\n";
   }
   return text;

@@ -120,6 +120,7 @@ double time_in(std::string_view text) {
   return seconds;
 }
 
+// Of launches and of the runs of a baseline.
 int launch_in(std::string_view text) {
   int launch = 0;
   if (number_at(text, launch) != text.data() + text.size() || launch < 0 || launch >= most_launches)
@@ -183,6 +184,7 @@ Result result_of(std::string_view line, Cases& cases) {
       m.measured_case = place->second;
     }
     if (key == "launch" && value != "null") m.launch = launch_in(value);
+    if (key == "run") m.run = launch_in(value);
     if (key == "outcome" && value == R"("failed")") m.outcome = Outcome::failed;
     if (key == "wrong_elements") m.wrong_elements = count_in(value);
     if (key == "latency") m.latency = series_of(value);

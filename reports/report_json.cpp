@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <memory>
 #include <optional>
 #include <type_traits>
@@ -190,11 +191,13 @@ static void read(const nlohmann::json& j, Work& work) { work = parse_work(json_f
 struct NameOfReplay {
   std::string name, digest;
   std::optional<Work> products = {};
+  std::optional<double> recorded_us = {};
 };
 void fields(auto& archive, Is<NameOfReplay> auto& job) {
   archive.must("name", job.name);
   archive.must("digest", job.digest);
   archive.some("gaps", job.products);
+  archive.some("recorded_us", job.recorded_us);
 }
 
 void fields(auto& archive, Is<Case> auto& c) {
@@ -218,13 +221,16 @@ void fields(auto& archive, Is<Case> auto& c) {
     if (traffic) c.shape.traffic = std::make_shared<const MatrixTraffic>(MatrixTraffic{.name = *traffic});
   archive.some("tokens", json_fields::omitted_if(c.shape.tokens == 0, c.shape.tokens));
   archive.some("hidden", json_fields::omitted_if(c.shape.hidden == 0, c.shape.hidden));
-  std::optional<NameOfReplay> job =
-      c.replay ? std::optional(NameOfReplay{c.replay->name, c.replay->digest, c.replay->products}) : std::nullopt;
+  std::optional<NameOfReplay> job;
+  if (c.replay) job = {c.replay->name, c.replay->digest, c.replay->products};
+  if (c.replay && c.replay->step) job->recorded_us = std::round(c.replay->step->count * 1e9) / 1e3;
   archive.some("job", job);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>)
-    if (job)
-      c.replay = std::make_shared<const Replay>(
-          Replay{.name = job->name, .digest = job->digest, .products = std::move(job->products)});
+    if (job) {
+      Replay replay{.name = job->name, .digest = job->digest, .products = std::move(job->products)};
+      if (job->recorded_us) replay.step = Seconds{*job->recorded_us * 1e-6};
+      c.replay = std::make_shared<const Replay>(std::move(replay));
+    }
   // Reports before 2026-11-23 lack it: their pairs were of both kinds.
   archive.may("pair", json_fields::one_of_or_null(c.pair, pair_kinds));
   archive.some("nic", c.nic);
@@ -322,6 +328,7 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.may("launch",
               json_fields::between(0, most_launches - 1,
                                    m.launch));  // reports before 2026-11-21 lack this and the launches of latency
+  archive.some("run", json_fields::omitted_if(m.run == 0, json_fields::between(0, most_launches - 1, m.run)));
   archive.must("outcome", named(m.outcome, outcome_from));
   archive.must("because", m.because);
   archive.must("failed_in", named(m.failed_in, phase_from));

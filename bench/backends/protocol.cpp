@@ -243,6 +243,7 @@ json to_json(const Replay& replay) {
   for (const ReplayedOperation& each : replay.operations)
     operations.push_back({each.work, each.gap.count, each.computed.count, each.overlaps});
   json j{{"name", replay.name}, {"operations", std::move(operations)}};
+  if (replay.step) j["step"] = replay.step->count;
   if (replay.products) j["products"] = name_of(*replay.products);
   return j;
 }
@@ -257,6 +258,7 @@ Replay replay_from_json(const json& j, std::vector<Work> works) {
       throw CaseError("the other process sent an operation of a replay that is none");
     replay.operations.push_back(operation);
   }
+  if (j.contains("step")) replay.step = Seconds{j.at("step").get<double>()};
   if (j.contains("products")) replay.products = parse_gaps(j.at("products").get<std::string>());
   for (const Work& work : replay.works)
     if (!work.planned) throw CaseError("the other process sent a replay of what is no collective");

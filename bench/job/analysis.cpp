@@ -311,7 +311,8 @@ std::pair<JobOperation, Group> Analyser::operation_of(const Instance& one) const
                          .gap = {},
                          .time = {},
                          .fastest = {},
-                         .computed = {}};
+                         .computed = {},
+                         .computed_alone = {}};
   if (call.collective == &all_to_all && is_uneven(one)) operation.collective = &all_to_allv;
   if (operation.collective == &all_to_allv) operation.bytes = {0};
   if (call.collective->pairwise) {
@@ -379,11 +380,11 @@ void Analyser::name_groups(JobOperation& operation) {
 void Analyser::set_times(JobOperation& operation, const std::vector<const Instance*>& instances) {
   constexpr double none = std::numeric_limits<double>::infinity();
   struct OfStep {
-    double fastest = none, until_end = none;  // of the members: least time, least gap with the time
-    double between_calls = none;              // where no member's time is recorded
-    double computed = unknown;                // of the member with the least time
+    double fastest = none, until_end = none;              // of the members: least time, least gap with the time
+    double between_calls = none;                          // where no member's time is recorded
+    double computed = unknown, computed_alone = unknown;  // of the member with the least time
   };
-  std::vector<double> times, gaps, fastest, computed;
+  std::vector<double> times, gaps, fastest, computed, computed_alone;
   for (const Instance* one : instances) {
     std::map<std::size_t, OfStep> of_step;
     for (const auto& [p, i] : one->done)
@@ -393,7 +394,10 @@ void Analyser::set_times(JobOperation& operation, const std::vector<const Instan
         OfStep& its = of_step[step];
         if (std::isfinite(seconds)) {
           times.push_back(seconds);
-          if (seconds < its.fastest) its.computed = executions(p)[index].computed;
+          if (seconds < its.fastest) {
+            its.computed = executions(p)[index].computed;
+            its.computed_alone = executions(p)[index].computed_alone;
+          }
           its.fastest = std::min(its.fastest, seconds);
         }
         double& least = std::isfinite(seconds) ? its.until_end : its.between_calls;
@@ -402,6 +406,7 @@ void Analyser::set_times(JobOperation& operation, const std::vector<const Instan
     for (const auto& [step, its] : of_step) {
       if (its.fastest < none) fastest.push_back(its.fastest);
       if (std::isfinite(its.computed)) computed.push_back(its.computed);
+      if (std::isfinite(its.computed_alone)) computed_alone.push_back(its.computed_alone);
       if (its.until_end < none)
         gaps.push_back(std::clamp(its.until_end - its.fastest, 0.0, longest_call));
       else if (its.between_calls < none)
@@ -411,6 +416,7 @@ void Analyser::set_times(JobOperation& operation, const std::vector<const Instan
   if (!times.empty()) operation.time = Seconds{median(times)};
   if (!fastest.empty()) operation.fastest = Seconds{median(fastest)};
   if (!computed.empty()) operation.computed = Seconds{interquartile_mean(computed)};
+  if (!computed_alone.empty()) operation.computed_alone = Seconds{interquartile_mean(computed_alone)};
   if (!gaps.empty()) operation.gap = Seconds{interquartile_mean(gaps)};
 }
 

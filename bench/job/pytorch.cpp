@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <numeric>
@@ -115,35 +116,85 @@ struct Recorded {
 // Microseconds, of the trace's clock.
 struct Kernel {
   double start, end;
+  std::uint32_t kind = 0;  // equal for kernels of equal name
+  float rate = 1;          // work in a microsecond, as time that the kernel takes without communication beside it
+  double time() const { return end - start; }
 };
 
-// The time in which at least one of some kernels runs.
+// The time in which at least one of some kernels runs, and the work that is done in it.
 class BusyTime {
  public:
-  explicit BusyTime(std::vector<Kernel> kernels) {
-    std::ranges::sort(kernels, {}, &Kernel::start);
-    for (const Kernel& each : kernels) {
-      if (spans_.empty() || each.start > spans_.back().end) {
-        before_.push_back(spans_.empty() ? 0 : before_.back() + spans_.back().end - spans_.back().start);
-        spans_.push_back(each);
-      }
-      spans_.back().end = std::max(spans_.back().end, each.end);
+  struct Amount {
+    double time = 0, work = 0;
+  };
+
+  explicit BusyTime(std::vector<Kernel> kernels) : spans_(std::move(kernels)) {
+    std::ranges::sort(spans_, {}, &Kernel::start);
+    double end = -std::numeric_limits<double>::infinity();
+    Amount before;
+    for (Kernel& each : spans_) {
+      each.start = std::max(each.start, end);  // from here on it is the only one that counts
+      each.end = end = std::max(each.end, each.start);
+      before_.push_back(before);
+      before.time += each.time();
+      before.work += each.time() * each.rate;
     }
   }
 
-  double within(const Kernel& span) const { return until(span.end) - until(span.start); }
+  Amount within(const Kernel& span) const {
+    const Amount end = until(span.end), start = until(span.start);
+    return {end.time - start.time, end.work - start.work};
+  }
 
  private:
-  double until(double time) const {
+  Amount until(double time) const {
     const auto next = std::ranges::upper_bound(spans_, time, {}, &Kernel::start);
-    if (next == spans_.begin()) return 0;
+    if (next == spans_.begin()) return {};
     const Kernel& last = *(next - 1);
-    return before_[static_cast<std::size_t>(next - spans_.begin()) - 1] + std::min(time, last.end) - last.start;
+    const Amount& before = before_[static_cast<std::size_t>(next - spans_.begin()) - 1];
+    const double within = std::min(time, last.end) - last.start;
+    return {before.time + within, before.work + within * last.rate};
   }
 
   std::vector<Kernel> spans_;   // ascending, apart from each other
-  std::vector<double> before_;  // sum of the spans before each
+  std::vector<Amount> before_;  // sum of the spans before each
 };
+
+// Sets the rates of kernels that ran beside communication. A kernel is slower there, because NCCL's kernels take some
+// of the multiprocessors and of the memory bandwidth. Its time alone is the median of those kernels of its kind that
+// ran without communication and took between half of its time and its time: kinds do not tell the sizes of operands.
+// Kernels without such a one have the rate of all others together.
+void set_rates(std::vector<Kernel>& computing, const BusyTime& communicating) {
+  constexpr double most_beside_alone = 0.01;  // of a kernel's time; clocks of streams differ a little
+  std::unordered_map<std::uint32_t, std::vector<float>> alone;
+  for (const Kernel& each : computing)
+    if (communicating.within(each).time <= most_beside_alone * each.time())
+      alone[each.kind].push_back(static_cast<float>(each.time()));
+  for (auto& [kind, times] : alone) std::ranges::sort(times);
+  double beside = 0, work = 0;
+  std::vector<Kernel*> unknown;
+  for (Kernel& each : computing) {
+    const double overlap = communicating.within(each).time;
+    if (overlap <= most_beside_alone * each.time()) continue;
+    const auto of_kind = alone.find(each.kind);
+    if (of_kind == alone.end()) {
+      unknown.push_back(&each);
+      continue;
+    }
+    const auto& times = of_kind->second;
+    const auto first = std::ranges::lower_bound(times, static_cast<float>(each.time() / 2)),
+               last = std::ranges::upper_bound(times, static_cast<float>(each.time()));
+    if (first >= last) {
+      unknown.push_back(&each);
+      continue;
+    }
+    const double lost = each.time() - first[(last - first) / 2];
+    each.rate = static_cast<float>(std::clamp((overlap - lost) / overlap, 0.5, 1.0));
+    beside += overlap;
+    work += overlap * each.rate;
+  }
+  for (Kernel* each : unknown) each->rate = beside > 0 ? static_cast<float>(work / beside) : 1;
+}
 
 class PytorchReader {
  public:
@@ -278,7 +329,8 @@ class PytorchReader {
     const auto at = record.number("ts"), took = record.number("dur");
     if (!at || !took || *took < 0) return;
     if (record.text("args.Collective name").empty() && !record.text("name").starts_with("nccl")) {
-      computing_.push_back({*at, *at + *took});
+      computing_.push_back(
+          {*at, *at + *took, static_cast<std::uint32_t>(std::hash<std::string_view>{}(record.text("name")))});
       if (computing_.size() > most_executions) throw file_.refuse("it holds more kernels than can be read");
       return;
     }
@@ -389,6 +441,9 @@ class PytorchReader {
     std::vector<bool> used(groups_.size(), false);
     for (const Recorded& each : recorded_) used[each.group] = true;
     for (std::size_t i = 0; i < groups_.size(); ++i) communicators.push_back(used[i] ? communicator_of(groups_[i]) : 0);
+    std::vector<Kernel> communicating;
+    for (const auto& [id, kernel] : kernels_) communicating.push_back(kernel);
+    set_rates(computing_, BusyTime(std::move(communicating)));
     const BusyTime computing(std::move(computing_));
     std::map<std::tuple<std::uint32_t, const Collective*, std::int64_t>, int> repeated;
     for (const Recorded& each : recorded_) {
@@ -407,7 +462,9 @@ class PytorchReader {
       if (const auto kernel = kernels_.find(each.external); kernel != kernels_.end()) {
         one.start = kernel->second.start * 1e-6;
         one.seconds = static_cast<float>((kernel->second.end - kernel->second.start) * 1e-6);
-        one.computed = static_cast<float>(computing.within(kernel->second) * 1e-6);
+        const BusyTime::Amount beside = computing.within(kernel->second);
+        one.computed = static_cast<float>(beside.time * 1e-6);
+        one.computed_alone = static_cast<float>(beside.work * 1e-6);
       }
       one.sent = sent_by(each, group.size);
       trace_.add(process, one);

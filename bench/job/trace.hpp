@@ -42,6 +42,7 @@ struct Execution {
   float seconds = std::numeric_limits<float>::quiet_NaN();  // how long it took; NaN: not recorded
   // Part of `seconds` in which the process's GPU ran kernels that are not NCCL's; NaN: not recorded.
   float computed = std::numeric_limits<float>::quiet_NaN();
+  float computed_alone = std::numeric_limits<float>::quiet_NaN();  // time that these kernels take without communication
   std::uint32_t sent = 0;  // of all_to_allv: 1 + index in the trace's `sent`; 0: not known
 };
 

@@ -52,6 +52,7 @@ void fields(auto& visit, Is<JobOperation> auto& each) {
   visit.may("time_us", microseconds_or_null(each.time));
   visit.may("fastest_us", microseconds_or_null(each.fastest));
   visit.may("computed_us", microseconds_or_null(each.computed));
+  visit.may("computed_alone_us", microseconds_or_null(each.computed_alone));
 }
 
 void fields(auto& visit, Is<Job> auto& job) {
@@ -170,13 +171,15 @@ class ReplayPlanner {
 
   ReplayPlan plan(std::string name) {
     plan_.replay.name = std::move(name);
+    plan_.replay.step = job_.step;
     std::uint64_t digest = 0;
     for (std::size_t i = 0; i < job_.operations.size(); ++i) try {
         const JobOperation& each = job_.operations[i];
         const int work = work_of(each);
         const Seconds gap = each.gap.value_or(Seconds{0});
-        const Seconds computed = plan_.replay.products ? each.computed.value_or(Seconds{0}) : Seconds{0};
-        const bool overlaps = computed.count > each.fastest.value_or(Seconds{0}).count / 2;
+        const Seconds beside = plan_.replay.products ? each.computed.value_or(Seconds{0}) : Seconds{0};
+        const bool overlaps = beside.count > each.fastest.value_or(Seconds{0}).count / 2;
+        const Seconds computed = beside.count > 0 ? each.computed_alone.value_or(beside) : Seconds{0};
         plan_.replay.operations.push_back({work, gap, computed, overlaps});
         digest = pattern::hash(digest, nanoseconds(gap), digest_of(work));
         if (computed.count > 0) digest = pattern::hash(digest, 1, nanoseconds(computed));

@@ -36,9 +36,9 @@ struct JobOperation {
   std::vector<std::vector<std::uint64_t>> sends = {};
   // Over groups and steps: interquartile mean of the time from the end of the members' operations before until the last
   // member has arrived at this one; medians of the operation's time on a rank, with its waiting for others, and of the
-  // time on the rank that waits least; interquartile mean of that part of the latter in which the rank's GPU computed.
-  // Null: not recorded.
-  std::optional<Seconds> gap, time, fastest, computed = {};
+  // time on the rank that waits least; interquartile mean of that part of the latter in which the rank's GPU computed,
+  // and of the time that the same kernels take without communication beside them. Null: not recorded.
+  std::optional<Seconds> gap, time, fastest, computed = {}, computed_alone = {};
   friend bool operator==(const JobOperation&, const JobOperation&) = default;
 };
 
@@ -75,7 +75,7 @@ std::vector<JobUse> uses_of(const Job& job);
 struct ReplayedOperation {
   int work = 0;         // index in Replay::works
   Seconds gap{0};       // from the end of what the ranks of its groups did last
-  Seconds computed{0};  // beside it; only where the replay has products
+  Seconds computed{0};  // beside it, as time without communication; only where the replay has products
   // The GPU computed for most of its time, so that what it computes next does not wait for its end.
   bool overlaps = false;
 };
@@ -88,6 +88,7 @@ struct Replay {
   std::vector<Work> works =
       {};  // operations that differ, planned, of which each has buffers; empty in reports that were read
   std::vector<ReplayedOperation> operations = {};  // of a step; empty in reports that were read
+  std::optional<Seconds> step = {};                // the recorded time of a step
 };
 
 inline constexpr std::size_t most_operations_of_replay = 100'000;

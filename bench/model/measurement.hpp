@@ -86,6 +86,7 @@ struct Measurement {
   // Index of the launch (fresh processes and communicators) of a journal line. Null: all launches combined, as in the
   // report, or the only launch.
   std::optional<int> launch;
+  int run = 0;  // of a baseline's journal line: which of its runs made the launch, counted from 0
   Outcome outcome = Outcome::measured;
   std::string because;  // skipped or failed: the reason
   std::optional<Phase> failed_in;

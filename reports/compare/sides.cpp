@@ -70,6 +70,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
     for (const auto& [number, line] : *lines)
       if (const std::optional<Series>& its = line->*kind.series)
         of_journal.push_back({.number = number,
+                              .run = line->run,
                               .median_s = its->summary.median,
                               .samples_s = its->samples,
                               .interval = its->summary.interval,
@@ -181,6 +182,13 @@ int launches_of(const Run& run, std::string_view arm) {
     if (result.measurement.measured_case.arm == arm)
       most = std::max({most, result.measurement.launches_s.size(), result.measurement.latency_launches_s.size()});
   return static_cast<int>(most);
+}
+
+// Runs whose launches a journal has: those of a baseline, else one.
+int runs_of(const Run& run) {
+  int last = 0;
+  for (const Result& line : run.journal) last = std::max(last, line.measurement.run);
+  return last + 1;
 }
 
 // The launches of a run that count, by number, spaced as evenly as possible.
@@ -343,7 +351,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
   for (std::size_t i = 0; i < runs.size(); ++i)
     if (originals[i].empty()) launches.push_back(launches_of(runs[i], arm));
   const int most = lower_median(launches);
-  int first_launch = 0;
+  int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Run& run = runs[i];
     if (!originals[i].empty()) {
@@ -376,7 +384,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
           for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
             if (chosen.contains(launch.number)) {
               launch.number += first_launch;
-              launch.run = static_cast<int>(side.sources.size()) - 1;
+              launch.run += first_run;
               (observation.*kind.launches).push_back(std::move(launch));
             }
       add_trouble(observation, m);
@@ -384,6 +392,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
         observation.selections.push_back(*m.selection);
     }
     first_launch += its;
+    first_run += runs_of(run);
   }
   const auto finished = [](const Report& report) { return report.status == "complete"; };
   if (side.observations.empty() && std::ranges::any_of(side.reports, finished))

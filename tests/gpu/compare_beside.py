@@ -4,9 +4,10 @@
     python3 compare_beside.py --search [--size MIB] [--rounds N] [--channels N...] [--environment FILE]
 
 An all_reduce in float32 beside each WORK: gemm (bf16 products of 8192), d2h (copies of 64 MiB to the host) or
-all_gather:MIB. PyTorch measures with streams and events: each work runs without pauses for 0.6 s, alone and beside the
-other one, and what it takes behind the first third is its time. Prints a table of the medians over the rounds, in us, and
-by how much the slowdowns differ. --library is put before LD_LIBRARY_PATH for p5bench, so that both use PyTorch's NCCL.
+all_gather:MIB. PyTorch measures with streams and events: each work runs without pauses for 0.6 s or 200 operations, alone
+and beside the other one, and what it takes behind the first third is its time. All operations are launched before the
+first one starts: launches that wait for a full queue would stop those of the other work too. Prints a table of the
+medians over the rounds, in us, and by how much the slowdowns differ. --library is put before LD_LIBRARY_PATH for p5bench, so that both use PyTorch's NCCL.
 
 With --search PyTorch alone measures the time until the same operations of all_reduce and products are done that start
 together, some 100 ms of each, by number of channels (NCCL's maxCTAs; 0: its own) and by NCCL_PROTO. With --environment
@@ -37,7 +38,7 @@ SAMPLE_MS, SAMPLES = 100, 5
 PROGRAM = r"""
 import json, math, statistics, sys, torch
 import torch.distributed as dist
-FLOW_S = 0.6
+FLOW_S, MOST = 0.6, 200
 rank, ranks, store, question = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], json.loads(sys.argv[4])
 SUMS = int(100 / math.log2(max(ranks, 2)))
 torch.cuda.set_device(rank)
@@ -79,11 +80,11 @@ def work(name):
 
 streams = [torch.cuda.Stream() for _ in range(2)]
 
-def start_together():
+def start_together(pause):
     dist.barrier(group=on_host)
     begin = torch.cuda.Event(enable_timing=True)
     with torch.cuda.stream(streams[0]):
-        torch.cuda._sleep(6_000_000)  # for the launches
+        torch.cuda._sleep(pause)  # for the launches
         dist.all_reduce(aligned)  # all ranks start together
         begin.record()
     streams[1].wait_event(begin)
@@ -92,7 +93,7 @@ def start_together():
 def launch(operations, counts):
     # Ends of each operation in ms behind the start. Both are launched by their share of what is left.
     buffer.uniform_(1, 2).mul_(2.0 ** -100)
-    begin, ends, left = start_together(), ([], []), list(counts)
+    begin, ends, left = start_together(6_000_000 + 100_000 * sum(counts)), ([], []), list(counts)
     while any(left):
         at = max((0, 1), key=lambda each: left[each] / max(counts[each], 1))
         with torch.cuda.stream(streams[at]):
@@ -112,7 +113,8 @@ def slowest(values):
 
 def without_pauses(operations, one, which):
     # us of an operation while all of `which` run without pauses, behind the first third.
-    counts = [max(6, round(1e3 * FLOW_S / one[at])) if at in which else 0 for at in (0, 1)]
+    flow_ms = min(1e3 * FLOW_S, MOST * min(one))
+    counts = [max(6, round(flow_ms / one[at])) if at in which else 0 for at in (0, 1)]
     ends = launch(operations, counts)
     until = min(of[-1] for of in ends if of)
     within = [[end for end in of if until / 3 <= end <= until] for of in ends]

@@ -65,6 +65,20 @@ class ImportJob(Folder):
         found, told = self.read(job, "inspector")
         self.assertEqual([each["computed_us"] for each in found["operations"]], [None, None])
 
+    def test_what_was_computed_counts_as_the_time_that_it_takes_without_communication(self):
+        # Kernels of one name take 60 or 300 us before each operation of 150 us. Beside it: one of 60 takes 90; the same
+        # that began 10 us earlier, and one of 300 that takes 330, of which 70 us count; one of 700 has none to compare with.
+        alone = [(-1000, 60), (-900, 300), (-500, 60), (-400, 300)]
+        for kernels, computed, wanted in (([(20, 90)], 90, 60), ([(-10, 90), (75, 330)], 150, 80 * 50 / 80 + 70 * 45 / 75), ([(0, 700)], 150, 150)):
+            job = job_traces.Job(4, {"world": [[0, 1, 2, 3]]}, lambda rank, at, kernels=kernels: [
+                job_traces.Op("all_reduce", "world", 1 << 20, gap_us=1200, took_us=150, computed=alone + kernels), job_traces.Op("all_gather", "world", 1 << 20, gap_us=900)])
+            found, _ = self.read(job, "profiler")
+            (first, second) = found["operations"]
+            with self.subTest(kernels=kernels):
+                self.assertAlmostEqual(first["computed_us"], computed, delta=0.5)
+                self.assertAlmostEqual(first["computed_alone_us"], wanted, delta=0.5)
+                self.assertEqual(second["computed_alone_us"], 0)
+
     def test_sizes_count_what_all_ranks_move(self):
         wanted = [("all_gather", 1024 * 8 * 2, "world"), ("reduce_scatter", 2048 * 8 * 4, "world")] * 2 + [("all_reduce", 4, "world")]
         for kind in WITH_ALL:

@@ -4,9 +4,11 @@
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 
 #include "bench/base/error.hpp"
 #include "comparison_sides.hpp"
+#include "reports/journal.hpp"
 
 namespace p5::reports {
 namespace {
@@ -145,6 +147,36 @@ TEST(Baseline, has_the_launches_of_runs_without_a_journal_too) {
   runs[4].journal.push_back(line_of(runs[4], 0, ideal_time(MiB(64))));
   const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
   EXPECT_EQ(launches_of_first_case(baseline), 10U);
+}
+
+// Differences between runs widen intervals, so a baseline's file keeps them apart, also one made of a baseline.
+TEST(Baseline, says_of_which_run_a_launch_is) {
+  std::vector<reports::Run> runs;
+  for (int i = 0; i < 3; ++i) {
+    reports::Run& run = runs.emplace_back(run_of("day" + std::to_string(i), 1));
+    run.report.results.resize(1);
+    run.report.run.launches = 2;
+    Measurement& m = run.report.results.front().measurement;
+    m.launches_s = {ideal_time(MiB(64)) * (1 + 1e-3 * i), ideal_time(MiB(64)) * (1 + 1e-3 * i + 1e-4)};
+    for (int launch = 0; launch < 2; ++launch)
+      run.journal.push_back(line_of(run, launch, m.launches_s[static_cast<std::size_t>(launch)]));
+  }
+  const auto read_again = [](const Baseline& baseline, const std::string& started) {
+    std::string journal;
+    for (const Result& line : baseline.journal) journal += to_json(line, true).dump() + "\n";
+    reports::Run made{.name = "baseline", .report = baseline.report, .journal = journal_in(journal, "journal")};
+    made.report.run.started = started;
+    return made;
+  };
+  const auto runs_in = [](std::span<const reports::Run> of) {
+    std::vector<int> numbers;
+    for (const Launch& launch : make_side("BASE", of).observations.front().throughput) numbers.push_back(launch.run);
+    return numbers;
+  };
+  const reports::Run made = read_again(make_baseline(runs, "2026-11-30T00:00:00Z"), "2026-11-28T00:00:00Z");
+  EXPECT_THAT(runs_in({{made}}), ElementsAre(0, 0, 1, 1, 2, 2));
+  runs.front() = made;
+  EXPECT_THAT(runs_in(runs), testing::IsSupersetOf({0, 1, 2, 3, 4}));
 }
 
 TEST(Sides, are_made_of_runs_that_weigh_alike) {

@@ -80,12 +80,14 @@ constexpr std::chrono::microseconds sleep{50};
 Queue::Queue(int device, protocol::SharedPage& page) : page_(page), stream_(make_stream()), progress_(device, page) {}
 
 void Queue::finish(Waiting waiting) {
+  wait_until([this] { return has_ended(cudaStreamQuery(stream()), "cudaStreamQuery"); }, waiting);
+  progress_.poll();
+}
+
+void Queue::wait_until(const std::function<bool()>& holds, Waiting waiting) const {
   const auto start = Clock::now();
   auto checked = start;
-  for (;;) {
-    const cudaError_t state = cudaStreamQuery(stream());
-    if (state == cudaSuccess) break;
-    if (state != cudaErrorNotReady) check(state, "cudaStreamQuery");
+  while (!holds()) {
     const auto now = Clock::now();
     if (now - checked > between_checks) {
       if (page_.give_up.load()) throw AbortRequested{};
@@ -97,7 +99,6 @@ void Queue::finish(Waiting waiting) {
     else
       sched_yield();
   }
-  progress_.poll();
 }
 
 bool Queue::idle_within(Seconds limit) const {

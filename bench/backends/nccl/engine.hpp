@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -77,6 +78,8 @@ class Queue {
   // Waits for all queued work. Throws CaseError on an error of the device or NCCL, AbortRequested if the supervisor
   // requests it.
   void finish(Waiting waiting = Waiting::relaxed);
+  // Waits until a condition holds on the device, with the same errors.
+  void wait_until(const std::function<bool()>& holds, Waiting waiting) const;
   // True if the device has no work left within the limit, regardless of NCCL's state; work that failed is none.
   bool idle_within(Seconds limit) const;
 

@@ -120,6 +120,12 @@ void check(ncclResult_t result, std::string_view call) {
   throw CaseError(text);
 }
 
+bool has_ended(cudaError_t state, std::string_view call) {
+  if (state == cudaErrorNotReady) return false;
+  check(state, call);
+  return true;
+}
+
 Stream make_stream() {
   cudaStream_t stream = nullptr;
   check(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");

@@ -45,6 +45,9 @@ std::string library_path();  // path of the loaded file
 void check(cudaError_t result, std::string_view call);
 void check(ncclResult_t result, std::string_view call);
 
+// What a query of a stream or an event says.
+bool has_ended(cudaError_t state, std::string_view call);
+
 template <class Handle, auto close>
 struct Closer {
   void operator()(Handle handle) const { static_cast<void>(close(handle)); }

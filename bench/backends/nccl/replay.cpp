@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -44,6 +45,23 @@ void StepOnDevice::prepare(int steps, bool poison) {
   if (!products_) return;
   products_->prepare(1, poison && computes_);
   if (product_.count == 0) product_ = time_of_product();
+}
+
+// Power limits lower the clocks within some tenths of a second, for as long as products and messages take turns.
+void StepOnDevice::settle() {
+  if (!products_ || std::exchange(settled_, true)) return;
+  constexpr double enough_s = 0.5;
+  constexpr int most = 500;
+  const double step_s = std::max(replay_.step.value_or(Seconds{0}).count, enough_s / most);
+  for (int left = static_cast<int>(std::ceil(enough_s / step_s)); left > 0;) {
+    const int steps = std::min(left, most_steps());
+    prepare(steps, false);
+    for (int i = 0; i < steps; ++i) queue();
+    engine_.queue().mark(steps);
+    engine_.queue().finish();
+    left -= steps;
+  }
+  if (computes_) product_ = time_of_product();
 }
 
 void StepOnDevice::queue() {

@@ -23,8 +23,11 @@ class StepOnDevice {
 
   // Steps that may be queued back to back.
   int most_steps() const;
-  // Before steps are queued; with `poison` it also poisons what they write. The first call times a product.
+  // Before steps are queued; with `poison` it also poisons what they write.
   void prepare(int steps, bool poison);
+  // After the first step: performs steps until clocks have settled, then times a product again. Only the first call
+  // does so, since all settings are measured with the same work. All ranks perform as many steps.
+  void settle();
   // Queues one step. Each rank queues the operations of its groups, in an order that all ranks keep. Products have a
   // stream of their own, which waits for the operation before a gap unless the job computed beside that.
   void queue();
@@ -43,6 +46,7 @@ class StepOnDevice {
   std::unique_ptr<WorkBeside> products_;
   Seconds product_{0};     // time of one of them alone
   bool computes_ = false;  // a gap was long enough for a product
+  bool settled_ = false;
   Event start_, stop_, done_;
 };
 

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 #include <algorithm>
 #include <limits>
-#include <numeric>
 #include <utility>
 
 #include "bench/backends/nccl/handles.hpp"
@@ -309,6 +308,7 @@ void NcclSession::warm_up(int operations, const std::string& setting) {
     run_together(once, false);
     return;
   }
+  if (case_.replay) step_->settle();
   if (!place_ || case_.replay) return;  // a device's queue may be too short for a whole step behind the gate
   // CUDA loads a kernel at its first launch and may synchronize the device then, which would never end behind the gate.
   prepare_graph(turn_.next, case_.calls.aggregate);
@@ -397,6 +397,28 @@ Times NcclSession::sample(const SampleRequest& request) {
 
 // ---- works beside the case
 
+void Backlog::begin() {
+  finished_ = 0;
+  for (Mark& each : marks_) unused_.push_back(std::move(each.event));
+  marks_.clear();
+}
+
+void Backlog::mark(cudaStream_t stream, int launched) {
+  if (unused_.empty()) unused_.push_back(make_marker_event());
+  marks_.push_back({std::move(unused_.back()), launched});
+  unused_.pop_back();
+  check(cudaEventRecord(marks_.back().event.get(), stream), "cudaEventRecord");
+}
+
+int Backlog::finished() {
+  for (; !marks_.empty() && has_ended(cudaEventQuery(marks_.front().event.get()), "cudaEventQuery");
+       marks_.pop_front()) {
+    finished_ = marks_.front().launched;
+    unused_.push_back(std::move(marks_.front().event));
+  }
+  return finished_;
+}
+
 bool NcclSession::runs(std::size_t part, const ConcurrentRequest& request) const {
   return request.operations[part] > 0 && (part == 0 ? place_.has_value() : works_[part - 1]->takes_part());
 }
@@ -481,10 +503,11 @@ void NcclSession::mark(std::size_t part) {
 }
 
 void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
-  constexpr int most_behind_gate = 64;  // far fewer than a device's queue takes before a launch waits
-  std::vector<int> queued(parts(), 0);
-  const auto queue_one_of = [&](std::size_t part) {
-    ++queued[part];
+  LaunchOrder order = launch_order(request);
+  backlogs_.resize(parts());
+  for (Backlog& each : backlogs_) each.begin();
+  const auto launch_one_of = [&](std::size_t part) {
+    order.launched(part);
     if (!ran_together_[part]) return;
     if (part == 0) {
       const ForcedSetting forcing(setting_);
@@ -492,25 +515,31 @@ void NcclSession::operate_together(const ConcurrentRequest& request, int slot) {
     } else {
       works_[part - 1]->operate();
     }
-    if (queued[part] == request.operations[part])
+    const int launched = order.launched_of(part);
+    if (launched % Backlog::every == 0) backlogs_[part].mark(stream_of(part), launched);
+    if (launched == request.operations[part])
       check(cudaEventRecord(ends_[part].get(), stream_of(part)), "cudaEventRecord");
-    else if (request.steady && queued[part] % marks_[part].every == 0)
+    else if (request.steady && launched % marks_[part].every == 0)
       mark(part);
   };
-  const auto next_part = [&] {
-    const auto share = [&](std::size_t part) {
-      return request.operations[part] == 0 ? 2.0 : (queued[part] + 1.0) / request.operations[part];
+  for (int launched = 0; !order.all_launched(); ++launched) {
+    std::optional<std::size_t> part = order.next();
+    if (launched == LaunchOrder::most_unfinished || !part) engine_.open_gate();
+    const auto look_again = [&] {
+      for (std::size_t each = 0; each < parts(); ++each)
+        order.finished(each, ran_together_[each] ? backlogs_[each].finished() : order.launched_of(each));
+      return (part = order.next()).has_value();
     };
-    std::size_t next = 0;
-    for (std::size_t part = 1; part < parts(); ++part)
-      if (share(part) < share(next)) next = part;
-    return next;
-  };
-  const int all = std::accumulate(request.operations.begin(), request.operations.end(), 0);
-  for (int i = 0; i < all; ++i) {
-    if (i == most_behind_gate) engine_.open_gate();
-    queue_one_of(next_part());
+    if (!part) engine_.queue().wait_until(look_again, Waiting::alert);
+    launch_one_of(*part);
   }
+}
+
+LaunchOrder NcclSession::launch_order(const ConcurrentRequest& request) const {
+  std::vector<LaunchOrder::Part> all(parts());
+  for (std::size_t part = 0; part < parts(); ++part)
+    all[part] = {request.operations[part], part == 0 || case_.beside[part - 1].collective != nullptr};
+  return LaunchOrder(all);
 }
 
 std::string NcclSession::unfinished() const {

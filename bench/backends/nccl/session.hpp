@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -15,12 +16,31 @@
 #include "bench/backends/nccl/beside.hpp"
 #include "bench/backends/nccl/buffers.hpp"
 #include "bench/backends/nccl/engine.hpp"
+#include "bench/backends/nccl/launch_order.hpp"
 #include "bench/backends/nccl/operations.hpp"
 #include "bench/backends/nccl/replay.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/progress.hpp"
 
 namespace p5::nccl {
+
+// How many of the operations launched on a stream have finished, by marks between them.
+class Backlog {
+ public:
+  static constexpr int every = 16;  // operations between marks
+  void begin();                     // of a sample: nothing is launched
+  void mark(cudaStream_t stream, int launched);
+  int finished();
+
+ private:
+  struct Mark {
+    Event event;
+    int launched;
+  };
+  std::list<Mark> marks_;  // oldest first
+  std::vector<Event> unused_;
+  int finished_ = 0;
+};
 
 // Registration of a case's buffers with NCCL, which enables zero-copy transfers.
 class Registration {
@@ -90,9 +110,10 @@ class NcclSession final : public Session {
   std::size_t parts() const { return works_.size() + 1; }
   cudaStream_t stream_of(std::size_t part) const { return part == 0 ? stream() : works_[part - 1]->stream(); }
   bool runs(std::size_t part, const ConcurrentRequest& request) const;
-  // Queues the operations of all parts in proportion, in the same order on all ranks, and marks each part's end. Opens
-  // the gate on the way, when many are queued. `slot`: of the case's first operation.
+  // Queues the operations of all parts in proportion, those of communicators in the same order on all ranks, and marks
+  // each part's end. Opens the gate on the way, when many are queued. `slot`: of the case's first operation.
   void operate_together(const ConcurrentRequest& request, int slot);
+  LaunchOrder launch_order(const ConcurrentRequest& request) const;
   std::vector<double> run_together(const ConcurrentRequest& request, bool poison);
   void mark(std::size_t part);
   std::vector<double> ends_of_parts() const;
@@ -117,6 +138,7 @@ class NcclSession final : public Session {
   };
   std::vector<Marks> marks_;            // of each part
   std::vector<Event> ends_;             // of each part
+  std::vector<Backlog> backlogs_;       // of each part
   std::unique_ptr<StepOnDevice> step_;  // that is replayed, of works_
   std::vector<bool> ran_together_;      // parts that ran in the last sample of several; empty: none has run
 
