@@ -172,20 +172,20 @@ void set_rates(std::vector<Kernel>& computing, const BusyTime& communicating) {
       alone[each.kind].push_back(static_cast<float>(each.time()));
   for (auto& [kind, times] : alone) std::ranges::sort(times);
   double beside = 0, work = 0;
-  std::vector<Kernel*> unknown;
+  std::vector<Kernel*> not_alone;
   for (Kernel& each : computing) {
     const double overlap = communicating.within(each).time;
     if (overlap <= most_beside_alone * each.time()) continue;
     const auto of_kind = alone.find(each.kind);
     if (of_kind == alone.end()) {
-      unknown.push_back(&each);
+      not_alone.push_back(&each);
       continue;
     }
     const auto& times = of_kind->second;
     const auto first = std::ranges::lower_bound(times, static_cast<float>(each.time() / 2)),
                last = std::ranges::upper_bound(times, static_cast<float>(each.time()));
     if (first >= last) {
-      unknown.push_back(&each);
+      not_alone.push_back(&each);
       continue;
     }
     const double lost = each.time() - first[(last - first) / 2];
@@ -193,7 +193,7 @@ void set_rates(std::vector<Kernel>& computing, const BusyTime& communicating) {
     beside += overlap;
     work += overlap * each.rate;
   }
-  for (Kernel* each : unknown) each->rate = beside > 0 ? static_cast<float>(work / beside) : 1;
+  for (Kernel* each : not_alone) each->rate = beside > 0 ? static_cast<float>(work / beside) : 1;
 }
 
 class PytorchReader {

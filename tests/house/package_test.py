@@ -1,5 +1,5 @@
-"""p5bench as it is installed and as it is packaged. Installed: what `cmake --install` puts into a folder. Packages (at
-night): what `cmake --workflow --preset package` makes, on systems that have nothing."""
+"""p5bench as it is installed and as it is packaged. Installed: what `cmake --install` puts into a folder. Packages
+(weekly): what `cmake --workflow --preset package` makes, on systems that have nothing."""
 
 import json
 import os
