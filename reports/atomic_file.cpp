@@ -9,7 +9,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <mutex>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -74,6 +76,35 @@ EnvironmentError cannot_write(const fs::path& path) {
 // Temporary name beside the target, so that the rename stays within one file system.
 fs::path temporary_path(const fs::path& path) { return path.parent_path() / fmt::format(".p5bench.{}", random_name()); }
 
+std::mutex& unfinished_mutex() {
+  static std::mutex& mutex = *new std::mutex;  // also while the process ends
+  return mutex;
+}
+std::set<fs::path>& unfinished_files() {
+  static std::set<fs::path>& files = *new std::set<fs::path>;
+  return files;
+}
+
+// A temporary name that is to be renamed or removed.
+class Unfinished {
+ public:
+  explicit Unfinished(const fs::path& target) : path_(temporary_path(target)) {
+    const std::lock_guard lock(unfinished_mutex());
+    unfinished_files().insert(path_);
+  }
+  ~Unfinished() {
+    const std::lock_guard lock(unfinished_mutex());
+    unfinished_files().erase(path_);
+  }
+  Unfinished(const Unfinished&) = delete;
+  Unfinished& operator=(const Unfinished&) = delete;
+  const fs::path& path() const { return path_; }
+  const char* c_str() const { return path_.c_str(); }
+
+ private:
+  fs::path path_;
+};
+
 UsageError refusal(const fs::path& path, const std::string& why) {
   return UsageError(fmt::format("'{}' cannot be written: {}; name another file", printable(path.string()), why));
 }
@@ -115,6 +146,11 @@ void write_through(const fs::path& path, const std::string& text) {
 
 }  // namespace
 
+void remove_unfinished_files() {
+  unfinished_mutex().lock();  // for good
+  for (const fs::path& each : unfinished_files()) ::unlink(each.c_str());
+}
+
 std::string random_name() {
   std::uint64_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
@@ -125,13 +161,13 @@ std::string random_name() {
 void make_folder(const fs::path& folder) {
   std::error_code problem;
   fs::create_directories(folder, problem);
-  const fs::path probe = temporary_path(folder / "probe");
-  if (!problem && !Descriptor(probe, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW).good())
+  const Unfinished probe(folder / "probe");
+  if (!problem && !Descriptor(probe.path(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW).good())
     problem = std::error_code(errno, std::generic_category());
   if (problem)
     throw UsageError(fmt::format("the output folder '{}' cannot be written: {}. Name another with --out",
                                  printable(folder.string()), problem.message()));
-  fs::remove(probe, problem);
+  fs::remove(probe.path(), problem);
 }
 
 void write_atomically(const fs::path& path, const std::string& text) {
@@ -140,10 +176,10 @@ void write_atomically(const fs::path& path, const std::string& text) {
     refuse_non_file(path, old->st_mode);
     if (!S_ISREG(old->st_mode)) return write_through(path, text);
   }
-  const fs::path temporary = temporary_path(path);
+  const Unfinished temporary(path);
   bool made = false;
   const bool written = [&] {
-    Descriptor file(temporary, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
+    Descriptor file(temporary.path(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     made = file.good();
     if (made && old) file.adopt_attributes(*old);
     return made && file.write_all(text) && file.close();
@@ -184,9 +220,9 @@ void append_line(const fs::path& path, const std::string& line) {
 }
 
 void replace_link(const fs::path& link, const fs::path& target) {
-  const fs::path temporary = temporary_path(link);
+  const Unfinished temporary(link);
   std::error_code problem;
-  fs::create_symlink(target, temporary, problem);
+  fs::create_symlink(target, temporary.path(), problem);
   if (problem) throw cannot_write(link);
   if (std::rename(temporary.c_str(), link.c_str()) == 0) return;
   const EnvironmentError refused = cannot_write(link);

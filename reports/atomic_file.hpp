@@ -24,6 +24,9 @@ void append_line(const std::filesystem::path& path, const std::string& line);
 // Creates or replaces a symbolic link atomically.
 void replace_link(const std::filesystem::path& link, const std::filesystem::path& target);
 
+// Removes the temporary files and links that are not renamed yet, and lets no other be made: the process ends now.
+void remove_unfinished_files();
+
 // Random name for temporary files in folders where others may write; it cannot be predicted.
 std::string random_name();
 

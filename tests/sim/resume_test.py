@@ -3,7 +3,10 @@
 import json
 import os
 import pathlib
+import signal
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import BUILD, PROGRAM, Folder, main, read_report  # noqa: E402
@@ -112,6 +115,21 @@ class Resume(Folder):
         self.assertIn("Make room", done.stderr)
         self.assertNotIn("--resume", done.stdout + done.stderr)
         self.assertEqual(self.files("report.json"), [])
+
+    def test_a_signal_while_a_file_is_made_leaves_no_part_of_it(self):
+        log = self.folder / "log"
+        slow = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "delay:300",
+                "P5BENCH_FAIL_ON": "rename", "P5BENCH_FAIL_LOG": str(log)}
+        with subprocess.Popen([PROGRAM, *PLAN, *SIM], cwd=self.folder, env=os.environ | slow, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+            self.addCleanup(process.kill)
+            while not log.exists() or "rename" not in log.read_text():
+                self.assertIsNone(process.poll())
+                time.sleep(0.02)
+            self.assertNotEqual([path for path in (self.folder / "out").rglob(".p5bench.*")], [])
+            process.send_signal(signal.SIGTERM)
+            process.communicate(timeout=60)
+        self.assertNotEqual(process.returncode, 0)
+        self.assertEqual([path for path in (self.folder / "out").rglob(".p5bench.*")], [])
 
     def full_disk(self, *how, first):
         """A run whose files cannot be written from the `first` write on, which names no host."""

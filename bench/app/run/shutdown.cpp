@@ -14,6 +14,7 @@
 
 #include "bench/backends/worker_process.hpp"
 #include "bench/base/console.hpp"
+#include "reports/atomic_file.hpp"
 
 namespace p5 {
 
@@ -135,6 +136,7 @@ void Shutdown::set_actions(Actions actions) {
 
 void Shutdown::exit(ExitCode code) {
   temporary_.remove_all();
+  reports::remove_unfinished_files();
   if (limit_) end_descendants();
   std::_Exit(static_cast<int>(code));
 }
