@@ -10,6 +10,7 @@
 #include "reports/decision_parts.hpp"
 #include "reports/judge.hpp"
 #include "reports/markup.hpp"
+#include "reports/nccl_tests.hpp"
 #include "reports/nodes.hpp"
 #include "reports/report.hpp"
 
@@ -158,7 +159,7 @@ Decision decide(const Report& report) {
   std::vector<std::string> named;
   for (const std::string& part : decision.parts) named.push_back(cut(printable(part), 40));
   std::string end;
-  if (report.provenance == "simulated") end += ", SIMULATED";
+  if (report.provenance == "simulated" || nccl_tests::is_of_simulator(report)) end += ", SIMULATED";
   if (word == reject && report.status != "complete") end += ", PARTIAL";
   const std::string begin =
       fmt::format("{}{}: ", word, named.empty() ? "" : " " + cut(decision::shortened(named), longest_sentence / 2));

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -14,6 +15,7 @@
 #include "reports/nodes.hpp"
 #include "reports/observations.hpp"
 #include "reports/report.hpp"
+#include "reports/suspects.hpp"
 
 namespace p5::reports::decision {
 
@@ -51,6 +53,12 @@ bool names_a_rank(const Report& report) {
 }
 
 bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
+
+bool pairs_within_nodes_measured(const Report& report) {
+  return std::ranges::any_of(report.results, [](const Result& each) {
+    return was_measured(each) && is_pairwise(each) && each.measurement.measured_case.nodes == 1;
+  });
+}
 
 std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
   if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
@@ -119,6 +127,74 @@ bool all_are_slow(const Report& report) {
 bool only_collectives_are_slow(const Report& report, const Result& worst) {
   const std::optional<double> pairs = fraction_of_pairs(report);
   return !is_pairwise(worst) && pairs && 1 - *worst.verdict.fraction > 2 * (1 - *pairs);
+}
+
+namespace {
+
+// The pairs whose slowness a named part explains.
+class ExplainedPairs {
+ public:
+  explicit ExplainedPairs(const Report& report) : topology_(report.topology) {
+    std::set<std::string> broken;
+    for (const topo::Finding& finding : report.findings)
+      if (topo::condemns(finding)) broken.insert(finding.subject.host);
+    const NicNumbers numbers(topology_);
+    const std::vector<RankLocation> places = places_of(topology_);
+    for (const RankLocation& place : places)
+      is_explained_.push_back(broken.contains(topology_.hosts.at(static_cast<std::size_t>(place.node)).name));
+    for (const Suspect& suspect : report.suspects) {
+      std::set<std::size_t> hosts = hosts_of(suspect, topology_);
+      for (std::size_t rank = 0; suspect.kind != "link" && rank < places.size(); ++rank)
+        if (hosts.contains(static_cast<std::size_t>(places[rank].node)) && uses(places[rank], suspect, numbers))
+          is_explained_[rank] = true;
+      if (suspect.kind == "link") links_.push_back(std::move(hosts));
+    }
+  }
+
+  bool contain(const Group& pair) const {
+    std::set<std::size_t> hosts;
+    for (const int rank : pair) {
+      const std::optional<std::size_t> host = host_of(topology_, rank);
+      if (!host || is_explained_.at(static_cast<std::size_t>(rank))) return true;
+      hosts.insert(*host);
+    }
+    return std::ranges::find(links_, hosts) != links_.end();
+  }
+
+ private:
+  // True if transfers of the rank, which is on the suspect's host, may use it.
+  static bool uses(const RankLocation& rank, const Suspect& suspect, const NicNumbers& numbers) {
+    const std::vector<int> named = numbers_in(suspect.name);
+    if ((suspect.kind != "gpu" && suspect.kind != "nic") || named.size() < 2) return true;
+    const bool of_gpu = suspect.name.find('g') != std::string::npos;  // NICs may be named by the GPU beside them
+    if (of_gpu) return named[1] == rank.number;
+    const std::vector<int> near = numbers.near(rank);
+    return near.empty() || std::ranges::any_of(near, [&](int nic) { return named[1] <= nic && nic <= named.back(); });
+  }
+
+  const topo::Topology& topology_;
+  std::vector<bool> is_explained_;            // by rank
+  std::vector<std::set<std::size_t>> links_;  // suspected ones, by their ends
+};
+
+}  // namespace
+
+std::optional<double> fraction_of_other_pairs(const Report& report) {
+  if (report.suspects.empty() || !report.open_questions.empty()) return std::nullopt;
+  const ExplainedPairs explained(report);
+  std::optional<double> least;
+  for (const Result* each : pairs_between_nodes(report)) {
+    if (each->verdict.grade != Grade::ok && each->verdict.grade != Grade::slow) continue;  // not judged
+    const GroupResult* fastest = nullptr;
+    for (const GroupResult& pair : each->measurement.groups)
+      if (!explained.contain(pair.group) && (!fastest || pair.median.count < fastest->median.count)) fastest = &pair;
+    if (!fastest || !each->verdict.limit) continue;
+    if (!is_slow_group(*fastest, *each, report)) return std::nullopt;
+    const double fraction =
+        bus_bandwidth(each->measurement.measured_case, fastest->median).count / each->verdict.limit->count;
+    least = std::min(fraction, least.value_or(fraction));
+  }
+  return least;
 }
 
 bool most_lacked_time(const Report& report) {

@@ -27,6 +27,9 @@ std::size_t count_of(const Report& report, Grade grade);
 
 bool is_pairwise(const Result& result);
 
+// Only pairs tell a single GPU from the others of its node.
+bool pairs_within_nodes_measured(const Report& report);
+
 double judged_fraction(const Result& result);
 
 // The slow measurement with the lowest fraction of its limit; of those on at most so many nodes.
@@ -65,6 +68,10 @@ std::vector<const Result*> pairs_between_nodes(const Report& report);
 
 // Lowest fraction of its limit that pairs between nodes reach, among those that are compared with each other.
 std::optional<double> fraction_of_pairs(const Report& report);
+
+// Where even the fastest of the pairs between nodes that use no named part is slow: the fraction of its limit that it
+// reaches. Named parts do not explain that.
+std::optional<double> fraction_of_other_pairs(const Report& report);
 
 // True if the run is slow, no part stands out, and the pairs between nodes show that all nodes are alike. What is
 // measured of the whole job says nothing of its nodes: one slow part is enough to slow all of it.

@@ -52,12 +52,14 @@ std::string about_suspects(const Report& report) {
 }
 
 // Each rejected host has a reason: its suspects, else its findings, else its open questions. Findings and questions
-// that concern no single host are given only if there is no other reason.
-std::string about_parts(const Report& report) {
+// that concern no single host are given only if there is no other reason. `told`: the hosts whose reason is known, and
+// "" if one of no single host is.
+std::string about_parts(const Report& report, std::set<std::string> told = {}) {
   std::vector<std::string> clauses;
-  std::set<std::string> told;
-  if (const std::string suspects = about_suspects(report); !suspects.empty()) clauses.push_back(suspects), told = {""};
-  for (const Suspect& suspect : report.suspects) told.insert(suspect.host);
+  if (const std::string suspects = about_suspects(report); !suspects.empty())
+    clauses.push_back(suspects), told.insert("");
+  for (const Suspect& suspect : report.suspects)
+    if (suspect.kind != "link") told.insert(suspect.host);  // a link is no reason against its ends
   std::vector<std::string> findings;
   std::set<std::string> hosts;
   for (const topo::Finding& finding : report.findings) {
@@ -73,9 +75,18 @@ std::string about_parts(const Report& report) {
   return join(clauses);
 }
 
-std::string about_wrong(const Report& report) {
+// Wrong data that no suspect explains, of measurements, else of findings, whose hosts are added to `told`.
+std::string about_wrong(const Report& report, std::set<std::string>& told) {
   const std::size_t wrong = count_of(report, Grade::wrong);
-  if (wrong == 0) return "";
+  if (wrong == 0) {
+    std::vector<std::string> findings;
+    for (const topo::Finding& finding : report.findings)
+      if (tells_wrong_data(finding)) {
+        findings.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
+        told.insert(finding.subject.host);
+      }
+    return shortened(findings);
+  }
   std::string text = fmt::format("wrong data in {} of {}", wrong, counted(report.results.size(), "measurement"));
   for (const Result& each : report.results)
     if (each.verdict.grade == Grade::wrong && each.measurement.first_wrong)
@@ -188,12 +199,12 @@ std::string about_left_out(const Report& report) {
   return report.run.ranks > 1 && std::ranges::none_of(report.results, tests_links) ? "no pairs measured" : "";
 }
 
-// Hosts whose GPUs are slow alone or under load; "" if there are none.
-std::string about_slow_gpus(const Report& report) {
+// Hosts whose GPUs are slow alone or under load, but for those that are rejected anyway; "" if there are none.
+std::string about_slow_gpus(const Report& report, const std::set<std::string>& rejected = {}) {
   std::vector<std::string> hosts;
   bool any = false, alone = false;
   for (const topo::Finding& finding : report.findings) {
-    if (!is_slow_gpu(finding)) continue;
+    if (!is_slow_gpu(finding) || rejected.contains(finding.subject.host)) continue;
     any = true;
     alone = alone || finding.id == slow_alone_id;
     const std::string& host = finding.subject.host;  // empty where either of several may be the slow one
@@ -202,6 +213,16 @@ std::string about_slow_gpus(const Report& report) {
   if (!any) return "";
   return fmt::format("a GPU is slow {}{}", alone ? "alone" : "under load",
                      hosts.empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
+}
+
+std::string about_other_slow_gpus(const Report& report) { return about_slow_gpus(report, rejected_hosts(report)); }
+
+// Slow pairs that the named parts do not explain.
+std::string about_the_others(const Report& report) {
+  const std::optional<double> fastest = fraction_of_other_pairs(report);
+  return fastest ? fmt::format("pairs without {} are slow too (fastest {:.0f} % of limit)",
+                               report.suspects.size() == 1 ? "it" : "them", 100 * *fastest)
+                 : "";
 }
 
 std::string about_end(const Report& report) {
@@ -216,6 +237,12 @@ bool measured_between_nodes(const Report& report) {
   });
 }
 
+// "no single GPU stands out", where that was looked for.
+std::string_view about_single_gpus(const Report& report) {
+  return pairs_within_nodes_measured(report) ? ", and no single GPU stands out"
+                                             : "; no pairs of its GPUs were measured, so none can be named";
+}
+
 std::string figure_of(const Result& slow) {
   return fmt::format(
       "{} {:.0f} % of limit{}", slow.measurement.measured_case.collective->name, 100 * judged_fraction(slow),
@@ -228,9 +255,9 @@ std::string about_slow(const Report& report) {
   const std::string figure = figure_of(*worst);
   if (!all_are_slow(report)) {
     if (!uses_gpus(worst->measurement.measured_case)) return fmt::format("host memory is slow ({})", figure);
-    if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}), and no single GPU stands out", figure);
+    if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}){}", figure, about_single_gpus(report));
     if (const Result* const alone = slowest(report, 1); alone && !rejected_as_slow_alone(report).empty())
-      return fmt::format("slow without the other nodes ({}), and no single GPU stands out", figure_of(*alone));
+      return fmt::format("slow without the other nodes ({}){}", figure_of(*alone), about_single_gpus(report));
     if (measured_between_nodes(report)) return fmt::format("it is slow ({}), and no part stands out", figure);
     return fmt::format("it is slow ({}); no pairs between nodes were measured, so no part can be named", figure);
   }
@@ -416,14 +443,18 @@ std::string reason_for(const Report& report, std::string_view word) {
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
     std::vector<std::string> clauses;
-    for (const std::string& each : {about_wrong(report), about_suspects(report)})
-      if (!each.empty()) clauses.push_back(each);
-    if (!clauses.empty()) return join(clauses);
+    std::set<std::string> told{""};
+    if (const std::string wrong = about_wrong(report, told); !wrong.empty()) {
+      clauses.push_back(wrong);
+      if (const std::string parts = about_parts(report, told); !parts.empty()) clauses.push_back(parts);
+      return join(clauses);
+    }
   }
   if (word == reject) {
     std::vector<std::string> clauses{
         first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound")};
-    for (const std::string& each : {about_unexplained_failures(report), about_errors(errors_of_rejected(report))})
+    for (const std::string& each : {about_the_others(report), about_unexplained_failures(report),
+                                    about_errors(errors_of_rejected(report)), about_other_slow_gpus(report)})
       if (!each.empty()) clauses.push_back(each);
     return join(clauses, "; ");
   }

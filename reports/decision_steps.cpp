@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 
 #include <fmt/format.h>
 
@@ -25,8 +26,8 @@ std::string value_in(const std::map<std::string, std::string>& context, const ch
 }
 
 std::string step_for(const topo::Finding& finding) {
-  return fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
-                     finding.action);
+  return fmt::format("{}{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
+                     finding.subject.gpu ? fmt::format(", GPU {}", *finding.subject.gpu) : "", finding.action);
 }
 
 // True if the run on the GPUs of one node is slow, and no part stands out.
@@ -101,12 +102,21 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
+  if (word == reject && fraction_of_other_pairs(report))
+    add_step(list,
+             fmt::format("then measure again: pairs that use no part named above are slow too, so {} at fault as well",
+                         report.topology.hosts.size() == 2 ? "a node or the link between the two is"
+                                                           : "something that all nodes share, such as driver, "
+                                                             "settings or placement, is"));
   if (word == reject && !about_unexplained_failures(report).empty())
     add_step(list, "then run again: what is named above is slow, and does not explain what failed");
   if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
     if (const std::string what = what_needs_all_ranks(report); !what.empty())
       add_step(list, fmt::format("run on the other hosts (hosts.healthy, {}) without {}",
                                  counted(healthy_ranks(report), "rank"), what));
+  if (word == reject && !pairs_within_nodes_measured(report) &&
+      (node_is_slow(report) || !rejected_as_slow_alone(report).empty()))
+    add_step(list, "measure again with p2p among the --collectives, as by default: it may show a single GPU");
   for (const std::string& host : rejected_as_slow_alone(report))
     add_step(list, fmt::format("{}: check its fabric manager, NVSwitches, power and clocks; if it stays slow, replace "
                                "the instance",
@@ -120,9 +130,9 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
     add_step(list,
              std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
                  (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
-  if (word == cannot_tell)
-    for (const topo::Finding& finding : report.findings)
-      if (is_slow_gpu(finding)) add_step(list, step_for(finding));
+  const std::set<std::string> rejected = rejected_hosts(report);
+  for (const topo::Finding& finding : report.findings)
+    if (is_slow_gpu(finding) && !rejected.contains(finding.subject.host)) add_step(list, step_for(finding));
   if (word == cannot_tell && never_joined(report))
     for (const topo::Finding& finding : report.findings)
       if (finding.id.starts_with("join.")) add_step(list, finding.action);

@@ -10,6 +10,8 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
+#include "bench/model/job.hpp"
+#include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
@@ -32,6 +34,13 @@ std::string whole(std::optional<int> value) { return value ? std::to_string(*val
 std::string yes(bool value) { return value ? "1" : "0"; }
 
 const Case& measured(const Result& result) { return result.measurement.measured_case; }
+
+std::string name_of_traffic(const Case& c) { return c.shape.traffic ? std::string(c.shape.traffic->name) : ""; }
+
+// The digest tells steps of the same name apart, and steps with other fillings of their gaps.
+std::string name_of_job(const Case& c) {
+  return c.replay ? fmt::format("{} {}", c.replay->name, c.replay->digest) : "";
+}
 
 std::string in_us(const std::optional<Series>& series, std::optional<double> (*value)(const Summary&)) {
   const std::optional<double> seconds = series ? value(series->summary) : std::nullopt;
@@ -67,6 +76,8 @@ constexpr std::array csv_columns{
     CsvColumn{"pair", [](const Report&, const Result& r) { return for_csv(measured(r).pair); }},
     CsvColumn{"nic", [](const Report&, const Result& r) { return whole(measured(r).nic); }},
     CsvColumn{"group", [](const Report&, const Result& r) { return for_csv(measured(r).group); }},
+    CsvColumn{"traffic", [](const Report&, const Result& r) { return for_csv(name_of_traffic(measured(r))); }},
+    CsvColumn{"job", [](const Report&, const Result& r) { return for_csv(name_of_job(measured(r))); }},
     CsvColumn{"beside", [](const Report&, const Result& r) { return for_csv(describe_beside(measured(r).beside)); }},
     CsvColumn{"slowdown", [](const Report&, const Result& r) { return number(slowdown_of(r)); }},
     CsvColumn{"overlap", [](const Report&, const Result& r) { return number(overlap_of(r)); }},
@@ -143,6 +154,8 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   };
   add(c.pattern);
   add(c.pair);
+  if (c.shape.traffic) add("traffic:" + name_of_traffic(c));
+  if (c.replay) add("job:" + name_of_job(c));
   if (c.nic) add(fmt::format("nic:{}", *c.nic));
   add(quantity);
   add(name_of(c.type));
@@ -388,6 +401,8 @@ Labels labels_of(const Case& c) {
                 {"pair", c.pair},
                 {"nic", c.nic ? std::to_string(*c.nic) : ""},
                 {"group", c.group},
+                {"traffic", name_of_traffic(c)},
+                {"job", name_of_job(c)},
                 {"beside", describe_beside(c.beside)},
                 {"for_parts", c.for_parts ? "1" : ""},
                 {"ranks", std::to_string(c.ranks)},

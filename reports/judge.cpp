@@ -481,14 +481,14 @@ std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes)
   return withdrawn;
 }
 
+bool tells_wrong_data(const topo::Finding& finding) {
+  return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
+}
+
 namespace {
 
 // Wrong data that no measurement has.
-bool has_wrong_data(const Report& report) {
-  return std::ranges::any_of(report.findings, [](const topo::Finding& finding) {
-    return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
-  });
-}
+bool has_wrong_data(const Report& report) { return std::ranges::any_of(report.findings, tells_wrong_data); }
 
 }  // namespace
 

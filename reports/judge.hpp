@@ -25,6 +25,9 @@ struct Comparability {
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& comparability);
 
+// True for a finding of wrong data.
+bool tells_wrong_data(const topo::Finding& finding);
+
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);
 

@@ -362,9 +362,9 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     if (told.contains(one.device->rank)) continue;
     const bool condemned = check.condemned > 0 && one.by > check.condemned;
     const std::vector<const Worse*> others = same_as(one);
-    std::string evidence =
-        fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})", text_of(one.here, check),
-                    all.size() - 1, one.others, 100 * one.by, check.more_is_better ? "less" : "more");
+    std::string evidence = fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})",
+                                       text_of(one.here, check), all.size() - 1, one.others,
+                                       100 * own.at(one.device->rank).by, check.more_is_better ? "less" : "more");
     constexpr std::string_view either = "of two that exchange messages either may be slow";
     std::set<std::size_t> ranks;
     std::vector<std::string> hosts;
@@ -401,7 +401,10 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   if (first.host && one_host) finding.subject = {first.host->name, first.host->instance, {}, {}};
   if (devices.size() == 1) finding.subject.gpu = first.gpu;
   finding.evidence = std::move(evidence);
-  finding.action = "do not use it: replace the instance, and open a case with support.txt";
+  finding.action =
+      one_host ? "do not use it: replace the instance, and open a case with support.txt"
+               : "do not use both in one job: measure each of them with a third one; the one whose data is wrong there "
+                 "too is at fault, and if neither is, the network between them";
   return finding;
 }
 

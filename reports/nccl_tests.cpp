@@ -69,6 +69,7 @@ bool is_known_op(const std::string& name) {
 struct Ranks {
   int ranks = 0, nodes = 0;
   bool split = false;
+  int all_ranks = 0, all_nodes = 0;  // of the job; others are in groups beside these
 };
 
 // Range of busbw over algbw given the rounding of the table; empty if no figure has enough digits.
@@ -148,7 +149,7 @@ std::string advice_on_size(const std::optional<int>& fits, const Collective& col
 Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
   std::optional<int> fits = ranks_in_sizes(table);
   if (!fits) fits = ranks_in_figures(table, collective);
-  const Ranks given{.ranks = job.ranks, .nodes = job.hosts};
+  const Ranks given{.ranks = job.ranks, .nodes = job.hosts, .all_ranks = job.ranks, .all_nodes = job.hosts};
   const bool is_given = job.ranks > 0 && job.hosts > 0;
   if (table.devices.empty()) {
     if (is_given) return given;
@@ -159,14 +160,17 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
   // The table belongs to the group of rank 0.
   const int group = table.devices.front().group;
   Ranks found;
-  std::set<std::string> hosts;
+  std::set<std::string> hosts, all_hosts;
   for (const Device& device : table.devices) {
+    all_hosts.insert(device.host);
     found.split = found.split || device.group != group;
     if (device.group != group) continue;
     ++found.ranks;
     hosts.insert(device.host);
   }
   found.nodes = static_cast<int>(hosts.size());
+  found.all_ranks = static_cast<int>(table.devices.size());
+  found.all_nodes = static_cast<int>(all_hosts.size());
   const int end = std::max(*table.ranks.rbegin() + 1, found.split ? 0 : fits.value_or(0));
   std::vector<int> missing;
   constexpr std::size_t enough = 1000;
@@ -284,9 +288,9 @@ class Importer {
       return;
     }
     const Ranks ranks = ranks_of(table, *collective, job_);
-    if (report_.run.ranks == 0) {
-      report_.run.ranks = ranks.ranks;
-      report_.run.nodes = ranks.nodes;
+    if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
+      report_.run.ranks = ranks.all_ranks;
+      report_.run.nodes = ranks.all_nodes;
       if (job_.ranks == 0) report_.topology = topology_of(table);
     }
     if (ranks.split) remark("the ranks were split into groups (NCCL_TESTS_SPLIT): the figures are those of the first");
@@ -556,6 +560,11 @@ static std::string first_line_with(std::string_view text, std::string_view words
   return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
 }
 
+bool is_of_simulator(const Report& report) {
+  return report.provenance == "imported" &&
+         std::ranges::find(report.run.remarks, of_simulator) != report.run.remarks.end();
+}
+
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {
   const Log log = read(text);
   Imported imported;
@@ -572,11 +581,14 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.command = log.tables.front().arguments;
   report.run.remarks = log.remarks;
   const std::string own = first_line_with(text, "# Figures of p5bench ");
-  if (own.find(", simulated in the columns of nccl-tests") != std::string::npos)
-    report.run.remarks.emplace_back("SIMULATED: the figures are of p5bench's simulator");
-  report.run.remarks.emplace_back(
-      own.empty() ? "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's"
-                  : "a table of p5bench's: times are the slowest rank's");
+  const auto says = [&](std::string_view words) { return own.find(words) != std::string::npos; };
+  const auto has_line = [&](std::string_view remark) {
+    return !own.empty() && !first_line_with(text, fmt::format("# {}", remark)).empty();
+  };
+  if (says(", simulated in the columns of nccl-tests") || has_line(of_simulator))
+    report.run.remarks.emplace_back(of_simulator);
+  const bool of_import = says(", imported in the columns of nccl-tests") && !has_line(of_slowest_ranks);
+  report.run.remarks.emplace_back(own.empty() || of_import ? means_over_ranks : of_slowest_ranks);
   Importer importer(report, collective, job);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();

@@ -94,6 +94,16 @@ Imported import(std::string_view text, const std::string& collective, const std:
                 const JobSize& job = {});
 
 // Finding of wrong data in a table that does not say where.
+// Remarks of an import on what its figures are. Tables of imports have them as comments.
+inline constexpr std::string_view of_simulator = "SIMULATED: the figures are of p5bench's simulator",
+                                  means_over_ranks =
+                                      "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest "
+                                      "rank's",
+                                  of_slowest_ranks = "a table of p5bench's: times are the slowest rank's";
+
+// True for an import whose figures are those of p5bench's simulator.
+bool is_of_simulator(const Report& report);
+
 inline constexpr std::string_view out_of_bounds = "import.out_of_bounds";
 // Kinds of the findings of import().
 std::vector<topo::FindingKind> import_finding_kinds();

@@ -186,6 +186,10 @@ std::string render_nccl_tests(const Report& report) {
       report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster, report.run.started);
   text += fmt::format("# The command above each table shows the same with nccl-tests built with MPI=1; times are {}.\n",
                       report.provenance == "imported" ? "as imported" : "the slowest rank's");
+  for (const std::string_view remark :
+       {nccl_tests::of_simulator, nccl_tests::means_over_ranks, nccl_tests::of_slowest_ranks})
+    if (report.provenance == "imported" && std::ranges::find(report.run.remarks, remark) != report.run.remarks.end())
+      text += fmt::format("# {}\n", remark);
   for (const Rows& rows : programs) {
     const Case& c = rows.front()->measured_case;
     const Split split = *split_of(c, report.run);

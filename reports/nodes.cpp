@@ -25,6 +25,14 @@
 
 namespace p5::reports {
 
+bool is_slow_group(const GroupResult& group, const Result& result, const Report& report) {
+  Measurement own = result.measurement;
+  const std::vector<double> samples(group.samples.begin(), group.samples.end());
+  own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
+  own.throughput->summary.median = group.median.count;
+  return judge(own, report.limits, report.topology, Comparability{}).grade == Grade::slow;
+}
+
 namespace {
 
 // Collects reasons against hosts; a reason whose host is unknown applies to all.
@@ -73,6 +81,9 @@ class HostVerdicts {
   const Report& report_;
 };
 
+// True for a suspect that is not a part of hosts but joins them.
+bool is_between_hosts(const Suspect& suspect) { return suspect.kind == "link" || suspect.kind == "rail"; }
+
 std::string word_of(const topo::Finding& finding) {
   std::string word = finding.id;
   if (finding.subject.gpu) word += fmt::format(" GPU {}", *finding.subject.gpu);
@@ -81,15 +92,6 @@ std::string word_of(const topo::Finding& finding) {
 }
 
 std::string word_of_slow(const Measurement& m) { return fmt::format("slow {}", m.measured_case.collective->name); }
-
-// True if the group alone would be judged slow; the verdict of a measurement is the slowest group's.
-bool is_slow_group(const GroupResult& group, const Result& result, const Report& report) {
-  Measurement own = result.measurement;
-  const std::vector<double> samples(group.samples.begin(), group.samples.end());
-  own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
-  own.throughput->summary.median = group.median.count;
-  return judge(own, report.limits, report.topology, Comparability{}).grade == Grade::slow;
-}
 
 // The number of the host of a group's first rank; null where the topology does not have it.
 std::optional<std::size_t> host_of_group(const GroupResult& group, const Report& report) {
@@ -300,10 +302,15 @@ std::string line_of(const topo::Finding& finding) {
                           finding.action);
 }
 
+// True for a suspect that is on no single host.
+bool is_shared(const Suspect& suspect) { return is_between_hosts(suspect) || suspect.kind == "domain"; }
+
+std::string line_of(const Suspect& suspect) { return format_printable("  suspect {}\n", sentence_about(suspect)); }
+
 std::string details(const Report& report, const std::string& host) {
   std::string text;
   for (const Suspect& suspect : report.suspects)
-    if (suspect.host == host) text += format_printable("  suspect {}\n", sentence_about(suspect));
+    if (suspect.host == host && !is_shared(suspect)) text += line_of(suspect);
   for (const topo::Finding& finding : report.findings)
     if (finding.subject.host == host && is_printed(finding)) text += line_of(finding);
   return text;
@@ -312,6 +319,8 @@ std::string details(const Report& report, const std::string& host) {
 // Details that concern no single host.
 std::string details_of_all(const Report& report) {
   std::string text;
+  for (const Suspect& suspect : report.suspects)
+    if (is_shared(suspect)) text += line_of(suspect);
   for (const OpenQuestion& question : report.open_questions)
     text += format_printable("  one of {}: {}. {}\n", join(question.candidates), question.evidence, question.next);
   for (const topo::Finding& finding : report.findings)
@@ -331,8 +340,16 @@ std::string details_of_all(const Report& report) {
 
 std::vector<NodeVerdict> judge_nodes(const Report& report) {
   HostVerdicts hosts(report);
-  for (const Suspect& suspect : report.suspects)
-    hosts.blame(suspect.host, &NodeVerdict::unfit, suspect.kind + " " + suspect.name);
+  for (const Suspect& suspect : report.suspects) {
+    const std::string word = suspect.kind + " " + suspect.name;
+    const std::set<std::size_t> its = hosts_of(suspect, report.topology);
+    if (is_between_hosts(suspect)) {
+      hosts.doubt(its, word);
+      continue;
+    }
+    if (its.empty()) hosts.blame(suspect.host, &NodeVerdict::unfit, word);
+    for (const std::size_t host : its) hosts.blame(report.topology.hosts[host].name, &NodeVerdict::unfit, word);
+  }
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding) && finding.subject.host.empty())
       hosts.doubt_all(word_of(finding));
@@ -471,6 +488,7 @@ std::string what_needs_all_ranks(const Report& report) {
   const std::vector<std::string>& command = report.run.command;
   const auto given = [&](const char* option) { return value_given(command, option); };
   if (!given("--job").empty()) return "--job: its step is of all ranks";
+  if (!given("--baseline").empty()) return "--baseline: it is of all nodes";
   const std::size_t ranks = healthy_ranks(report);
   // Ranks of a group; groups within nodes and domains stay as they are.
   const std::string group = given("--group");

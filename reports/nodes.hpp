@@ -23,6 +23,9 @@ struct NodeVerdict {
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
 
+// True if the group alone would be judged slow; the verdict of a measurement is the slowest group's.
+bool is_slow_group(const GroupResult& group, const Result& result, const Report& report);
+
 // Hosts that are slow in what their own ranks do among themselves, in cases in which another host is not.
 std::set<std::string> hosts_slow_alone(const Report& report);
 

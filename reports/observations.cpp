@@ -93,6 +93,7 @@ struct Timed {
   const GroupResult* result = nullptr;
   std::size_t observation = 0;
   std::uint64_t first_event = 0;
+  bool small = false;                    // as in TimedSample
   std::optional<bool> from_second = {};  // as in TimedSample
 };
 
@@ -135,7 +136,10 @@ class Collector {
         const TransferClass its = class_of(*kind, operation, observations_[*at]);
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
         Timed& timed = alike[operation][its].emplace_back();
-        timed = {&result, *at, round == rounds.end() ? new_events() : round->second};
+        timed = {.result = &result,
+                 .observation = *at,
+                 .first_event = round == rounds.end() ? new_events() : round->second,
+                 .small = !has_bandwidth(m->measured_case)};
         if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
     }
@@ -326,6 +330,7 @@ class Collector {
                                        .ratio = static_cast<float>(sample / fast.time),
                                        .slow = sample > most,
                                        .again = again,
+                                       .small = each.small,
                                        .from_second = each.from_second});
         for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
           if (!trials) continue;
@@ -618,9 +623,14 @@ static std::optional<bool> is_at_second(const Part& part, const TransferRecord& 
 DirectedSamples directed_samples_of(const FaultyPart& faulty) {
   std::array<SlowSamples, 2> in_direction;  // the part sends; receives
   SlowSamples all;
+  // Small messages tell how often a part is slow only where nothing else does.
+  const bool any_large = std::ranges::any_of(faulty.observations, [](const TransferRecord* each) {
+    return std::ranges::any_of(each->samples, [](const TimedSample& sample) { return !sample.small; });
+  });
   for (const TransferRecord* each : faulty.observations) {
     const std::optional<bool> at_second = is_at_second(faulty.part, *each);
     for (const TimedSample& sample : each->samples) {
+      if (sample.small && any_large) continue;
       all.add(sample);
       if (at_second && sample.from_second) in_direction[*sample.from_second == *at_second ? 0 : 1].add(sample);
     }

@@ -75,6 +75,7 @@ struct TimedSample {
   float ratio = 0;          // its time over the fast time of its class
   bool slow = false;
   bool again = false;                    // of the retest
+  bool small = false;                    // of a message that bandwidth hardly matters to
   std::optional<bool> from_second = {};  // one way: true if the second rank sends; both ways: nullopt
 };
 

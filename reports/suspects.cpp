@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <functional>
 #include <iterator>
 #include <map>
@@ -216,7 +217,8 @@ std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord>
   }
   for (int number = faulty.part.number; number <= faulty.part.last; ++number)
     if (!fast.contains(number)) return ": one of the NICs beside it is at fault; pairs of GPUs do not show which";
-  return ": each NIC beside it is fast alone, so the path that they share to the GPU is at fault";
+  return ": each NIC beside it is fast alone, so the path that they share to the GPU is at fault, or one of them only "
+         "under full load";
 }
 
 Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std::span<const TransferRecord> records,
@@ -274,8 +276,8 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
   question.evidence =
       fmt::format("{} {}", faulty.fault == Fault::slow ? wording_for(faulty, topology, numbers).subject : "transfers",
                   figures_of(faulty, topology));
-  question.next = next_step(candidates);
   question.fault = fault_name(faulty.fault);
+  question.next = next_step(candidates, question.fault);
   return question;
 }
 
@@ -301,13 +303,17 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   question.probabilities.assign(candidates.size(), 1.0 / static_cast<double>(candidates.size()));
   const std::string both =
       fmt::format("between {} and {}", report.topology.hosts[0].name, report.topology.hosts[1].name);
-  const bool pairs = std::ranges::any_of(report.results, [](const Result& result) {
-    const Measurement& m = result.measurement;
-    return m.outcome == Outcome::measured && m.measured_case.collective->pairwise && m.measured_case.nodes == 2;
-  });
+  bool pairs = false, slow_pairs = false;
+  for (const Result& result : report.results) {
+    const Case& c = result.measurement.measured_case;
+    if (result.measurement.outcome != Outcome::measured || !c.collective->pairwise || c.nodes != 2) continue;
+    pairs = true;
+    slow_pairs = slow_pairs || result.verdict.grade == Grade::slow;
+  }
   if (pairs) {
     question.evidence =
-        fmt::format("all transfers {} are slow; with only two nodes it cannot be decided which one is at fault", both);
+        fmt::format("{} {} are slow{}; with only two nodes it cannot be decided which one is at fault",
+                    slow_pairs ? "all transfers" : "collectives", both, slow_pairs ? "" : ", and no pair of ranks is");
     question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
   } else {
     question.evidence = fmt::format(
@@ -402,7 +408,7 @@ std::vector<FaultyPart> slow_without_other_partners(std::span<const TransferReco
 
 }  // namespace
 
-std::string next_step(const std::vector<Part>& candidates) {
+std::string next_step(const std::vector<Part>& candidates, std::string_view fault) {
   std::set<int> nodes, domains;
   for (const Part& part : candidates) {
     nodes.merge(nodes_of(part));
@@ -411,17 +417,19 @@ std::string next_step(const std::vector<Part>& candidates) {
   std::vector<std::string> names;
   for (const int node : nodes) names.push_back(fmt::format("n{}", node));
   for (const int domain : domains) names.push_back(fmt::format("domain d{}", domain));
-  if (names.empty()) return "measure each rail by itself, with --group rail: the one that is slow then is at fault";
+  if (names.empty())
+    return fmt::format("measure each rail by itself, with --group rail: the one that is {} then is at fault", fault);
+  const std::string_view sound = fault == "slow" ? "fast" : fault == "wrong" ? "right" : "no longer silent";
   if (nodes.size() == 1 && std::ranges::all_of(candidates, is_in_node))
     return fmt::format(
         "replace {}: all candidates are parts of it; p5bench check and nvidia-smi -q on it may show more",
         names.front());
   if (names.size() == 1)
-    return fmt::format("measure again without {}: if everything is fast then, it is at fault", names.front());
+    return fmt::format("measure again without {}: if everything is {} then, it is at fault", names.front(), sound);
   return fmt::format(
       "measure again without one of {} at a time, or each of them with {} that is not among them: the one "
-      "without which everything is fast is at fault",
-      join(names), domains.empty() ? "a node" : "one");
+      "without which everything is {} is at fault",
+      join(names), domains.empty() ? "a node" : "one", sound);
 }
 
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting) {
@@ -630,13 +638,61 @@ std::string sentence_about(const Suspect& suspect) {
                      where.empty() ? "" : fmt::format(" ({})", join(where)), suspect.evidence, suspect.action);
 }
 
+std::vector<int> numbers_in(std::string_view name) {
+  std::vector<int> numbers;
+  for (const char *at = name.data(), *const end = at + name.size(); at != end;) {
+    int number = 0;
+    const auto [next, problem] = std::from_chars(at, end, number);
+    const bool is_number = *at != '-' && problem == std::errc();
+    if (is_number) numbers.push_back(number);
+    at = is_number ? next : at + 1;
+  }
+  return numbers;
+}
+
+std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology) {
+  std::set<std::size_t> all;
+  const std::vector<int> domains = domains_of_hosts(topology), named = numbers_in(suspect.name);
+  const auto names = [&](int number) { return std::ranges::find(named, number) != named.end(); };
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
+    if (suspect.kind == "link"     ? names(static_cast<int>(host))
+        : suspect.kind == "domain" ? names(domains[host])
+        : suspect.kind == "rail"   ? true
+                                   : suspect.host == topology.hosts[host].name)
+      all.insert(host);
+  return all;
+}
+
+namespace {
+
+// Adds an end of each suspected link that is silent or corrupts data and has both ends among the others: the end of
+// most of them first.
+void leave_out_ends_of_links(const Report& report, std::set<std::string>& unfit) {
+  const auto name = [&](std::size_t host) -> const std::string& { return report.topology.hosts[host].name; };
+  for (;;) {
+    std::map<std::size_t, int> links;  // by host
+    for (const Suspect& suspect : report.suspects) {
+      if (suspect.kind != "link" || suspect.fault == "slow") continue;
+      const std::set<std::size_t> ends = hosts_of(suspect, report.topology);
+      if (std::ranges::any_of(ends, [&](std::size_t end) { return unfit.contains(name(end)); })) continue;
+      for (const std::size_t end : ends) ++links[end];
+    }
+    if (links.empty()) return;
+    const auto most =
+        std::ranges::max_element(links, {}, [](const auto& each) { return std::pair(each.second, each.first); });
+    unfit.insert(name(most->first));
+  }
+}
+
+}  // namespace
+
 std::set<std::string> hosts_to_leave_out(const Report& report) {
   std::set<std::string> unfit = rejected_hosts(report);
   const std::vector<int> domains = domains_of_hosts(report.topology);
   for (const Suspect& suspect : report.suspects)
-    for (std::size_t host = 0; host < domains.size(); ++host)
-      if (suspect.kind == "domain" && suspect.name == name_of(Part{PartKind::domain, domains[host]}))
-        unfit.insert(report.topology.hosts[host].name);
+    if (suspect.kind == "domain")
+      for (const std::size_t host : hosts_of(suspect, report.topology)) unfit.insert(report.topology.hosts[host].name);
+  leave_out_ends_of_links(report, unfit);
   // A host that may be the one that corrupts data is not healthy, even if it is not known to be.
   for (const OpenQuestion& question : report.open_questions)
     for (std::size_t host = 0; question.fault == fault_name(Fault::wrong) && host < domains.size(); ++host)

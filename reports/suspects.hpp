@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/observations.hpp"
@@ -29,7 +30,13 @@ struct Diagnosis {
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting = {});
 
 // The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
-std::string next_step(const std::vector<Part>& candidates);
+std::string next_step(const std::vector<Part>& candidates, std::string_view fault = "slow");
+
+// The numbers in a part's name: "n5r2-3" has 5, 2 and 3.
+std::vector<int> numbers_in(std::string_view name);
+
+// Indices of the hosts that the suspect is part of: both ends of a link, all hosts of an NVLink domain or a rail.
+std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology);
 
 // A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
 struct RetestCase {
@@ -44,12 +51,12 @@ std::vector<RetestCase> to_retest(const Report& report);
 // "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
-// rejected_hosts(), and the hosts of suspected NVLink domains.
+// rejected_hosts(), the hosts of suspected NVLink domains, and one end of each link that is silent or corrupts data, so
+// that no job of the others uses it. Both hosts of a slow link stay.
 std::set<std::string> hosts_to_leave_out(const Report& report);
 
-// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. Both hosts of a suspected link
-// stay.
-// "" if it would be the hosts of this job in their order, or none.
+// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this
+// job in their order, or none.
 std::string healthy_hosts(const Report& report);
 
 // Text for a support case: parts, instances, evidence, versions. "" without suspects, open questions and errors about

@@ -85,15 +85,17 @@ bool in_failed(const Windows& windows, Seconds at) {
   });
 }
 
+// A counter that is lower than before began again from 0, as where a driver was loaded again or a device was reset.
+std::uint64_t growth_of(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
+
 GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
                        int index) {
   GpuActivity during{.gpu = index};
-  std::optional<std::uint64_t> first_corrected, first_uncorrected;
-  // Later counts of a driver that was loaded again are lower.
-  const auto grown = [](std::optional<std::uint64_t>& first, const std::optional<std::uint64_t>& now,
-                        std::uint64_t& growth) {
-    if (!first) first = now;
-    if (now) growth = *now > *first ? *now - *first : 0;
+  std::optional<std::uint64_t> last_corrected, last_uncorrected;
+  const auto add_growth = [](std::optional<std::uint64_t>& last, const std::optional<std::uint64_t>& now,
+                             std::uint64_t& growth) {
+    if (last && now) growth += growth_of(*last, *now);
+    if (now) last = now;
   };
   std::vector<int> clocks;
   for (const Tick* tick : ticks) {
@@ -102,8 +104,8 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
         during.xids.push_back({xid.code, xid.text});
     const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
     if (at == tick->gpus.end()) continue;
-    grown(first_corrected, at->corrected, during.corrected);
-    grown(first_uncorrected, at->uncorrected, during.uncorrected);
+    add_growth(last_corrected, at->corrected, during.corrected);
+    add_growth(last_uncorrected, at->uncorrected, during.uncorrected);
     raise(during.temperature_max_c, at->state.temperature_c);
     raise(during.power_max_w, at->state.power_w);
     const std::uint64_t mask = at->state.throttle_mask.value_or(0);
@@ -118,28 +120,34 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
   return during;
 }
 
-// Counter growth from the last sample before the window to the first after it, so that no traffic in it is lost.
-std::vector<NicActivity> nics_during(const Tick& before, const Tick& after) {
-  std::vector<NicActivity> nics;
-  for (const auto& [name, counters] : after.nics) {
-    const auto then = before.nics.find(name);
-    if (then == before.nics.end()) continue;
-    NicActivity during{name, counters.contains("tx_bytes") || counters.contains("port_xmit_data")};
-    for (const auto& [counter, value] : counters)
-      if (const auto at = then->second.find(counter); at != then->second.end() && value > at->second)
-        during.counted[counter] = value - at->second;
-    nics.push_back(std::move(during));
-  }
-  return nics;
+// Counter growth from sample to sample, of each device from its last sample before.
+std::vector<NicActivity> nics_during(std::span<const Tick> ticks) {
+  std::map<std::string, NicActivity> nics;
+  std::map<std::string, const std::map<std::string, std::uint64_t>*> last;
+  for (const Tick& tick : ticks)
+    for (const auto& [name, counters] : tick.nics) {
+      const auto [then, first] = last.try_emplace(name, &counters);
+      if (first) continue;
+      const bool counts_bytes = counters.contains("tx_bytes") || counters.contains("port_xmit_data");
+      NicActivity& during = nics.try_emplace(name, NicActivity{name, counts_bytes}).first->second;
+      for (const auto& [counter, value] : counters)
+        if (const auto at = then->second->find(counter); at != then->second->end() && value != at->second)
+          if (const std::uint64_t growth = growth_of(at->second, value); growth > 0) during.counted[counter] += growth;
+      then->second = &counters;
+    }
+  std::vector<NicActivity> all;
+  for (auto& [name, during] : nics) all.push_back(std::move(during));
+  return all;
 }
 
-// Without a sample inside the window the counted traffic could as well belong to the neighbouring windows.
+// From the last sample before the window to the first after it, so that no traffic in it is lost. Without a sample
+// inside the window the counted traffic could as well belong to the neighbouring windows.
 std::vector<NicActivity> nics_during(const std::vector<Tick>& ticks, const Window& window) {
   const auto inside = [&](const Tick& tick) { return tick.at >= window.from && tick.at <= window.to; };
   const auto first = std::ranges::find_if(ticks, inside);
   if (first == ticks.end()) return {};
   const auto after = std::find_if_not(first, ticks.end(), inside);
-  return nics_during(first == ticks.begin() ? *first : *(first - 1), after == ticks.end() ? ticks.back() : *after);
+  return nics_during(std::span(first == ticks.begin() ? first : first - 1, after == ticks.end() ? after : after + 1));
 }
 
 void add(std::vector<NicActivity>& sums, const std::vector<NicActivity>& more) {

@@ -135,10 +135,14 @@ std::vector<Table> kept_tables(const TuningResult& result) {
   return kept;
 }
 
-// The first lines of every file, without comment marks, in printable ASCII.
-std::vector<std::string> header_lines(const TuningResult& result, const std::string& name) {
+constexpr std::string_view by_p5bench = " by p5bench ", before_works = "  operations beside ",
+                           after_works = "; alone none is slower";
+
+// The first lines of every file, without comment marks, in printable ASCII. `kept`: the earlier tables in it.
+std::vector<std::string> header_lines(const TuningResult& result, const std::string& name,
+                                      const std::vector<Table>& kept) {
   std::vector<std::string> lines{
-      fmt::format("{} by p5bench {}, {}, cluster {}", name, result.version, result.date, result.cluster)};
+      fmt::format("{}{}{}, {}, cluster {}", name, by_p5bench, result.version, result.date, result.cluster)};
   if (!sets_anything(result)) {
     lines.push_back(result.decided ? sets_nothing : undecided);
     if (!result.no_settings_reason.empty()) lines.push_back(result.no_settings_reason);
@@ -151,9 +155,9 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   for (const auto& [variable, value] : result.outside)
     lines.push_back(fmt::format("  jobs with {}={}, as it was set here", variable, value));
   if (!result.beside.empty())
-    lines.push_back(fmt::format("  operations beside {}; alone none is slower by more than {:g} %",
-                                join(result.beside, " and "), 100 * result.alone_loss));
-  for (const Table& each : kept_tables(result))
+    lines.push_back(fmt::format("{}{}{} by more than {:g} %", before_works, join(result.beside, " and "), after_works,
+                                100 * result.alone_loss));
+  for (const Table& each : kept)
     lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
                                 each.nodes, version_text(each.nccl_version)));
   lines.push_back("Measure again (p5bench tune) when any of these changes.");
@@ -164,6 +168,10 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   }
   for (std::string& line : lines) line = comment_text(line);
   return lines;
+}
+
+std::vector<std::string> header_lines(const TuningResult& result, const std::string& name) {
+  return header_lines(result, name, kept_tables(result));
 }
 
 std::string commented(const std::vector<std::string>& lines) {
@@ -261,6 +269,29 @@ std::vector<Row> add_channels(const std::vector<Row>& rows, const std::vector<Ro
 
 }  // namespace
 
+std::string beside_value(const std::vector<std::string>& works) { return join(works, "+"); }
+
+std::set<std::string> works_beside_tables(std::string_view csv) {
+  std::set<std::string> all;
+  std::optional<std::string> own;  // of the file whose comments are read
+  const auto close = [&] {
+    if (own) all.insert(*own);
+  };
+  for (const std::string& line : split(std::string(csv), '\n')) {
+    if (!line.starts_with("# ")) continue;
+    const std::string text = line.substr(std::string_view("# ").size());
+    if (text.starts_with(std::string(table_name) + std::string(by_p5bench))) {
+      close();
+      own = "";
+    } else if (const std::size_t end = text.find(after_works);
+               own && text.starts_with(before_works) && end != std::string::npos) {
+      own = text.substr(before_works.size(), end - before_works.size());
+    }
+  }
+  close();
+  return all;
+}
+
 NamedFile table_file(const TuningResult& result) {
   Table table = result.table;
   // The format requires a communicator, even where nothing was tuned.
@@ -278,7 +309,7 @@ Environment variables_of(const TuningResult& result) {
     variables["NCCL_TUNER_CONFIG_FILE"] = path_in(result.folder, table_name);
     variables["P5BENCH_TUNER_HASH"] = fingerprint(table_file(result).text);
   }
-  if (sets_anything(result) && !result.beside.empty()) variables[beside_variable] = join(result.beside, ";");
+  if (sets_anything(result) && !result.beside.empty()) variables[beside_variable] = beside_value(result.beside);
   for (const auto& [name, value] : variables) {
     if (!is_variable_name(name)) throw std::invalid_argument("'" + comment_text(name) + "' is no name of a variable");
     if (value.find('\0') != std::string::npos) throw std::invalid_argument("the value of " + name + " holds a NUL");
@@ -360,7 +391,7 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   if (!std::ranges::all_of(tuned, has_channels) || !std::ranges::all_of(standard, has_channels))
     return "NCCL's example plugin takes one channel where a row leaves the number open, and for some rows it is not "
            "known.";
-  std::vector<std::string> lines = header_lines(result, "nccl-tuner-example.conf");
+  std::vector<std::string> lines = header_lines(result, "nccl-tuner-example.conf", {});
   lines.push_back("");
   lines.push_back(
       "For plugins/tuner/example of NCCL's sources. It gives ONE channel to every call that has no row here:");
@@ -480,8 +511,10 @@ std::variant<NamedFile, std::string> calls_header(const TuningResult& result) {
                        version_text(result.table.nccl_version));
   std::string rows = row_lines(result.table);
   if (rows.empty()) return "None of the settings is one that NCCL takes for single calls.";
-  for (const Table& each : kept_tables(result)) rows += row_lines(each);
-  std::vector<std::string> lines = header_lines(result, calls_name);
+  std::vector<Table> kept = kept_tables(result);
+  std::erase_if(kept, [](const Table& each) { return row_lines(each).empty(); });
+  for (const Table& each : kept) rows += row_lines(each);
+  std::vector<std::string> lines = header_lines(result, calls_name, kept);
   lines.push_back("");
   lines.push_back("For programs that call NCCL themselves and do not load the tuner plugin; not for both at once.");
   lines.push_back("The gains above were confirmed with the plugin, not with these calls. Such a call goes out alone:");

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -62,9 +63,16 @@ struct NamedFile {
 };
 
 inline constexpr const char* plugin_file_name = "libnccl-tuner-p5bench.so";
-// The variable of nccl.env that says beside which work the settings were found, separated by semicolons. NCCL does not
-// read it; p5bench warns where it measures something else with them.
+// The variable of nccl.env that says beside which work the settings were found. NCCL does not read it; p5bench warns
+// where it measures something else with them.
 inline constexpr const char* beside_variable = "P5BENCH_TUNER_BESIDE";
+// The value of that variable for these works, in the form of --beside. It needs no quotes: readers of nccl.env know
+// none.
+std::string beside_value(const std::vector<std::string>& works);
+
+// Works beside which the tables of an nccl-tuner.csv were found, by the comments of the files that were put together in
+// it; "" for operations alone.
+std::set<std::string> works_beside_tables(std::string_view csv);
 
 // The variables of nccl.env: the environment's, and those that load the plugin with its table and the table's hash,
 // with which no rank starts with another table.

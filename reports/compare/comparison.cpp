@@ -11,6 +11,7 @@
 #include "bench/base/names.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/nccl_tests.hpp"
 
 namespace p5::reports {
 
@@ -308,6 +309,28 @@ std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
 
 bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
+// What the figures of imports are, where that is not plain from the word for their origin.
+void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std::string>& remarks) {
+  const Side* some_means = nullptr;
+  bool others = false;
+  for (const Side* side : {&base, &fresh})
+    for (std::size_t i = 0; i < side->reports.size(); ++i) {
+      const Report& report = side->reports[i];
+      const bool means =
+          report.provenance == "imported" &&
+          std::ranges::find(report.run.remarks, nccl_tests::means_over_ranks) != report.run.remarks.end();
+      if (means) some_means = side;
+      others = others || !means;
+      if (nccl_tests::is_of_simulator(report))
+        remarks.push_back(
+            fmt::format("{}: {}", side->sources[std::min(i, side->sources.size() - 1)], nccl_tests::of_simulator));
+    }
+  if (some_means && others)
+    remarks.push_back(
+        fmt::format("{} has imports, whose {}, as all others are: differences of some percent may come from that alone",
+                    some_means->name, nccl_tests::means_over_ranks));
+}
+
 void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPairs>& rows, Comparison& out) {
   if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh}) {
@@ -316,6 +339,7 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
       if (side->reports[i].status != "complete")
         out.remarks.push_back(fmt::format("{} is of a run that did not finish", side->sources[i]));
   }
+  add_remarks_on_imports(base, fresh, out.remarks);
   for (std::string& sentence : worse_figures(base.reports, fresh.reports)) out.remarks.push_back(std::move(sentence));
   std::size_t apart = 0;
   for (const BandPairs& row : rows) apart += row.apart ? row.pairs.size() : 0;

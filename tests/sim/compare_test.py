@@ -423,6 +423,13 @@ class Compare(Folder):
         names = [row["name"] for row in json.loads((run / "report.gbench.json").read_text())["benchmarks"]]
         self.assertGreater(sum("group:rail" in name for name in names), 1, names)
         self.assertEqual(len(names), len(set(names)))
+        # Figures of other traffic are none of the same operation.
+        run = self.simulate("traffic", "--format", "gbench,csv", "--collectives", "all_to_allv", "--traffic", "zipf:1.2", "--min", "1MiB", "--max", "1MiB")
+        for row in json.loads((run / "report.gbench.json").read_text())["benchmarks"]:
+            self.assertIn("/traffic:zipf:1.2/", row["name"])
+        self.assertIn(",zipf:1.2,", (run / "report.csv").read_text())
+        metrics = self.run_it("report", str(run), "--as", "prometheus").stdout
+        self.assertIn('traffic="zipf:1.2"', metrics)
 
     def test_launches_of_a_run_are_launches_of_its_comparison(self):
         a, b = self.simulate("a", "--launches", "7"), self.simulate("b", "--launches", "7", seed=2)
@@ -646,6 +653,15 @@ class Compare(Folder):
         self.assertRegex(problem, "no case in common: .* in other backends.*: give --across-hardware")
         code, comparison = self.compare(str(run), "out/imported/table", "--across-hardware")
         self.assertEqual((code, comparison["answer"]), (GOOD, "no regression"))
+        self.assertIn("out/imported/table: SIMULATED: the figures are of p5bench's simulator", comparison["remarks"])
+        # As if nccl-tests had printed it.
+        path = self.folder / "out/imported/table/report.json"
+        path.write_text(path.read_text().replace("a table of p5bench's: times are the slowest rank's",
+                                                 "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest rank's"))
+        _, comparison = self.compare(str(run), "out/imported/table", "--across-hardware")
+        self.assertTrue([each for each in comparison["remarks"] if each.startswith("NEW has imports, whose times are nccl-tests' means")], comparison)
+        _, comparison = self.compare("out/imported/table", "out/imported/table")
+        self.assertFalse([each for each in comparison["remarks"] if "has imports" in each], comparison)
 
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"

@@ -560,6 +560,30 @@ class Floors(Simulation):
             report = self.decided("p5.4xlarge", nodes, "nic:n1r0:0.5:at-scale", exits=10)
             self.assertEqual(report["decision"]["parts"], ["n1"], report["decision"])
 
+    def test_pairs_that_use_no_named_part_and_are_slow_too_are_told(self):
+        for nodes, faults, cause in ((2, ("gpu:n0g1:0.7", "link:n0-n1:0.5"), "a node or the link between the two"),
+                                     (3, ("gpu:n1g3:0.6", "node:n0:0.4", "node:n1:0.4", "node:n2:0.4"), "driver, settings or placement")):
+            decision = self.decided("p5.48xlarge", nodes, *faults, exits=10)["decision"]
+            self.assertRegex(decision["sentence"], r"gpu n\dg\d is slow; pairs without it are slow too \(fastest \d+ % of limit\)")
+            self.assertTrue(any("slow too" in step and cause in step for step in decision["next"]), decision["next"])
+        for faults in (("gpu:n0g1:0.5",), ("nic:n0r3:0.5", "gpu:n1g2:0.5")):
+            self.assertNotIn("slow too", json.dumps(self.decided("p5.48xlarge", 2, *faults, exits=10)["decision"]))
+
+    def test_of_two_nodes_only_what_is_slow_is_said_to_be(self):
+        for fault, words in (("link:n0-n1:0.5:at-scale", "collectives between n0 and n1 are slow, and no pair of ranks is"),
+                             ("link:n0-n1:0.5", "all transfers between n0 and n1 are slow")):
+            (question,) = self.decided("p5.48xlarge", 2, fault, exits=10)["open_questions"]
+            self.assertTrue(question["evidence"].startswith(words), question)
+
+    def test_small_messages_make_no_fault_intermittent(self):
+        done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "51", "--group", "rail", "--tune=off",
+                           "--sizes", "8,1KiB,64KiB,256MiB", "--collectives", "all_reduce,p2p", "--fault", "nic:n1r5:0.5", "--fault", "gpu:n2g3:0.6",
+                           "--quiet", "--out", "rails")
+        self.assertEqual(done.returncode, 10, done.stderr)
+        report = read_report(self.folder / "rails" / "latest" / "report.json")
+        self.assertEqual({each["name"] for each in report["suspects"]}, {"n1r5", "n2g3"})
+        self.assertNotIn("intermittently", json.dumps(report["suspects"]))
+
     def test_one_node_is_searched_for_what_is_slow_only_in_collectives_and_else_told_what_to_do(self):
         self.assertIn("gpu n0g2 is slow", self.decided("p5.48xlarge", 1, "gpu:n0g2:0.5:at-scale", exits=10)["decision"]["sentence"])
         decision = self.decided("p5.48xlarge", 1, "node:n0:0.5", exits=10)["decision"]

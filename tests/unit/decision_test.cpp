@@ -287,6 +287,63 @@ TEST(Decision, keeps_no_host_that_may_corrupt_data_among_the_healthy) {
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n");
 }
 
+TEST(Decision, says_what_corrupts_data_before_what_is_slow) {
+  topo::Finding wrong = broken("h2");
+  wrong.id = "gpu.corrupt";
+  const Report report =
+      report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}, .findings = {wrong}});
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+  EXPECT_EQ(report.decision.sentence, "REJECT h1, h2: gpu.corrupt (it fell off the bus), nic n1r5 is slow");
+}
+
+TEST(Decision, has_a_reason_for_a_host_at_whose_link_another_part_is_broken) {
+  EXPECT_EQ(
+      report_of({.grades = {Grade::slow}, .suspects = {suspect("link", "n0-n2", "h0")}, .findings = {broken("h0")}})
+          .decision.sentence,
+      "REJECT h0, link n0-n2: link n0-n2 is slow, gpu.xid (it fell off the bus)");
+}
+
+TEST(Decision, has_no_silent_or_corrupting_link_between_the_healthy_hosts) {
+  Situation situation{.grades = {Grade::slow},
+                      .suspects = {suspect("link", "n0-n1", "h0"), suspect("link", "n1-n2", "h1")}};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "") << "slow ones may be used";
+  for (const char* const fault : {"wrong", "silent"}) {
+    situation.suspects = {suspect("link", "n0-n1", "h0", fault), suspect("link", "n1-n2", "h1", fault)};
+    EXPECT_EQ(healthy_hosts(report_of(situation)), "h0 slots=2\nh2 slots=2\n") << "h1 is an end of both";
+    EXPECT_THAT(report_of(situation).decision.command, HasSubstr("mpirun -np 4 "));
+  }
+  situation.suspects = {suspect("link", "n0-n1", "h0", "silent"), suspect("node", "n0", "h0")};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n") << "the link has an end left out";
+}
+
+TEST(Decision, says_of_single_gpus_only_what_pairs_can_show) {
+  Report report = report_of({.grades = {Grade::slow}});
+  report.topology.hosts.resize(1);
+  report.topology.host_of_rank = {0, 0};
+  report.results[0].measurement.measured_case.nodes = 1;
+  const Decision without = decide(report);
+  EXPECT_THAT(without.sentence, HasSubstr("no pairs of its GPUs were measured, so none can be named"));
+  EXPECT_THAT(without.next.front(), HasSubstr("p2p among the --collectives"));
+  Result pairs = report.results[0];
+  pairs.measurement.measured_case.collective = &p2p;
+  pairs.verdict.grade = Grade::ok;
+  report.results.push_back(pairs);
+  EXPECT_THAT(decide(report).sentence, HasSubstr("and no single GPU stands out"));
+}
+
+TEST(Decision, to_reject_a_part_also_names_gpus_that_are_slow_alone_elsewhere) {
+  topo::Finding slow = broken("h2");
+  slow.id = "gpu.slow_alone";
+  slow.severity = topo::Severity::warning;
+  slow.subject.gpu = 3;
+  Situation situation{.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}, .findings = {slow}};
+  Decision decision = report_of(situation).decision;
+  EXPECT_EQ(decision.sentence, "REJECT h1: nic n1r5 is slow; a GPU is slow alone on h2");
+  EXPECT_THAT(decision.next, Contains("gpu.slow_alone on h2, GPU 3: replace the instance"));
+  situation.findings[0].subject.host = "h1";
+  EXPECT_EQ(report_of(situation).decision.sentence, "REJECT h1: nic n1r5 is slow") << "it is replaced anyway";
+}
+
 TEST(Decision, of_a_silent_part_names_it_though_the_run_is_unfinished) {
   const Report report = report_of({.grades = {Grade::failed}, .suspects = {suspect("nic", "n2r31", "h2", "silent")}});
   EXPECT_EQ(report.exit_code, ExitCode::unfinished);
@@ -505,6 +562,7 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
            {{"--collectives=hypercube", "--group", "stride:1", "--root", "0"}, ""},
            {{"--traffic", "matrix.csv"}, "--traffic: its matrix is of all ranks"},
            {{"--traffic", "expert:8,6,2"}, "--traffic: its experts do not divide among them"},
+           {{"--baseline", "runs"}, "--baseline: it is of all nodes"},
            {{"--job", "job.json"}, "--job: its step is of all ranks"}}) {
     report.run.command = words;
     const Decision decision = decide(report);

@@ -352,6 +352,16 @@ TEST(LocalChecks, under_load_compare_no_gpu_without_a_partner_over_nics_with_one
   EXPECT_THAT(slow_under_load(report), SizeIs(1));
 }
 
+TEST(LocalChecks, under_load_say_by_how_much_the_two_figures_differ_that_they_show) {
+  const LocalFigures sound{{"load_products_tflop_per_s", 500}, {"load_products_share", 0.8}};
+  const LocalFigures slow{{"load_products_tflop_per_s", 400},
+                          {"load_products_share", 0.4}};  // faster than others alone
+  const std::vector<topo::Finding> found = slow_under_load(report_of_checks({sound, slow, sound}));
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, HasSubstr("0.4; median of the 2 others of its model: 0.8 (50 % less)"));
+  EXPECT_EQ(found[0].severity, topo::Severity::warning);
+}
+
 TEST(LocalChecks, under_load_judge_what_is_left_and_no_rate) {
   const LocalFigures sound{
       {"load_products_alone_tflop_per_s", 700}, {"load_products_tflop_per_s", 560}, {"load_products_share", 0.8}};
@@ -403,6 +413,7 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
   report.topology.host_of_rank[2] = 1;
   report.run.nodes = 2;
   EXPECT_EQ(corruptions(report)[0].subject.host, "");
+  EXPECT_THAT(corruptions(report)[0].action, HasSubstr("measure each of them with a third one"));
   const Report back = report_from_json(to_json(report));
   EXPECT_EQ(back.compute_checks, report.compute_checks);
 }

@@ -465,7 +465,7 @@ TEST(NcclTests, data_that_was_not_checked_stays_so_from_import_to_import) {
   const Report report = import(text, "", "lab").report;
   for (const Result& each : report.results) EXPECT_EQ(each.measurement.data_checked, false);
   const std::string again = render_nccl_tests(report);
-  EXPECT_THAT(again, AllOf(HasSubstr(" -c 0"), HasSubstr("times are as imported"), Not(HasSubstr("-a 3"))));
+  EXPECT_THAT(again, AllOf(HasSubstr(" -c 0"), HasSubstr("times are as imported"), Not(HasSubstr(" -a 3 "))));
   EXPECT_THAT(import(again, "", "lab").report.run.remarks, Contains(HasSubstr("not all data was checked")));
 }
 
@@ -521,6 +521,31 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
   EXPECT_THAT(read.run.remarks, Not(Contains(HasSubstr("x algbw"))));
 }
 
+TEST(NcclTests, keep_what_their_figures_are_from_import_to_import) {
+  Report means = of_ours(), simulated = of_ours();
+  means.provenance = "imported";
+  means.run.remarks = {std::string(means_over_ranks)};
+  EXPECT_THAT(import(render_nccl_tests(means), "", "lab").report.run.remarks, Contains(means_over_ranks));
+  simulated.provenance = "simulated";
+  for (int i = 0; i < 3; ++i) {
+    simulated = import(render_nccl_tests(simulated), "", "lab").report;
+    EXPECT_THAT(simulated.run.remarks,
+                testing::IsSupersetOf({std::string(of_simulator), std::string(of_slowest_ranks)}));
+    EXPECT_THAT(simulated.run.remarks, Not(Contains(means_over_ranks)));
+    EXPECT_THAT(simulated.decision.sentence, testing::EndsWith(", SIMULATED"));
+  }
+}
+
+TEST(NcclTests, of_several_programs_are_a_report_of_the_largest) {
+  Report ours = of_ours();
+  const std::string whole = render_nccl_tests(ours);
+  for (Result& each : ours.results) {
+    each.measurement.measured_case.group = "node";
+    each.measurement.measured_case.ranks = 2;
+  }
+  EXPECT_EQ(import(render_nccl_tests(ours) + whole, "", "lab").report.run.ranks, of_ours().run.ranks);
+}
+
 TEST(NcclTests, tables_of_groups_are_read_with_the_ranks_of_a_group) {
   for (const char* const group : {"node", "rail", "stride:2"}) {
     Report ours = of_ours();
@@ -531,6 +556,8 @@ TEST(NcclTests, tables_of_groups_are_read_with_the_ranks_of_a_group) {
     EXPECT_THAT(text, HasSubstr("Rank  2 Group  " + std::string(*group == 'n' ? "1" : "0"))) << group;
     const Report read = import(text, "", "lab").report;
     ASSERT_EQ(read.results.size(), 6u);
+    EXPECT_EQ(read.run.ranks, ours.run.ranks) << "those of all groups";
+    EXPECT_EQ(read.run.nodes, ours.run.nodes);
     for (const Result& each : read.results) {
       const Case& c = each.measurement.measured_case;
       EXPECT_EQ(c.ranks, 2) << group;

@@ -43,6 +43,35 @@ TEST(Nodes, what_is_nobodys_puts_all_in_doubt) {
   EXPECT_THAT(judge_nodes(report)[0].unfit, ElementsAre("fabric.silent")) << "there is no other node";
 }
 
+TEST(Nodes, of_a_suspected_link_are_in_doubt_and_those_of_a_domain_are_unfit_and_no_others) {
+  Report report = two_nodes();
+  for (const char* const name : {"n2", "n3"}) report.topology.hosts.emplace_back().name = name;
+  report.exit_code = ExitCode::slow;
+  Suspect& suspect = report.suspects.emplace_back();
+  suspect.kind = "link", suspect.name = "n0-n2", suspect.host = "n0", suspect.evidence = "half as fast";
+  std::vector<NodeVerdict> nodes = judge_nodes(report);
+  for (const std::size_t node : {0, 2}) EXPECT_THAT(nodes[node].in_doubt, ElementsAre("link n0-n2"));
+  for (const std::size_t node : {1, 3}) EXPECT_THAT(nodes[node].in_doubt, IsEmpty());
+  for (const NodeVerdict& each : nodes) EXPECT_THAT(each.unfit, IsEmpty());
+  EXPECT_THAT(render_nodes(report, false), HasSubstr("n3: fit; "));
+  for (std::size_t node = 0; node < 4; ++node) {
+    report.topology.hosts[node].gpu_devices.clear();
+    for (const int gpu : {0, 1}) {
+      topo::Gpu& its = report.topology.hosts[node].gpu_devices.emplace_back();
+      its.uuid = fmt::format("GPU-{}-{}", node, gpu);
+      its.fabric_cluster = "00000000000000000000000000000001";
+      its.fabric_clique = node < 2 ? 0 : 1;
+    }
+  }
+  suspect.kind = "domain", suspect.name = "d1", suspect.host = "";
+  nodes = judge_nodes(report);
+  for (const std::size_t node : {0, 1}) EXPECT_THAT(nodes[node].unfit, IsEmpty()) << node;
+  for (const std::size_t node : {2, 3}) EXPECT_THAT(nodes[node].unfit, ElementsAre("domain d1")) << node;
+  EXPECT_THAT(render_nodes(report, false), HasSubstr("  suspect domain d1: half as fast"));
+  suspect.kind = "rail", suspect.name = "1";
+  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.in_doubt, ElementsAre("rail 1"));
+}
+
 TEST(Nodes, all_nodes_of_a_question_are_named_and_no_others) {
   Report report = two_nodes();
   report.topology.hosts.emplace_back().name = "n2";

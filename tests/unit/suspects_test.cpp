@@ -191,6 +191,9 @@ TEST(Suspects, of_an_open_question_have_a_measurement_that_distinguishes_them) {
   EXPECT_THAT(next_step({node, {Kind::link, 0, 2}}),
               HasSubstr("one of n0, n1, n2 at a time, or each of them with a node"));
   EXPECT_THAT(next_step({rail, {Kind::rail, 0, 3, 3}}), HasSubstr("--group rail"));
+  EXPECT_THAT(next_step({node, {Kind::link, 0, 2}}, "wrong"),
+              HasSubstr("without which everything is right is at fault"));
+  EXPECT_THAT(next_step({rail, first}, "silent"), HasSubstr("if everything is no longer silent then"));
 }
 
 TEST(Suspects, need_ten_percent_and_more_than_a_pair) {

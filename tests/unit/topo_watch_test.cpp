@@ -181,6 +181,29 @@ std::vector<Tick> traffic(std::vector<std::uint64_t> sent, const char* counter =
   return seen;
 }
 
+TEST(TopoWatch, counters_that_begin_again_lose_nothing) {
+  const std::uint64_t must = 100 * gigabyte;
+  std::vector<Tick> seen = traffic({40 * gigabyte, 40 * gigabyte, 40 * gigabyte});
+  // One NIC is reset behind its traffic, one is not there for a while.
+  Tick end = seen.back();
+  end.at = {9};
+  end.nics["r0"] = {{"tx_bytes", 5}, {"rx_drops", 3}};
+  Tick between = seen.back();
+  between.at = {5};
+  between.nics.erase("r1");
+  for (Tick* each : {&between, &end}) each->gpus[2].uncorrected = 2;
+  end.gpus[2].uncorrected = 1;
+  for (Tick& each : seen) each.gpus[2].uncorrected = 0;
+  seen.push_back(between);
+  seen.push_back(end);
+  const HostActivity during = summarize(seen, {}, host()).front();
+  EXPECT_EQ(bytes_sent(during), 120 * gigabyte + 5);
+  EXPECT_EQ(during.gpus.at(2).uncorrected, 3u);
+  std::vector<std::string> ids;
+  for (const Finding& each : findings(seen, {}, must)) ids.push_back(each.id);
+  EXPECT_THAT(ids, ElementsAre("gpu.new_memory_errors", "nic.errors"));
+}
+
 TEST(TopoWatch, data_that_never_touched_the_nics_went_another_way) {
   const std::uint64_t must = 100 * gigabyte;
   const std::vector<Finding> found = findings(traffic({0, 1000, 0}), {}, must);

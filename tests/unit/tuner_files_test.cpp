@@ -398,12 +398,25 @@ TEST_F(TuningFiles, say_beside_which_work_they_hold) {
     EXPECT_THAT(text, HasSubstr("Time saved until the operation and the work beside it are done, against")) << name;
     EXPECT_THAT(text, HasSubstr("20.0 % (19.0 to 21.0 %); alone 40.00 -> 40.50 us\n")) << name;
   }
-  EXPECT_EQ(variables_of(result).at(beside_variable), "gemm:8192,8192,bf16;all_gather@node:64MiB");
-  EXPECT_THAT(content(file(result, "nccl.env.sh")),
-              HasSubstr("export P5BENCH_TUNER_BESIDE='gemm:8192,8192,bf16;all_gather@node:64MiB'\n"));
+  EXPECT_EQ(variables_of(result).at(beside_variable), "gemm:8192,8192,bf16+all_gather@node:64MiB");
+  EXPECT_THAT(content(file(result, "nccl.env")),
+              HasSubstr("P5BENCH_TUNER_BESIDE=gemm:8192,8192,bf16+all_gather@node:64MiB\n"));
   result.environment.clear();
   result.table.rows.clear();
   EXPECT_TRUE(variables_of(result).empty()) << "what sets nothing is beside nothing";
+}
+
+TEST_F(TuningFiles, tell_beside_which_work_their_tables_were_found) {
+  TuningResult alone = tuned(), beside = tuned();
+  beside.beside = {"gemm:8192,8192,bf16", "d2h"};
+  const std::string works = "gemm:8192,8192,bf16 and d2h";
+  EXPECT_EQ(works_beside_tables(table_file(alone).text), std::set<std::string>{""});
+  EXPECT_EQ(works_beside_tables(table_file(beside).text), std::set<std::string>{works});
+  beside.kept = {beside.table};
+  beside.kept[0].ranks = 4;
+  EXPECT_EQ(works_beside_tables(table_file(beside).text), std::set<std::string>{works}) << "tables that it kept";
+  EXPECT_EQ(works_beside_tables(table_file(beside).text + table_file(alone).text), (std::set<std::string>{"", works}));
+  EXPECT_TRUE(works_beside_tables("format,1\n").empty()) << "nothing says so";
 }
 
 TEST(Quoting, escapes_YAML_to_ASCII) {
@@ -437,6 +450,15 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   EXPECT_THAT(text, HasSubstr("ONE channel"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
+}
+
+TEST(ExamplePluginCsv, names_no_tables_that_it_does_not_hold) {
+  TuningResult result = tuned();
+  result.kept = {result.table};
+  result.kept[0].ranks = 4;
+  EXPECT_THAT(file(result, "nccl-tuner.csv"), HasSubstr("and for communicators of 4 ranks on 1 nodes"));
+  const auto made = example_plugin_csv(result, all_defaults(), {});
+  EXPECT_THAT(std::get<NamedFile>(made).text, Not(HasSubstr("and for communicators of 4")));
 }
 
 TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {

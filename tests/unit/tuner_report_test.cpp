@@ -228,9 +228,24 @@ TEST(TuningReport, believes_a_winner_that_is_in_the_table) {
   EXPECT_EQ(tuning.size_points[0].because, "ring/ll saves 10.0 % in the search and was confirmed");
 }
 
+TEST(TuningReport, has_the_confirmed_gain_of_adopted_variables) {
+  TuningCourse some = course();
+  tuner::TuningResult result;
+  result.environment = {{"NCCL_X", "1"}};
+  some.arms = {{tuner::make_arm({{"NCCL_X", "1"}}), tuner::Objective{1.3, {1.2, 1.4}}, tuner::Objective{1, {1, 1}}}};
+  result.environment_speedup = tuner::Objective{1.1, {1.05, 1.15}};
+  result.environment_speedup_alone = tuner::Objective{0.99, {0.98, 1}};
+  const reports::TuningArm arm = tuning_report(some, result, {}).arms.at(0);
+  EXPECT_TRUE(arm.adopted);
+  EXPECT_DOUBLE_EQ(arm.speedup.value(), 1.1);
+  EXPECT_DOUBLE_EQ(arm.interval.value().high, 1.15);
+  EXPECT_DOUBLE_EQ(arm.alone_speedup.value(), 0.99);
+}
+
 TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   TuningCourse some = course();
   tuner::TuningResult result;
+  EXPECT_EQ(tuning_report({}, result, {}).because, "Nothing was tried: no setting applies to what is measured.");
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "nothing");
   some.skipped = true;
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "refused");

@@ -98,6 +98,21 @@ class Beside(Job):
         self.assertIn("NCCL_MAX_CTAS", tuning["environment"], output)
 
 
+class Kept(Job):
+    def test_tables_for_other_company_are_not_put_into_one_file(self):
+        head = "# nccl-tuner.csv by p5bench 0.2.0, 2026-11-27T12:00:00Z, cluster lab\n"
+        company = f"#   operations beside {GEMM}; alone none is slower by more than 2 %\n"
+        table = "format,1\nnccl,22803\nranks,32\nnodes,4\nfunction,from,to,algorithm,protocol,channels,chunk,microseconds\n"
+        for text, arguments, told in ((head + company, [], f"found for operations beside {GEMM}, and this tuning is for operations alone"),
+                                      (head, ["--beside", GEMM], f"found for operations alone, and this tuning is for operations beside {GEMM}")):
+            (self.folder / "kept.csv").write_text(text + table)
+            code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_gather", "--keep-table", str(self.folder / "kept.csv"),
+                                       *arguments, sizes="1MiB", **COMPANY)
+            self.assertEqual(code, 2, output)
+            self.assertIn(told, output)
+            self.assertFalse((self.folder / "out").exists())
+
+
 class Loaded(Job):
     def test_a_run_beside_something_else_is_told_what_its_settings_are_for(self):
         for arguments, loaded, told in (([], GEMM, "not for operations alone"), (["--beside", "d2h"], GEMM, "not for operations beside d2h"),

@@ -149,7 +149,8 @@ class Tuning(Job):
             self.assertIn("#   jobs with NCCL_MAX_CTAS=4, as it was set here\n", (self.folder / "out" / "latest" / name).read_text())
         self.assertIn("found with NCCL_MAX_CTAS=4 set: jobs that load the settings need the same", tuning["refusals"])
         for arguments, variables, why in ((["--collectives", "p2p"], {}, "NCCL queries no tuner for any of the measured collectives"),
-                                          (["--collectives", "all_reduce"], {"NCCL_TUNER_PLUGIN": "/x.so"}, "NCCL_TUNER_PLUGIN is set")):
+                                          (["--collectives", "all_reduce"], {"NCCL_TUNER_PLUGIN": "/x.so"}, "NCCL_TUNER_PLUGIN is set"),
+                                          (["--collectives", "all_reduce"], {"sizes": "512"}, "no settings are searched for 512 B: quick tuning")):
             code, output = self.run_it("tune", "--tuning=quick", *arguments, **variables)
             self.assertEqual(code, 14, output)
             self.assertRegex(output, f"CANNOT TELL: .*nothing was tuned: {why}")

@@ -169,7 +169,7 @@ std::string remark_on_settings_beside(const Options& options) {
   const char* const found = std::getenv(tuner::beside_variable);
   std::vector<std::string> own;
   for (const Work& work : options.beside) own.push_back(name_of(work));
-  if (!found || join(own, ";") == found) return "";
+  if (!found || tuner::beside_value(own) == found) return "";
   return fmt::format("the settings that are loaded were found for operations beside {} ({}), not for operations {}",
                      printable(found), tuner::beside_variable,
                      own.empty() ? std::string("alone") : "beside " + join(own, " and "));

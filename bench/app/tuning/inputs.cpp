@@ -12,6 +12,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/groups.hpp"
@@ -57,13 +58,33 @@ void refuse_differing_tuning_files(ControlPlane& control) {
   });
 }
 
+namespace {
+
+// The files say once beside which work all of their settings were found.
+void refuse_other_works(const Options& options, const std::string& csv) {
+  std::vector<std::string> works;
+  for (const Work& work : options.beside) works.push_back(name_of(work));
+  const std::string own = join(works, " and ");
+  const auto shown = [](const std::string& text) { return text.empty() ? "alone" : "beside " + printable(text); };
+  for (const std::string& each : tuner::works_beside_tables(csv))
+    if (each != own)
+      throw UsageError(fmt::format(
+          "--keep-table {}: its settings were found for operations {}, and this tuning is for operations {}; tune both "
+          "alike, or leave it out",
+          printable(options.keep_table), shown(each), shown(own)));
+}
+
+}  // namespace
+
 std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options) {
   std::vector<tuner::Table> tables;
   if (options.keep_table.empty()) return tables;
   from_leader(control, [&] {
-    auto parsed = tuner::parse_csv(read_input(options.keep_table, largest_file, "name an nccl-tuner.csv"));
+    const std::string text = read_input(options.keep_table, largest_file, "name an nccl-tuner.csv");
+    auto parsed = tuner::parse_csv(text);
     if (const auto* const problem = std::get_if<std::string>(&parsed))
       throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
+    refuse_other_works(options, text);
     tables = std::get<std::vector<tuner::Table>>(std::move(parsed));
   });
   return tables;
@@ -107,8 +128,15 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   JobToTune found{.options = options, .weights = {}, .remarks = {}};
   found.options.job.clear();
   found.options.collectives.clear();
+  double searchable = 0;
+  for (const auto& [group, bytes] : moved_by) searchable += bytes;
+  if (constexpr double worth_saying = 0.005; all > 0 && searchable < (1 - worth_saying) * all)
+    found.remarks.push_back(
+        fmt::format("for {:.0f} % of the job's bytes no settings are searched: NCCL asks no tuner about their "
+                    "operations, or --group has no name for their ranks",
+                    100 * (1 - searchable / all)));
   const auto most = std::ranges::max_element(moved_by, {}, [](const auto& each) { return each.second; });
-  if (most == moved_by.end()) return found;
+  if (most == moved_by.end() || all <= 0) return found;
   found.options.group = most->first;
   std::set<std::string> names;
   std::set<Bytes> sizes;

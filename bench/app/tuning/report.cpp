@@ -98,8 +98,9 @@ void add_outcome(reports::Tuning& tuning, const TuningCourse& course, const tune
   else if (sets)
     tuning.because = fmt::format("{} for all sizes.", tuner::make_arm(result.environment).name);
   else
-    tuning.because =
-        result.no_settings_reason.empty() ? "Nothing that was tried beats the default." : result.no_settings_reason;
+    tuning.because = !result.no_settings_reason.empty() ? result.no_settings_reason
+                     : is_decided(course)               ? "Nothing that was tried beats the default."
+                                                        : "Nothing was tried: no setting applies to what is measured.";
 }
 
 void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::TuningResult& result) {
@@ -114,6 +115,11 @@ void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::
     }
     if (judged.alone) arm.alone_speedup = judged.alone->speedup;
     arm.adopted = !arm.environment.empty() && arm.environment == result.environment;
+    if (arm.adopted && result.environment_speedup) {  // as in the files
+      arm.speedup = result.environment_speedup->speedup;
+      arm.interval = result.environment_speedup->interval;
+      if (result.environment_speedup_alone) arm.alone_speedup = result.environment_speedup_alone->speedup;
+    }
     tuning.arms.push_back(arm);
   }
 }

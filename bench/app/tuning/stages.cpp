@@ -393,7 +393,7 @@ class ArmSearch {
     if (loses.empty() && tuner::loses_alone(again, rules_, true))
       loses = fmt::format("may make operations alone slower by more than {:g} %", 100 * rules_.alone_loss);
     if (gains && loses.empty())
-      result_.best = best;
+      result_.best = again;
     else
       result_.remarks.push_back(
           fmt::format("{} {}", again.arm.name, gains ? loses : "was no faster in fresh processes"));

@@ -139,7 +139,7 @@ struct ArmTrial {
 // Set at the leader only.
 struct ArmSearchResult {
   std::vector<tuner::JudgedArm> judged;
-  Environment best;                  // the winner confirmed in fresh workers; empty if none
+  tuner::JudgedArm best = {};        // the winner as confirmed in fresh workers; without variables if none
   std::vector<std::string> remarks;  // why the best was not confirmed, what was skipped for lack of time
 };
 

@@ -241,8 +241,16 @@ class Tuning {
       result_.no_settings_reason = conflict;
       return;
     }
-    if (collectives.empty() || sizes.empty()) {
-      result_.no_settings_reason = "NCCL queries no tuner for any of the measured collectives and sizes.";
+    if (collectives.empty()) {
+      result_.no_settings_reason = "NCCL queries no tuner for any of the measured collectives.";
+      return;
+    }
+    if (const std::string left_out = sizes_left_out(sizes); !left_out.empty()) {
+      course_.remarks.push_back(left_out);
+      if (sizes.empty()) result_.no_settings_reason = left_out + ".";
+    }
+    if (sizes.empty()) {
+      if (result_.no_settings_reason.empty()) result_.no_settings_reason = "No size is measured that can be tuned.";
       return;
     }
     const std::unique_ptr<Backend> workers =
@@ -274,6 +282,19 @@ class Tuning {
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
+  }
+
+  // The user's or the job's sizes for which no settings are searched; "" without any.
+  std::string sizes_left_out(const std::vector<Bytes>& searched) const {
+    std::vector<std::string> left_out;
+    for (const Bytes size : options_.sizes)
+      if (std::ranges::find(searched, size) == searched.end()) left_out.push_back(to_text(size));
+    if (left_out.empty()) return "";
+    return fmt::format(
+        "no settings are searched for {}: {} tuning takes sizes of {} to {}, and at most a quarter of a "
+        "rank's memory",
+        join(left_out), course_.mode, to_text(tuning_limits_.beside ? Bytes{1} : tuning_limits_.min),
+        to_text(tuning_limits_.max));
   }
 
   // Reads the channel counts that the table of the example plugin needs.
@@ -329,7 +350,7 @@ class Tuning {
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
     variables_ = std::move(tried.best);
-    if (variables_.empty() && options_.delivery == "env")
+    if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
                                : "No environment was faster in fresh processes without making a band of sizes slower.";
@@ -338,20 +359,18 @@ class Tuning {
   // Rows and variables were measured separately, and their combination is unmeasured, so only one is set: variables
   // where no row was found, or none was confirmed.
   void choose_variables() {
-    if (variables_.empty() || course_.skipped) return;
+    if (variables_.arm.environment.empty() || course_.skipped) return;
     if (result_.table.rows.empty()) {
-      result_.environment = variables_;
+      result_.environment = variables_.arm.environment;
       result_.no_settings_reason.clear();
-      for (const tuner::JudgedArm& each : course_.arms) {
-        if (each.arm.environment != variables_) continue;
-        result_.environment_speedup = each.objective;
-        result_.environment_speedup_alone = each.alone;
-      }
+      // The search chose it as the best of many, so its own figure is biased upwards.
+      result_.environment_speedup = variables_.objective;
+      result_.environment_speedup_alone = variables_.alone;
     } else {
       course_.remarks.push_back(fmt::format(
           "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
           "--delivery=env sets it instead of them",
-          tuner::make_arm(variables_).name));
+          variables_.arm.name));
     }
   }
 
@@ -522,7 +541,7 @@ class Tuning {
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
-  Environment variables_;                          // at the leader: those that were faster by themselves
+  tuner::JudgedArm variables_{};                   // at the leader: those that were faster by themselves
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
 };
