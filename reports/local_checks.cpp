@@ -16,6 +16,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/measure/load.hpp"
+#include "topo/checks/families.hpp"
 #include "topo/platform.hpp"
 #include "topo/tables.hpp"
 
@@ -360,7 +361,9 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
   std::set<std::size_t> told;
   for (const Worse& one : worse_ones) {
     if (told.contains(one.device->rank)) continue;
-    const bool condemned = check.condemned > 0 && one.by > check.condemned;
+    // Ranks that take turns on processors launch late, and what another of them waits for is late too.
+    const bool explained = check.under_load && !topo::oversubscribed_hosts(report.topology).empty();
+    const bool condemned = check.condemned > 0 && one.by > check.condemned && !explained;
     const std::vector<const Worse*> others = same_as(one);
     std::string evidence = fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})",
                                        text_of(one.here, check), all.size() - 1, one.others,

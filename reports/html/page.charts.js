@@ -482,7 +482,7 @@ function largest_text(list) {
 
 function plots_of(report, name, list) {
   if (list.length === 0) return [];
-  const simulated = report.provenance === "simulated" ? "Simulated. " : "", series = series_of(list);
+  const simulated = is_simulated(report) ? "Simulated. " : "", series = series_of(list);
   const pairs = list[0].case.collective === "p2p" ? "The slowest of several pairs. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),

@@ -72,9 +72,12 @@ function banner(kind, word, text) {
   return element("p", {class: `banner ${kind}`, role: "note"}, element("strong", {}, word), text);
 }
 
+// Also where the figures were imported from a table of simulated ones.
+function is_simulated({decision}) { return /, SIMULATED(, PARTIAL)?$/.test(decision.sentence); }
+
 function banners(report) {
   const list = [];
-  if (report.provenance === "simulated") {
+  if (is_simulated(report)) {
     list.push(banner("simulated", "SIMULATED", "These figures come from a model. No hardware was measured."));
   }
   if (report.provenance === "imported") {
@@ -113,7 +116,7 @@ function draw_top(report, top) {
 function draw_verdict(report, header) {
   const {head, rest, look, sign, next, command} = decision_of(report);
   document.title = `${head}: ${report.run.cluster || "p5bench"}` +
-    (report.provenance === "simulated" ? " (simulated)" : "") + (report.status === "partial" ? " (partial)" : "");
+    (is_simulated(report) ? " (simulated)" : "") + (report.status === "partial" ? " (partial)" : "");
   header.append(
     element("h1", {class: look}, element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, sign)), head),
     element("p", {class: "because"}, rest),

@@ -203,6 +203,19 @@ class Page(unittest.TestCase):
         for banner in ("SIMULATED", "PARTIAL", "PRETENDED"):
             self.assertNotIn(banner, self.doms["wrong.json"].text)
 
+    def test_warns_of_imported_figures_that_were_simulated(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--quiet", "--collectives", "all_reduce",
+                            "--tuning", "off", "--out", out], timeout=60, stdout=subprocess.DEVNULL)
+            table = subprocess.run([PROGRAM, "report", out / "latest", "--as", "nccl-tests"], timeout=60, capture_output=True, text=True).stdout
+            (out / "table.txt").write_text(table)
+            subprocess.run([PROGRAM, "import", "nccl-tests", out / "table.txt", "--out", out], timeout=60, stdout=subprocess.DEVNULL)
+            dom = opened(out / "imported" / "table" / "report.html")
+        for words in ("SIMULATED These figures come from a model", "IMPORTED These figures were read", "Simulated. Median of bursts"):
+            self.assertIn(words, dom.text)
+        self.assertIn("(simulated)", dom.title)
+
     def test_draws_a_line_and_its_interval_for_each_series(self):
         simulated = self.opened["simulated.json"]
         # Bandwidth and latency of three p2p patterns for two kinds of pairs, two kinds of all_reduce (in legends too) and

@@ -327,6 +327,18 @@ TEST(LocalChecks, under_load_condemn_no_host_for_an_exchange_of_two_hosts_that_h
   EXPECT_THAT(found_on(1), SizeIs(2));
 }
 
+TEST(LocalChecks, under_load_condemn_nobody_where_ranks_share_processors) {
+  std::vector<LocalFigures> figures(6, {{"load_nics_share", 0.38}});
+  figures[0] = figures[1] = {{"load_nics_share", 0.04}};
+  Report report = report_of_checks(figures);
+  report.topology.hosts.front().threads = report.topology.hosts.front().allowed_threads = 6;
+  EXPECT_EQ(slow_under_load(report).front().severity, topo::Severity::error);
+  report.topology.hosts.front().allowed_threads = 2;
+  const std::vector<topo::Finding> found = slow_under_load(report);
+  ASSERT_THAT(found, SizeIs(2));
+  for (const topo::Finding& each : found) EXPECT_EQ(each.severity, topo::Severity::warning);
+}
+
 TEST(LocalChecks, under_load_condemn_no_host_of_two_that_alone_have_no_other_partner) {
   // The third host has ranks for one GPU of each of the others only.
   std::vector<LocalFigures> figures(7, {{"load_nics_share", 0.9}});
