@@ -688,17 +688,21 @@ void leave_out_ends_of_links(const Report& report, std::set<std::string>& unfit)
 
 std::set<std::string> hosts_to_leave_out(const Report& report) {
   std::set<std::string> unfit = rejected_hosts(report);
-  const std::vector<int> domains = domains_of_hosts(report.topology);
   for (const Suspect& suspect : report.suspects)
     if (suspect.kind == "domain")
       for (const std::size_t host : hosts_of(suspect, report.topology)) unfit.insert(report.topology.hosts[host].name);
   leave_out_ends_of_links(report, unfit);
-  // A host that may be the one that corrupts data is not healthy, even if it is not known to be.
-  for (const OpenQuestion& question : report.open_questions)
-    for (std::size_t host = 0; question.fault == fault_name(Fault::wrong) && host < domains.size(); ++host)
-      if (std::ranges::find(question.candidates, full_name({PartKind::node, static_cast<int>(host)})) !=
-          question.candidates.end())
-        unfit.insert(report.topology.hosts[host].name);
+  // A host that may be the one that corrupts data or stays silent is not healthy, even if it is not known to be.
+  for (const OpenQuestion& question : report.open_questions) {
+    if (question.fault == fault_name(Fault::slow)) continue;
+    for (const std::string& candidate : question.candidates) {
+      const std::vector<int> numbers = numbers_in(candidate);
+      const bool on_one_host =
+          candidate.starts_with("node ") || candidate.starts_with("gpu ") || candidate.starts_with("nic ");
+      if (on_one_host && !numbers.empty() && std::cmp_less(numbers.front(), report.topology.hosts.size()))
+        unfit.insert(report.topology.hosts[static_cast<std::size_t>(numbers.front())].name);
+    }
+  }
   return unfit;
 }
 

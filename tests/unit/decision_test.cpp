@@ -275,13 +275,17 @@ TEST(Decision, has_a_reason_for_each_rejected_host) {
             "REJECT h0, h1, h2: gpu n1g1 is slow, gpu.xid (it fell off the bus), nic n0r0 or node is slow");
 }
 
-TEST(Decision, keeps_no_host_that_may_corrupt_data_among_the_healthy) {
+TEST(Decision, keeps_no_host_that_may_corrupt_data_or_be_silent_among_the_healthy) {
   Situation situation{.grades = {Grade::wrong}, .suspects = {suspect("nic", "n0r3", "h0", "silent")}};
   situation.questions = {{.candidates = {"link n0-n1", "nic n1r0", "node n1", "node n0"},
                           .host = "",
                           .evidence = "seen",
                           .next = "measure it",
                           .fault = "wrong"}};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h2 slots=2\n");
+  situation.questions.front().fault = "silent";
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h2 slots=2\n");
+  situation.questions.front().candidates = {"nic n1r0", "nic n0r0"};
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h2 slots=2\n");
   situation.questions.front().fault = "slow";
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n");

@@ -258,6 +258,11 @@ TEST(TuningReport, has_a_gain_table_of_what_was_faster) {
   ASSERT_EQ(lines.size(), 1u);
   EXPECT_EQ(lines[0].bytes, 16u);
   EXPECT_EQ(lines[0].setting, "ring/ll");
+  // Faster over all of its sizes, and at none of them beyond doubt: the sizes are shown with their intervals.
+  std::vector<tuner::ConfirmedSizePoint> doubtful = course().confirmations;
+  for (tuner::ConfirmedSizePoint& point : doubtful)
+    if (point.gain) point.gain->interval.low = -0.01;
+  EXPECT_GE(gain_lines(doubtful).size(), 1u);
 }
 
 }  // namespace

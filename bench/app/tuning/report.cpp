@@ -167,8 +167,13 @@ reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningRes
 
 std::vector<tuner::GainLine> gain_lines(const std::vector<tuner::ConfirmedSizePoint>& confirmed) {
   std::vector<tuner::GainLine> lines;
+  const auto is_faster = [](const tuner::ConfirmedSizePoint& point) {
+    return point.setting && point.gain && point.gain->interval.low > 0;
+  };
+  // A row may be faster over its sizes, and none of them by itself beyond doubt.
+  const bool any = std::ranges::any_of(confirmed, is_faster);
   for (const tuner::ConfirmedSizePoint& point : confirmed)
-    if (point.setting && point.gain && point.gain->interval.low > 0)
+    if (is_faster(point) || (!any && point.setting && point.gain))
       lines.push_back(
           {std::string(name_of(point.function)), point.bytes, to_text(*point.setting), *point.gain, point.alone});
   std::ranges::stable_sort(lines, {},
