@@ -120,7 +120,7 @@ double time_in(std::string_view text) {
   return seconds;
 }
 
-// Of launches and of the runs of a baseline.
+// The index of a launch, or of a run of a baseline.
 int launch_in(std::string_view text) {
   int launch = 0;
   if (number_at(text, launch) != text.data() + text.size() || launch < 0 || launch >= most_launches)

@@ -256,9 +256,9 @@ topo::Finding finding_of(const Device& device, const LocalCheck& check, topo::Se
   return finding;
 }
 
-// How much worse than the median of so many others a GPU may be. The tolerance is for that of a whole cluster; the
-// median of few GPUs differs from it as they do from each other. Of two healthy H200 one computes up to 4.1 % less
-// (2026-11-27).
+// The fraction by which a GPU may be worse than the median of so many others. A check's tolerance is for the median of
+// a whole cluster; that of few GPUs differs from it as they do from each other. Of two healthy H200 one computes up
+// to 4.1 % less (2026-11-27).
 double tolerated(const LocalCheck& check, std::size_t others) {
   return check.tolerated * std::sqrt(1 + 1.0 / static_cast<double>(others));
 }

@@ -42,6 +42,14 @@ std::string render_nodes(const Report& report, bool brief);
 
 // The folder that the command writes to; "" if it writes no files.
 std::string output_folder(const std::vector<std::string>& command);
+// rejected_hosts(), the hosts of suspected NVLink domains and those of which one may be silent or corrupt data, and one
+// end of each link that does, so that no job of the others uses it. Both hosts of a slow link stay.
+std::set<std::string> hosts_to_leave_out(const Report& report);
+
+// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this
+// job in their order, or none.
+std::string healthy_hosts(const Report& report);
+
 std::size_t healthy_ranks(const Report& report);
 // The option of the run that the ranks of the other hosts are too few for, and why; "" where they can repeat it.
 std::string what_needs_all_ranks(const Report& report);

@@ -663,66 +663,6 @@ std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& top
   return all;
 }
 
-namespace {
-
-// Adds an end of each suspected link that is silent or corrupts data and has both ends among the others: the end of
-// most of them first.
-void leave_out_ends_of_links(const Report& report, std::set<std::string>& unfit) {
-  const auto name = [&](std::size_t host) -> const std::string& { return report.topology.hosts[host].name; };
-  for (;;) {
-    std::map<std::size_t, int> links;  // by host
-    for (const Suspect& suspect : report.suspects) {
-      if (suspect.kind != "link" || suspect.fault == "slow") continue;
-      const std::set<std::size_t> ends = hosts_of(suspect, report.topology);
-      if (std::ranges::any_of(ends, [&](std::size_t end) { return unfit.contains(name(end)); })) continue;
-      for (const std::size_t end : ends) ++links[end];
-    }
-    if (links.empty()) return;
-    const auto most =
-        std::ranges::max_element(links, {}, [](const auto& each) { return std::pair(each.second, each.first); });
-    unfit.insert(name(most->first));
-  }
-}
-
-}  // namespace
-
-std::set<std::string> hosts_to_leave_out(const Report& report) {
-  std::set<std::string> unfit = rejected_hosts(report);
-  for (const Suspect& suspect : report.suspects)
-    if (suspect.kind == "domain")
-      for (const std::size_t host : hosts_of(suspect, report.topology)) unfit.insert(report.topology.hosts[host].name);
-  leave_out_ends_of_links(report, unfit);
-  // A host that may be the one that corrupts data or stays silent is not healthy, even if it is not known to be.
-  for (const OpenQuestion& question : report.open_questions) {
-    if (question.fault == fault_name(Fault::slow)) continue;
-    for (const std::string& candidate : question.candidates) {
-      const std::vector<int> numbers = numbers_in(candidate);
-      const bool on_one_host =
-          candidate.starts_with("node ") || candidate.starts_with("gpu ") || candidate.starts_with("nic ");
-      if (on_one_host && !numbers.empty() && std::cmp_less(numbers.front(), report.topology.hosts.size()))
-        unfit.insert(report.topology.hosts[static_cast<std::size_t>(numbers.front())].name);
-    }
-  }
-  return unfit;
-}
-
-std::string healthy_hosts(const Report& report) {
-  const std::set<std::string> unfit = hosts_to_leave_out(report);
-  const std::vector<int> domains = domains_of_hosts(report.topology);
-  std::map<int, int> ranks;
-  for (const int host : report.topology.host_of_rank) ++ranks[host];
-  std::vector<std::size_t> kept;
-  for (std::size_t i = 0; i < report.topology.hosts.size(); ++i)
-    if (!unfit.contains(report.topology.hosts[i].name)) kept.push_back(i);
-  const auto domain = [&](std::size_t host) { return domains[host]; };
-  if (kept.size() == domains.size() && std::ranges::is_sorted(kept, {}, domain)) return "";
-  std::ranges::stable_sort(kept, {}, domain);
-  std::string text;
-  for (const std::size_t i : kept)
-    text += fmt::format("{} slots={}\n", printable(report.topology.hosts[i].name), ranks[static_cast<int>(i)]);
-  return text;
-}
-
 std::string support_text(const Report& report) {
   const bool found = std::ranges::any_of(report.findings, topo::condemns);
   if (report.suspects.empty() && report.open_questions.empty() && !found) return "";

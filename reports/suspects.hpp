@@ -51,14 +51,6 @@ std::vector<RetestCase> to_retest(const Report& report);
 // "nic n1r5 (host, instance, device): evidence. To do: action".
 std::string sentence_about(const Suspect& suspect);
 
-// rejected_hosts(), the hosts of suspected NVLink domains, and one end of each link that is silent or corrupts data, so
-// that no job of the others uses it. Both hosts of a slow link stay.
-std::set<std::string> hosts_to_leave_out(const Report& report);
-
-// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this
-// job in their order, or none.
-std::string healthy_hosts(const Report& report);
-
 // Text for a support case: parts, instances, evidence, versions. "" without suspects, open questions and errors about
 // hardware or fabric.
 std::string support_text(const Report& report);

@@ -309,7 +309,7 @@ std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
 
 bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
-// What the figures of imports are, where that is not plain from the word for their origin.
+// Remarks that say of imports whether they are simulated, or means over ranks beside the slowest rank's times.
 void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std::string>& remarks) {
   const Side* some_means = nullptr;
   bool others = false;
@@ -356,8 +356,7 @@ void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPair
   if (constexpr double worth_saying = 0.002; runs_differ > worth_saying)
     out.remarks.push_back(
         fmt::format("runs of a side differ by up to {:.1f} % more than their launches do: intervals allow for it, and "
-                    "more runs, not "
-                    "more launches of each, make them narrower",
+                    "more runs, not more launches of each, make them narrower",
                     100 * runs_differ));
   if (out.screening)
     out.remarks.push_back(

@@ -9,6 +9,7 @@
 
 #include "bench/base/text.hpp"
 #include "reports/judge.hpp"
+#include "reports/nodes.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {

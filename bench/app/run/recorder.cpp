@@ -12,6 +12,7 @@
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "reports/journal.hpp"
+#include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"

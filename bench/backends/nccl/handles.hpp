@@ -45,7 +45,7 @@ std::string library_path();  // path of the loaded file
 void check(cudaError_t result, std::string_view call);
 void check(ncclResult_t result, std::string_view call);
 
-// What a query of a stream or an event says.
+// True if a query of a stream or an event says that its work has ended. Throws CaseError on any other error.
 bool has_ended(cudaError_t state, std::string_view call);
 
 template <class Handle, auto close>

@@ -24,7 +24,7 @@
 
 namespace p5::nccl {
 
-// How many of the operations launched on a stream have finished, by marks between them.
+// Counts the operations launched on a stream that have finished, by marks between them.
 class Backlog {
  public:
   static constexpr int every = 16;  // operations between marks
