@@ -1,9 +1,12 @@
-// Preloaded into workers by tests: the messages of rank P5BENCH_LIAR leave with their first byte changed.
+// Preloaded into workers by tests: the messages of rank P5BENCH_LIAR leave with their first byte changed, and shared
+// memory of P5BENCH_STALE_FILES names is there already, as a killed process of the same id leaves it.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <rdma/fabric.h>
 #include <rdma/fi_domain.h>
 #include <rdma/fi_endpoint.h>
 #include <rdma/fi_tagged.h>
+#include <unistd.h>
 
 #include <cstdlib>
 #include <cstring>
@@ -65,4 +68,17 @@ extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* 
   --within;
   if (result == 0 && within == 0) put((*fabric)->ops, fabric_calls, &fi_ops_fabric::domain, open_domain, &domain_of);
   return result;
+}
+
+extern "C" int shm_open(const char* name, int flags, mode_t mode) {
+  static const auto open = reinterpret_cast<decltype(&shm_open)>(dlsym(RTLD_NEXT, "shm_open"));
+  static int stale = std::getenv("P5BENCH_STALE_FILES") ? std::atoi(std::getenv("P5BENCH_STALE_FILES")) : 0;
+  if ((flags & O_EXCL) && stale > 0) {
+    --stale;
+    const int file = open(name, O_RDWR | O_CREAT, mode);
+    const std::vector<char> other_version(1 << 20, '\x7f');
+    if (write(file, other_version.data(), other_version.size()) < 0) return -1;
+    close(file);
+  }
+  return open(name, flags, mode);
 }

@@ -61,6 +61,13 @@ class Ofi(Folder):
         self.assertGreater(wrong["wrong_elements"], 0)
         self.assertEqual((wrong["first_wrong"]["rank"], wrong["first_wrong"]["offset"]), (0, 0))
 
+    def test_shared_memory_that_a_killed_process_of_the_same_id_left_is_passed_over(self):
+        stale = {"LD_PRELOAD": str(LIAR), "P5BENCH_STALE_FILES": "3"}
+        self.measure("shm", 2, "--sizes", "8", **stale)
+        self.check_all_right(self.report(), 3)
+        ended = self.measure("shm", 2, "--sizes", "8", code=13, **{**stale, "P5BENCH_STALE_FILES": "1000"})
+        self.assertRegex(ended.stderr + ended.stdout, "rank [01]: fi_enable: Device or resource busy")
+
     def test_a_worker_that_is_killed_costs_one_case(self):
         job = self.start(*self.arguments("--collectives", "p2p", "--min", "8", "--max", "64KiB", "--factor", "4", "--budget", "60s", "--seed", "3"), ranks=2,
                          variables={"FI_PROVIDER": "tcp", "FI_TCP_IFACE": "lo", "P5BENCH_MOST_SAMPLES": "12"})

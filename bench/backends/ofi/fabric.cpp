@@ -233,19 +233,29 @@ Endpoint::Endpoint(Info info, protocol::SharedPage& page, bool gpu_memory) : inf
   fi_av_attr table{};
   table.type = FI_AV_TABLE;
   make(addresses_, "fi_av_open", [&](auto made) { return fi_av_open(domain_.get(), &table, made, nullptr); });
-  make(endpoint_, "fi_endpoint", [&](auto made) { return fi_endpoint(domain_.get(), info_.get(), made, nullptr); });
-  if (gpu_memory) {
-    const bool no = false;
-    const int result = fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, option_cuda_api_permitted, &no, sizeof no);
-    // A provider that does not know the option can only copy through CUDA.
-    if (result != -FI_ENOPROTOOPT)
-      check(result, result == -FI_EOPNOTSUPP ? "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from " +
-                                                   device_of(*info_) + " to GPU memory"
-                                             : "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false");
+  // The shm provider names an endpoint's memory by process id and index. fi_enable returns FI_EBUSY where a killed
+  // process that had the same id left its file (libfabric 1.17 to 2.6); the next endpoint has the next index.
+  constexpr int most_attempts = 16;
+  int enabled = -FI_EBUSY;
+  for (int attempt = 0; attempt < most_attempts && enabled == -FI_EBUSY; ++attempt) {
+    endpoint_.reset();
+    make(endpoint_, "fi_endpoint", [&](auto made) { return fi_endpoint(domain_.get(), info_.get(), made, nullptr); });
+    if (gpu_memory) forbid_cuda();
+    check(fi_ep_bind(endpoint_.get(), &completions_->fid, FI_SEND | FI_RECV), "fi_ep_bind to the completion queue");
+    check(fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind to the address vector");
+    enabled = fi_enable(endpoint_.get());
   }
-  check(fi_ep_bind(endpoint_.get(), &completions_->fid, FI_SEND | FI_RECV), "fi_ep_bind to the completion queue");
-  check(fi_ep_bind(endpoint_.get(), &addresses_->fid, 0), "fi_ep_bind to the address vector");
-  check(fi_enable(endpoint_.get()), "fi_enable");
+  check(enabled, "fi_enable");
+}
+
+// Forbids the library to call CUDA; a provider that does not know the option can only copy through CUDA.
+void Endpoint::forbid_cuda() {
+  const bool no = false;
+  const int result = fi_setopt(&endpoint_->fid, FI_OPT_ENDPOINT, option_cuda_api_permitted, &no, sizeof no);
+  if (result == -FI_ENOPROTOOPT) return;
+  check(result, result == -FI_EOPNOTSUPP ? "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false, no peer-to-peer from " +
+                                               device_of(*info_) + " to GPU memory"
+                                         : "fi_setopt of FI_OPT_CUDA_API_PERMITTED=false");
 }
 
 std::vector<unsigned char> Endpoint::own_name() const {

@@ -128,6 +128,7 @@ class Endpoint {
     int* under_way = nullptr;
   };
 
+  void forbid_cuda();
   std::vector<unsigned char> own_name() const;
   std::string text_of_address(const std::vector<unsigned char>& name) const;
   fi_context2* begin(int& under_way);
