@@ -143,11 +143,13 @@ class ExplainedPairs {
     for (const RankLocation& place : places)
       is_explained_.push_back(broken.contains(topology_.hosts.at(static_cast<std::size_t>(place.node)).name));
     for (const Suspect& suspect : report.suspects) {
-      std::set<std::size_t> hosts = hosts_of(suspect, topology_);
-      for (std::size_t rank = 0; suspect.kind != "link" && rank < places.size(); ++rank)
-        if (hosts.contains(static_cast<std::size_t>(places[rank].node)) && uses(places[rank], suspect, numbers))
+      const std::optional<Part> part = part_of(suspect);
+      if (!part) continue;
+      std::set<std::size_t> hosts = hosts_of(*part, topology_);
+      for (std::size_t rank = 0; part->kind != Part::Kind::link && rank < places.size(); ++rank)
+        if (hosts.contains(static_cast<std::size_t>(places[rank].node)) && uses(places[rank], *part, numbers))
           is_explained_[rank] = true;
-      if (suspect.kind == "link") links_.push_back(std::move(hosts));
+      if (part->kind == Part::Kind::link) links_.push_back(std::move(hosts));
     }
   }
 
@@ -162,14 +164,14 @@ class ExplainedPairs {
   }
 
  private:
-  // True if transfers of the rank, which is on the suspect's host, may use it.
-  static bool uses(const RankLocation& rank, const Suspect& suspect, const NicNumbers& numbers) {
-    const std::vector<int> named = numbers_in(suspect.name);
-    if ((suspect.kind != "gpu" && suspect.kind != "nic") || named.size() < 2) return true;
-    const bool of_gpu = suspect.name.find('g') != std::string::npos;  // NICs may be named by the GPU beside them
-    if (of_gpu) return named[1] == rank.number;
+  // True if transfers of the rank, which is on one of the part's hosts, may use it.
+  static bool uses(const RankLocation& rank, const Part& part, const NicNumbers& numbers) {
+    if (part.kind == Part::Kind::gpu) return part.number == rank.number;
+    if (!is_nic(part)) return true;
+    if (part.number < 0) return -1 - part.number == rank.number;  // the NICs beside that GPU
     const std::vector<int> near = numbers.near(rank);
-    return near.empty() || std::ranges::any_of(near, [&](int nic) { return named[1] <= nic && nic <= named.back(); });
+    const int last = part.kind == Part::Kind::nics ? part.last : part.number;
+    return near.empty() || std::ranges::any_of(near, [&](int nic) { return part.number <= nic && nic <= last; });
   }
 
   const topo::Topology& topology_;

@@ -258,8 +258,8 @@ std::string about_slow(const Report& report) {
     if (report.topology.hosts.size() == 1) return fmt::format("it is slow ({}){}", figure, about_single_gpus(report));
     if (const Result* const alone = slowest(report, 1); alone && !rejected_as_slow_alone(report).empty())
       return fmt::format("slow without the other nodes ({}){}", figure_of(*alone), about_single_gpus(report));
-    if (measured_between_nodes(report)) return fmt::format("it is slow ({}), and no part stands out", figure);
-    return fmt::format("it is slow ({}); no pairs between nodes were measured, so no part can be named", figure);
+    if (measured_between_nodes(report)) return fmt::format("the cluster is slow ({}), and no part stands out", figure);
+    return fmt::format("the cluster is slow ({}); without pairs between nodes no part can be named", figure);
   }
   if (only_collectives_are_slow(report, *worst))
     return fmt::format("slow only where many ranks take part ({}, pairs {:.0f} %): no part stands out", figure,

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <cstdlib>
 #include <map>
 #include <optional>
@@ -180,33 +179,15 @@ bool is_explained(const Report& report, std::string_view fault) {
          });
 }
 
-// Numbers of the nodes that a candidate names ("gpu n1g3", "link n0-n2"); none for a rail or an NVLink domain.
-std::vector<std::size_t> nodes_named_by(std::string_view candidate) {
-  std::vector<std::size_t> nodes;
-  const auto take_number = [&](std::string_view before) {
-    if (!candidate.starts_with(before)) return;
-    candidate.remove_prefix(before.size());
-    std::size_t node = 0;
-    const auto [end, problem] = std::from_chars(candidate.data(), candidate.data() + candidate.size(), node);
-    if (problem != std::errc()) return;
-    nodes.push_back(node);
-    candidate.remove_prefix(static_cast<std::size_t>(end - candidate.data()));
-  };
-  candidate.remove_prefix(std::min(candidate.find(' ') + 1, candidate.size()));
-  take_number("n");
-  take_number("-n");
-  return nodes;
-}
-
-// One of the candidates is at fault, so all nodes on which one is are in doubt; all nodes if one is on no single node.
-void blame_candidates(const OpenQuestion& question, HostVerdicts& hosts) {
+// One of the candidates is at fault, so all nodes that one is on or joins are in doubt.
+void blame_candidates(const OpenQuestion& question, const topo::Topology& topology, HostVerdicts& hosts) {
   const std::string word = alternatives(question.candidates);
   if (!question.host.empty()) return hosts.blame(question.host, &NodeVerdict::unfit, word);
   std::set<std::size_t> nodes;
   for (const std::string& candidate : question.candidates) {
-    const std::vector<std::size_t> named = nodes_named_by(candidate);
-    if (named.empty()) return hosts.doubt_all(word);
-    nodes.insert(named.begin(), named.end());
+    const std::optional<Part> part = part_named(candidate);
+    if (!part) return hosts.doubt_all(word);
+    nodes.merge(hosts_of(*part, topology));
   }
   hosts.doubt(nodes, word);
 }
@@ -366,7 +347,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
                        "wrong data");
   }
-  for (const OpenQuestion& question : report.open_questions) blame_candidates(question, hosts);
+  for (const OpenQuestion& question : report.open_questions) blame_candidates(question, report.topology, hosts);
   // Slow measurements of the whole job put all hosts in doubt, unless another reason names some.
   if (all_are_sound(hosts.verdicts))
     for (const Result& result : report.results)
@@ -510,11 +491,9 @@ std::set<std::string> hosts_to_leave_out(const Report& report) {
   for (const OpenQuestion& question : report.open_questions) {
     if (question.fault == "slow") continue;
     for (const std::string& candidate : question.candidates) {
-      const std::vector<int> numbers = numbers_in(candidate);
-      const bool on_one_host =
-          candidate.starts_with("node ") || candidate.starts_with("gpu ") || candidate.starts_with("nic ");
-      if (on_one_host && !numbers.empty() && std::cmp_less(numbers.front(), report.topology.hosts.size()))
-        unfit.insert(report.topology.hosts[static_cast<std::size_t>(numbers.front())].name);
+      const std::optional<Part> part = part_named(candidate);
+      if (!part || !is_in_node(*part)) continue;
+      for (const std::size_t host : hosts_of(*part, report.topology)) unfit.insert(report.topology.hosts[host].name);
     }
   }
   return unfit;

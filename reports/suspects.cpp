@@ -48,8 +48,6 @@ std::string name_of(const Part& part) {
   return number < 0 ? fmt::format("n{}g{}", node, -1 - number) : fmt::format("n{}r{}-{}", node, number, last);
 }
 
-std::string full_name(const Part& part) { return kind_name(part) + " " + name_of(part); }
-
 std::string fault_name(Fault fault) {
   return fault == Fault::slow ? "slow" : fault == Fault::silent ? "silent" : "wrong";
 }
@@ -241,8 +239,10 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   s.action = words.action;
   if (faulty.fault == Fault::silent)
     s.action += "; then measure again without it: rounds in which it was silent have no results for other parts";
-  s.evidence = fmt::format("{} {}; seen with {}", faulty.fault == Fault::slow ? words.subject : "transfers through it",
-                           figures_of(faulty, topology), counted(partners_of(faulty), "partner"));
+  s.evidence = fmt::format("{} {}", faulty.fault == Fault::slow ? words.subject : "transfers through it",
+                           figures_of(faulty, topology));
+  if (s.partners_tested > 0)
+    s.evidence += "; seen with " + counted(static_cast<std::size_t>(s.partners_tested), "partner");
   if (part.kind == PartKind::link) s.evidence += ": each of them is fast with other nodes";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
   if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: the fault appears only when many ranks take part";
@@ -638,29 +638,65 @@ std::string sentence_about(const Suspect& suspect) {
                      where.empty() ? "" : fmt::format(" ({})", join(where)), suspect.evidence, suspect.action);
 }
 
-std::vector<int> numbers_in(std::string_view name) {
-  std::vector<int> numbers;
-  for (const char *at = name.data(), *const end = at + name.size(); at != end;) {
-    int number = 0;
-    const auto [next, problem] = std::from_chars(at, end, number);
-    const bool is_number = *at != '-' && problem == std::errc();
-    if (is_number) numbers.push_back(number);
-    at = is_number ? next : at + 1;
+std::string full_name(const Part& part) { return kind_name(part) + " " + name_of(part); }
+
+std::optional<Part> part_named(std::string_view full_name) {
+  const std::size_t space = std::min(full_name.find(' '), full_name.size());
+  const std::string_view kind = full_name.substr(0, space);
+  std::string_view rest = full_name.substr(std::min(space + 1, full_name.size()));
+  const auto take_number = [&](std::string_view before, int& number) {
+    if (!rest.starts_with(before) || rest.substr(before.size()).starts_with('-')) return false;
+    const auto [end, problem] = std::from_chars(rest.data() + before.size(), rest.data() + rest.size(), number);
+    if (problem == std::errc()) rest.remove_prefix(static_cast<std::size_t>(end - rest.data()));
+    return problem == std::errc();
+  };
+  Part part;
+  bool known = false;
+  if (kind == "rail") {
+    part.kind = PartKind::rail;
+    known = take_number("", part.number);
+    if (!take_number("-", part.last)) part.last = part.number;
+  } else if (kind == "domain") {
+    part.kind = PartKind::domain;
+    known = take_number("d", part.node);
+  } else if (take_number("n", part.node)) {
+    if (kind == "node") {
+      known = true;
+    } else if (kind == "link") {
+      part.kind = PartKind::link;
+      known = take_number("-n", part.number);
+    } else if (kind == "gpu") {
+      part.kind = PartKind::gpu;
+      known = take_number("g", part.number);
+    } else if (kind == "nic" && take_number("g", part.number)) {
+      part.kind = PartKind::nics;
+      part.number = part.last = -1 - part.number;
+      known = true;
+    } else if (kind == "nic") {
+      known = take_number("r", part.number);
+      part.kind = take_number("-", part.last) ? PartKind::nics : PartKind::nic;
+    }
   }
-  return numbers;
+  return known && rest.empty() ? std::optional(part) : std::nullopt;
+}
+
+std::optional<Part> part_of(const Suspect& suspect) { return part_named(suspect.kind + " " + suspect.name); }
+
+std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology) {
+  std::set<std::size_t> all;
+  const std::vector<int> domains = domains_of_hosts(topology);
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
+    if (part.kind == PartKind::domain ? part.node == domains[host]
+        : part.kind == PartKind::rail
+            ? true
+            : std::cmp_equal(part.node, host) || (part.kind == PartKind::link && std::cmp_equal(part.number, host)))
+      all.insert(host);
+  return all;
 }
 
 std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology) {
-  std::set<std::size_t> all;
-  const std::vector<int> domains = domains_of_hosts(topology), named = numbers_in(suspect.name);
-  const auto names = [&](int number) { return std::ranges::find(named, number) != named.end(); };
-  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
-    if (suspect.kind == "link"     ? names(static_cast<int>(host))
-        : suspect.kind == "domain" ? names(domains[host])
-        : suspect.kind == "rail"   ? true
-                                   : suspect.host == topology.hosts[host].name)
-      all.insert(host);
-  return all;
+  const std::optional<Part> part = part_of(suspect);
+  return part ? hosts_of(*part, topology) : std::set<std::size_t>();
 }
 
 std::string support_text(const Report& report) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -32,10 +33,14 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
 // The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
 std::string next_step(const std::vector<Part>& candidates, std::string_view fault = "slow");
 
-// The numbers in a part's name: "n5r2-3" has 5, 2 and 3.
-std::vector<int> numbers_in(std::string_view name);
+// "nic n1r5", "link n0-n2": kind and name of a part in suspects and open questions.
+std::string full_name(const Part& part);
+// The part of that name; std::nullopt for other texts.
+std::optional<Part> part_named(std::string_view full_name);
+std::optional<Part> part_of(const Suspect& suspect);
 
-// Indices of the hosts that the suspect is part of: both ends of a link, all hosts of an NVLink domain or a rail.
+// Indices of the hosts that the part is on or joins: both ends of a link, all hosts of an NVLink domain or of a rail.
+std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology);
 std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology);
 
 // A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.

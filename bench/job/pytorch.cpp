@@ -24,7 +24,7 @@ namespace {
 using nlohmann::json;
 
 const Wanted pytorch_records{.lists = {"entries", "traceEvents"},
-                             .members = {"distributedInfo", "pg_config", "rank"},
+                             .members = {"distributedInfo", "pg_config", "rank", "schema"},
                              .fields = {"process_group",
                                         "profiling_name",
                                         "collective_seq_id",
@@ -344,6 +344,11 @@ class PytorchReader {
   }
 
   void take_member(std::string_view name, const json& value) {
+    if (name == "schema" && value.is_string() && value.get_ref<const std::string&>().starts_with("p5bench."))
+      throw UsageError(
+          fmt::format("'{}': it is no trace but p5bench's own ({}): --job takes a job, and `p5bench report` "
+                      "a report",
+                      file_.name(), printable(value.get_ref<const std::string&>())));
     if (name == "rank" && value.is_number_integer()) rank_ = rank_of(value);
     if (name == "pg_config" && value.is_object())
       for (const auto& [group_name, about] : value.items())

@@ -199,6 +199,8 @@ function problem_cards(report) {
 
 function nothing_found(report) {
   if (report.grade === "ok") return "No suspects, no errors and no warnings.";
+  if (!report.measurements.some((m) => m.pairs?.length > 1))
+    return "No single part is suspected. Pairs of ranks, whose figures tell parts from each other, were not measured.";
   return "No single part is suspected: in the measurements none differs from the others of its kind.";
 }
 

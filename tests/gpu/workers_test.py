@@ -155,8 +155,8 @@ class Workers(Runs):
             names.remove("hypercube")
         everything = ["--type", "bfloat16", "--root", str(RANKS - 1), "--collectives", ",".join(names)]
         for more in ([*every], [*every, *in_place], everything) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place], everything):
-            job = Job(self.folder, "--sizes", sizes, "--budget", "120s" if FAKES else "200s", *more, **FEW_SAMPLES)
-            code, output = job.end(260)
+            job = Job(self.folder, "--sizes", sizes, "--budget", "1200s" if FAKES else "200s", *more, **FEW_SAMPLES)
+            code, output = job.end(1260 if FAKES else 260)
             self.assertIn(code, SOUND, output)
             report = job.report()
             self.assertEqual(self.bad(report), [])
@@ -180,9 +180,9 @@ class Workers(Runs):
 
     def device_initiated(self, *arguments, **variables):
         """A run of them; its exit code, its output and its report."""
-        job = Job(self.folder, "--collectives", "lsa_all_reduce,lsa_all_to_all", "--budget", "120s" if FAKES else "200s",
+        job = Job(self.folder, "--collectives", "lsa_all_reduce,lsa_all_to_all", "--budget", "1200s" if FAKES else "200s",
                   *arguments, **FEW_SAMPLES, **variables)
-        code, output = job.end(260)
+        code, output = job.end(1260 if FAKES else 260)
         return code, output, job.report()
 
     def test_device_initiated_collectives_give_right_data(self):

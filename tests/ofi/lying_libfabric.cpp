@@ -73,7 +73,7 @@ extern "C" int fi_fabric(fi_fabric_attr* attributes, fid_fabric** fabric, void* 
 extern "C" int shm_open(const char* name, int flags, mode_t mode) {
   static const auto open = reinterpret_cast<decltype(&shm_open)>(dlsym(RTLD_NEXT, "shm_open"));
   static int stale = std::getenv("P5BENCH_STALE_FILES") ? std::atoi(std::getenv("P5BENCH_STALE_FILES")) : 0;
-  if ((flags & O_EXCL) && stale > 0) {
+  if ((flags & O_EXCL) && std::strchr(name, ':') && stale > 0) {  // not Open MPI's
     --stale;
     const int file = open(name, O_RDWR | O_CREAT, mode);
     const std::vector<char> other_version(1 << 20, '\x7f');

@@ -71,7 +71,7 @@ class Check(Folder):
             self.assertEqual(printed.count(": IN DOUBT: slow all_reduce"), 4, printed)
             report, = self.folder.glob(out + "/*/2*/report.json")
             decision = read_report(report)["decision"]
-            self.assertRegex(decision["sentence"], r"^REJECT: it is slow \(all_reduce \d+ % of limit\), and no part stands out, SIMULATED$")
+            self.assertRegex(decision["sentence"], r"^REJECT: the cluster is slow \(all_reduce \d+ % of limit\), and no part stands out, SIMULATED$")
             self.assertIn("run p5bench with its default collectives", decision["next"][0])
 
     def test_a_slow_part_does_not_make_healthy_gpus_seem_slow_under_load(self):

@@ -392,6 +392,7 @@ class ImportJob(Folder):
                 ("ranks.json", good.replace('"rank":0', '"rank":8', 1), ["line 1", "rank 8"]),
                 ("bytes.json", good.replace('"coll_msg_size_bytes":8', '"coll_msg_size_bytes":-8', 1), ["coll_msg_size_bytes"]),
                 ("nobody.json", trace.replace('"rank": 0, ', ""), ["does not say of which rank"]),
+                ("job.json", '{"calls": [], "schema": "p5bench.job/1", "ranks": 2}', ["no trace but p5bench's own (p5bench.job/1)", "--job"]),
                 ("text_0.json.gz", gzip.compress(b'{"x": "' + b"a" * (48 << 20) + b'"}'), ["text_0.json.gz", "a value is longer than 16 MiB"]),
                 ("number_0.json.gz", gzip.compress(b'{"x": ' + b"1" * (48 << 20) + b"}"), ["a value is longer than 16 MiB"]),
                 ("blanks_0.json.gz", gzip.compress(b'{"traceEvents": [' + b" " * (48 << 20) + b"]}"), ["a value is longer than 16 MiB"]),

@@ -402,8 +402,8 @@ TEST(Decision, says_that_all_nodes_are_slow_only_where_each_was_seen_to_be) {
       one_apart{{{0, 2}, 1e-3}, {{2, 4}, 2e-3}, {{0, 4}, 2e-3}, {{1, 3}, 1e-3}, {{1, 5}, 2e-3}, {{3, 5}, 2e-3}};
   EXPECT_THAT(sentence(alike, std::nullopt), HasSubstr("all 3 nodes are equally slow to each other"));
   EXPECT_THAT(sentence(one_apart, std::nullopt),
-              HasSubstr("it is slow (all_gather 50 % of limit), and no part stands out"));
-  EXPECT_THAT(sentence(alike, 0), HasSubstr("it is slow (all_gather 50 % of limit), and no part stands out"));
+              HasSubstr("the cluster is slow (all_gather 50 % of limit), and no part stands out"));
+  EXPECT_THAT(sentence(alike, 0), HasSubstr("the cluster is slow (all_gather 50 % of limit), and no part stands out"));
 }
 
 TEST(Decision, names_slow_samples_where_nothing_can_be_judged) {

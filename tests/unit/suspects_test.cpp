@@ -611,5 +611,18 @@ TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
   }
 }
 
+TEST(Suspects, are_found_again_by_their_names) {
+  using enum Part::Kind;
+  for (const Part& part :
+       {Part{node, 3}, Part{gpu, 0, 7}, Part{nic, 12, 31}, Part{nics, 1, 8, 11}, Part{nics, 2, -4, -4},
+        Part{link, 0, 2}, Part{rail, 0, 5, 5}, Part{rail, 0, 4, 7}, Part{domain, 1}})
+    EXPECT_EQ(part_named(full_name(part)), part) << full_name(part);
+  for (const char* text :
+       {"",        "node",     "node ",     "node n",    "node n1 ",          "node n-1",  "node 1",    "gpu n1",
+        "gpu n1g", "gpu n1r1", "nic n1r5-", "nic n1r-5", "link n0",           "link n0-1", "link n0-n", "rail",
+        "rail x",  "rail 1-",  "domain 1",  "domain dn", "node n99999999999", "switch n1", "all"})
+    EXPECT_EQ(part_named(text), std::nullopt) << text;
+}
+
 }  // namespace
 }  // namespace p5::reports

@@ -349,6 +349,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
                           report_location(parts.options, parts.folder.path()))));
     });
     print_error(reason + left);
+    attempt([&] { (void)parts.folder.take_notes(); });  // a rank that gave up since says the same
     ended_with_ = parts.builder.report().exit_code;
   });
   const std::lock_guard lock(mutex_);
