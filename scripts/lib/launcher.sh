@@ -52,12 +52,14 @@ prepare_launcher() {  # RANKS
 # Runs the command and returns its exit code. TERM and HUP go on to it, so that the ranks write what they have and end;
 # INT comes from a terminal, which sends it to all of its processes.
 run_ranks() {  # COMMAND...
-  local ranks signalled="" status=0
+  local ranks="" signalled="" status=0
+  # A signal may come before the ranks do.
+  trap 'signalled=yes; [ -z "$ranks" ] || kill "$ranks" 2>/dev/null || true' TERM HUP
+  trap 'signalled=yes' INT
   # The shell would have a command behind "&" ignore INT.
   (trap - INT && exec "$@") </dev/null &
   ranks=$!
-  trap 'signalled=yes; kill "$ranks" 2>/dev/null' TERM HUP
-  trap 'signalled=yes' INT
+  [ -z "$signalled" ] || kill "$ranks" 2>/dev/null || true
   wait "$ranks" || status=$?
   # A trapped signal ends `wait`, and not the ranks.
   while [ -n "$signalled" ]; do

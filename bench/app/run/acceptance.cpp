@@ -60,21 +60,24 @@ bool gpus_can_be_checked(const Run& run) {
 // Half of a burn is products alone, the other half is under load.
 static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
 
-// True if no case failed, each rank has rates of correct matrix products alone, and the time left suffices.
-static bool load_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases, const CostModel& cost) {
+// The part of the time that the cases under load may take; less than 0 if they do not fit, if a case failed, or if a
+// rank lacks rates of correct matrix products alone.
+static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases,
+                              const CostModel& cost, Seconds wanted) {
   bool failed = false;
   run.recorder.add([&](ReportBuilder& builder) {
     failed = std::ranges::any_of(builder.report().results, [](const reports::Result& each) {
       return each.measurement.outcome == Outcome::failed;
     });
   });
-  const double needed = time_under_load(cases, cost).count;
   const auto has_products = [](const LocalChecks& each) {
     return each.compute.not_measured.empty() && each.compute.corruption.empty();
   };
   const double left = run.options.deadline ? -since(*run.options.deadline).count
                                            : run.options.budget.count * (1 - finishing_share) - since(run.start).count;
-  return shared_by_leader(run.control, !failed && std::ranges::all_of(of_ranks, has_products) && needed < left);
+  const double rest = left - time_under_load(cases, cost).count;
+  const bool can_be_measured = !failed && std::ranges::all_of(of_ranks, has_products);
+  return {shared_by_leader(run.control, can_be_measured ? std::min(wanted.count, rest) : -1)};
 }
 
 static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
@@ -89,7 +92,8 @@ static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Second
 static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, Seconds time,
                                                    const std::vector<LocalChecks>& alone) {
   const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
-  if (!load_fits(run, alone, cases.size(), backend.cost())) return {};
+  time = time_that_fits(run, alone, cases.size(), backend.cost(), time);
+  if (time.count < 0) return {};
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> of_ranks = check_under_load(run.control, backend, cases, time);
   if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
@@ -136,7 +140,7 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
 // only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated, because it exists
-// to provoke failures that are rare.
+// to provoke failures that are rare; a wait that the limit of the whole command cut short is no failure of a GPU.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
@@ -158,6 +162,10 @@ void check_gpus_alone(Run& run) {
                                     what));
     if (problem && !again) run.code = worse(run.code, ExitCode::unfinished);
     if (!again) return;
+  } else if (problem && !agree_on_time_left(run)) {
+    run.recorder.remark("the check of each GPU alone did not end within the limit: " + problem->what);
+    run.code = worse(run.code, ExitCode::unfinished);
+    return;
   }
   if (problem) {
     const PhaseFailed& failed = *problem;
