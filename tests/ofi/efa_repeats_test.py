@@ -2,7 +2,7 @@
 memory, which feeds four NICs of each type: nobody is accused where all is well, and whoever is at fault is named each
 time. Nightly.
 
-    P5BENCH_EFA_RUNS=50                     how often (2)
+    P5BENCH_EFA_RUNS=50                     how often (1)
     P5BENCH_EFA_MACHINES=p5.48xlarge,...    of which types (all five)
     P5BENCH_EFA_FAULTS=healthy,slow,...     which (all four)
     P5BENCH_EFA_DEVICES=32                  how many NICs of a node (4)
@@ -19,7 +19,7 @@ import efa_test
 from efa_test import HAVE_OFI, STANDIN, OnEfa
 from hosts import what_is_missing
 
-RUNS = int(os.environ.get("P5BENCH_EFA_RUNS", "2"))
+RUNS = int(os.environ.get("P5BENCH_EFA_RUNS", "1"))
 DEVICES = int(os.environ.get("P5BENCH_EFA_DEVICES", "4"))
 NIGHTLY_OR_ASKED = efa_test.NIGHTLY or "P5BENCH_EFA_RUNS" in os.environ
 # GB/s of a NIC, by type.

@@ -84,8 +84,18 @@ TEST(Nodes, all_nodes_of_a_question_are_named_and_no_others) {
   for (const NodeVerdict& each : nodes) EXPECT_THAT(each.unfit, IsEmpty());
   EXPECT_THAT(render_nodes(report, false), HasSubstr("n2: IN DOUBT: gpu n0g3 or link n0-n2\n"));
   EXPECT_THAT(render_nodes(report, false), HasSubstr("  one of gpu n0g3, link n0-n2: 0.8 times as fast. swap\n"));
+  report.open_questions[0].candidates = {"nic n0r4", "rail 1"};
+  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.in_doubt, ElementsAre("nic n0r4 or rail 1"));
+  for (std::size_t node = 0; node < 3; ++node) {
+    topo::Gpu& its = report.topology.hosts[node].gpu_devices.emplace_back();
+    its.fabric_cluster = "00000000000000000000000000000001";
+    its.fabric_clique = node == 2 ? 1 : 0;
+  }
   report.open_questions[0].candidates = {"nic n0r4", "domain d0"};
-  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_THAT(each.in_doubt, ElementsAre("nic n0r4 or domain d0"));
+  const std::vector<NodeVerdict> of_domain = judge_nodes(report);
+  for (const std::size_t node : {0, 1})
+    EXPECT_THAT(of_domain[node].in_doubt, ElementsAre("nic n0r4 or domain d0")) << node;
+  EXPECT_THAT(of_domain[2].in_doubt, IsEmpty());
 }
 
 TEST(Nodes, wrong_data_are_the_ranks_that_found_them) {

@@ -293,13 +293,15 @@ class Products(WithProducts):
                            "[ $OMPI_COMM_WORLD_RANK = 3 ] || unset P5BENCH_FAKE_PRODUCTS\n"
                            f"exec {BUILD / 'p5bench'} \"$@\"\n")
         wrapper.chmod(0o755)
-        for _ in range(3):  # a busy machine may let one work end before another, which leaves out a figure
+        # On a busy machine one work may end before another, which leaves out a figure, and a fake GPU, which computes on
+        # the processor, may be slow alone.
+        for _ in range(3):
             code, output = self.products("--format", "json", program=wrapper, ranks=6, gpus=6, faults="brake:gpu=1:percent=200",
                                          P5BENCH_FAKE_PRODUCT_US="4000")
-            self.assertEqual(code, 0, output)
             report = json.loads(output[output.index("{"):])
-            if all(f"load_{part}_share" in figures for figures in report["local_checks"] for part in ("products", "links", "nics")):
+            if code == 0 and all(f"load_{part}_share" in figures for figures in report["local_checks"] for part in ("products", "links", "nics")):
                 break
+        self.assertEqual(code, 0, output)
         self.assertEqual(len(report["topology"]["hosts"]), 3)
         for figures in report["local_checks"]:
             for part in ("products", "links", "nics"):
