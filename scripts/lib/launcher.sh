@@ -50,16 +50,16 @@ prepare_launcher() {  # RANKS
 }
 
 # Runs the command and returns its exit code. TERM and HUP go on to it, so that the ranks write what they have and end;
-# INT comes from a terminal, which sends it to all of its processes.
+# INT comes from a terminal, which sends it to all of its processes. It is ignored here, since bash 5.2 may forget the
+# exit code of a process that ends while INT interrupts `wait`.
 run_ranks() {  # COMMAND...
-  local ranks="" signalled="" status=0
-  # A signal may come before the ranks do.
-  trap 'signalled=yes; [ -z "$ranks" ] || kill "$ranks" 2>/dev/null || true' TERM HUP
-  trap 'signalled=yes' INT
-  # The shell would have a command behind "&" ignore INT.
+  local ranks="" signalled="" early="" status=0
+  # TERM and HUP may come before the ranks do.
+  trap 'signalled=yes; if [ -n "$ranks" ]; then kill "$ranks" 2>/dev/null || true; else early=yes; fi' TERM HUP
+  trap '' INT
   (trap - INT && exec "$@") </dev/null &
   ranks=$!
-  [ -z "$signalled" ] || kill "$ranks" 2>/dev/null || true
+  [ -z "$early" ] || kill "$ranks" 2>/dev/null || true
   wait "$ranks" || status=$?
   # A trapped signal ends `wait`, and not the ranks.
   while [ -n "$signalled" ]; do
