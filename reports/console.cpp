@@ -52,10 +52,14 @@ std::string rows_of(const Measurement& m) {
     if (!each.covered) text += "; at least: it waits until the others have ended";
     text += "\n";
   }
-  return text + format_printable(
-                    "  together {:.4g} us, one after the other {:.4g}, the longest alone {:.4g}: overlap {:.0f} %\n",
-                    all.together.summary.median * 1e6, microseconds(sum_of(all)), microseconds(longest_of(all)),
-                    100 * overlap(all));
+  std::vector<std::string> counts;
+  for (const ConcurrentOperation& each : all.operations)
+    counts.push_back(fmt::format("{} {}", each.operations, each.name));
+  return text +
+         format_printable(
+             "  {}: together {:.4g} us, one after the other {:.4g}, the longest alone {:.4g}: overlap {:.0f} %\n",
+             join(counts, " and "), all.together.summary.median * 1e6, microseconds(sum_of(all)),
+             microseconds(longest_of(all)), 100 * overlap(all));
 }
 
 }  // namespace

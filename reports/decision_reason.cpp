@@ -202,16 +202,17 @@ std::string about_left_out(const Report& report) {
 // Hosts whose GPUs are slow alone or under load, but for those that are rejected anyway; "" if there are none.
 std::string about_slow_gpus(const Report& report, const std::set<std::string>& rejected = {}) {
   std::vector<std::string> hosts;
-  bool any = false, alone = false;
+  bool any = false, alone = false, whole_hosts = true;
   for (const topo::Finding& finding : report.findings) {
     if (!is_slow_gpu(finding) || rejected.contains(finding.subject.host)) continue;
     any = true;
+    whole_hosts = whole_hosts && is_of_all_gpus(finding);
     alone = alone || finding.id == slow_alone_id;
     const std::string& host = finding.subject.host;  // empty where either of several may be the slow one
     if (!host.empty() && std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
   }
   if (!any) return "";
-  return fmt::format("a GPU is slow {}{}", alone ? "alone" : "under load",
+  return fmt::format("{} slow {}{}", whole_hosts ? "all GPUs are" : "a GPU is", alone ? "alone" : "under load",
                      hosts.empty() || report.topology.hosts.size() < 2 ? "" : " on " + shortened(hosts));
 }
 

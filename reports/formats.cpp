@@ -196,6 +196,30 @@ void add_repetitions(json& out, const Measurement& m, std::string_view quantity,
   }
 }
 
+// Failed, or with wrong data: no figure counts.
+bool is_broken(const Result& result) {
+  return result.verdict.grade == Grade::wrong || result.verdict.grade == Grade::failed;
+}
+
+std::string because_of(const Result& result) {
+  return result.measurement.because.empty() ? result.verdict.because : result.measurement.because;
+}
+
+// As Google Benchmark writes a benchmark that called SkipWithError().
+void add_error(json& out, const Result& result, int family) {
+  const std::string name = name_of_case(result.measurement.measured_case, "throughput");
+  out.push_back({{"name", name},
+                 {"family_index", family},
+                 {"per_family_instance_index", 0},
+                 {"run_name", name},
+                 {"run_type", "iteration"},
+                 {"repetitions", 1},
+                 {"repetition_index", 0},
+                 {"threads", 1},
+                 {"error_occurred", true},
+                 {"error_message", because_of(result)}});
+}
+
 }  // namespace
 
 std::string render_gbench(const Report& report) {
@@ -203,6 +227,10 @@ std::string render_gbench(const Report& report) {
   int family = 0;
   for (const Result& result : report.results) {
     const Measurement& m = result.measurement;
+    if (is_broken(result)) {
+      add_error(benchmarks, result, family++);
+      continue;
+    }
     if (m.outcome != Outcome::measured) continue;
     add_repetitions(benchmarks, m, "latency", m.latency, m.latency_launches_s, family++);
     add_repetitions(benchmarks, m, "throughput", m.throughput, m.launches_s, family++);
@@ -216,6 +244,7 @@ std::string render_gbench(const Report& report) {
                      {"cpu_scaling_enabled", false},
                      {"caches", json::array()},
                      {"library_build_type", "release"},
+                     {"p5bench_decision", report.decision.sentence},
                      {"p5bench_provenance", report.provenance},
                      {"p5bench_cluster", report.run.cluster}};
   return json{{"context", context}, {"benchmarks", benchmarks}}.dump(2, ' ', false, json::error_handler_t::replace) +
@@ -224,8 +253,9 @@ std::string render_gbench(const Report& report) {
 
 namespace {
 
-// ---- JUnit XML: a test case for the decision, each measurement, each suspect, and each finding about hardware or
-// fabric. Slow measurements are failures; wrong and failed ones are errors; unjudged ones are skipped.
+// ---- JUnit XML: a test case for the decision, each measurement, suspect and open question, and each warning or error
+// about hardware or fabric. Slow measurements are failures; wrong and failed ones are errors; unjudged ones are
+// skipped, and so are warnings and, unless the decision is REJECT, open questions.
 
 struct TestCase {
   std::string group, name, kind, message;  // kind: "", failure, error, skipped
@@ -237,7 +267,7 @@ TestCase test_case_of(const Result& result) {
   TestCase test{.group = std::string(m.measured_case.collective->name),
                 .name = describe(m.measured_case),
                 .kind = {},
-                .message = m.because.empty() ? result.verdict.because : m.because,
+                .message = because_of(result),
                 .seconds = m.wall_s};
   if (m.measured_case.arm != "default") test.name += ", arm " + m.measured_case.arm;
   if (m.measured_case.for_parts) test.name += ", beside the plan";
@@ -263,13 +293,21 @@ std::vector<TestCase> test_cases_of(const Report& report) {
   std::vector<TestCase> all{decision_of(report)};
   for (const Suspect& suspect : report.suspects)
     all.push_back({"suspect", suspect.kind + " " + suspect.name, "failure", sentence_about(suspect)});
+  for (const OpenQuestion& question : report.open_questions)
+    all.push_back({"open question", join(question.candidates, " or "),
+                   report.decision.word == reject ? "failure" : "skipped",
+                   fmt::format("{}. {}", question.evidence, question.next)});
+  const auto concerns_parts = [](const topo::Finding& each) {
+    return topo::condemns(each) || (each.severity == topo::Severity::warning &&
+                                    (each.about == topo::About::hardware || each.about == topo::About::fabric));
+  };
   for (const topo::Finding& each : report.findings)
-    if (topo::condemns(each))
+    if (concerns_parts(each))
       all.push_back({"finding",
                      fmt::format("{} {}{}{}", each.id, each.subject.host,
                                  each.subject.gpu ? fmt::format(" GPU {}", *each.subject.gpu) : "",
                                  each.subject.nic ? " " + *each.subject.nic : ""),
-                     "failure", fmt::format("{}. {}", each.evidence, each.action)});
+                     topo::condemns(each) ? "failure" : "skipped", fmt::format("{}. {}", each.evidence, each.action)});
   for (const Result* result : in_reading_order(report)) all.push_back(test_case_of(*result));
   return all;
 }
@@ -308,7 +346,7 @@ std::string table_of_operations(const Report& report) {
   const std::string below = job_steps.empty() ? "" : for_markdown(job_steps) + "\n";
   if (rows.empty()) return below;
   std::string text =
-      "| operation | ranks | latency | largest message | bus bandwidth | of the limit | grade |\n"
+      "| operation | ranks | latency | message | bus bandwidth | of the limit | grade |\n"
       "|---|--:|--:|--:|--:|--:|---|\n";
   for (const SummaryRow& row : rows)
     text += fmt::format("| {} | {} | {} | {} | {:.4g} GB/s | {} | {} |\n", for_markdown(row.operation), row.ranks,
@@ -326,6 +364,21 @@ std::string markdown_steps(const Decision& decision) {
   return text;
 }
 
+// Measurements that failed or have wrong data: how many, and the first of them.
+std::string list_of_broken(const Report& report) {
+  constexpr std::size_t most = 5;
+  std::size_t broken = 0;
+  std::string text;
+  for (const Result* result : in_reading_order(report))
+    if (is_broken(*result) && ++broken <= most)
+      text += fmt::format("- {} {}: {}\n", shown(result->verdict.grade),
+                          for_markdown(describe(result->measurement.measured_case)), for_markdown(because_of(*result)));
+  if (broken == 0) return "";
+  if (broken > most) text += fmt::format("- and {} more\n", broken - most);
+  return fmt::format("{} of {} failed or have wrong data:\n\n{}\n", broken,
+                     counted(report.results.size(), "measurement"), text);
+}
+
 std::string list_of_findings(const Report& report) {
   std::string text;
   for (const topo::Finding& each : report.findings)
@@ -341,9 +394,11 @@ std::string render_markdown(const Report& report) {
   const RunInfo& run = report.run;
   std::string text = fmt::format("## {}\n\n", for_markdown(report.decision.sentence));
   for (const Suspect& suspect : report.suspects) text += fmt::format("- {}\n", for_markdown(sentence_about(suspect)));
-  if (!report.suspects.empty()) text += "\n";
+  for (const OpenQuestion& question : report.open_questions)
+    text += fmt::format("- one of {}: {}\n", for_markdown(join(question.candidates)), for_markdown(question.evidence));
+  if (!report.suspects.empty() || !report.open_questions.empty()) text += "\n";
   text += markdown_steps(report.decision);
-  text += table_of_operations(report) + list_of_findings(report);
+  text += list_of_broken(report) + table_of_operations(report) + list_of_findings(report);
   for (const std::string& remark : run.remarks) text += for_markdown(remark) + "\n\n";
   return text + fmt::format("{}: {} on {}, backend {}, {}. p5bench {}.\n", for_markdown(run.cluster),
                             counted(static_cast<std::size_t>(run.ranks), "rank"),

@@ -319,6 +319,46 @@ bool have_no_other_partner(const std::set<std::size_t>& ranks, const LocalCheck&
   });
 }
 
+struct Worse : Deviation {
+  const Device* device;
+};
+
+// True if the check condemns the GPU. Ranks that take turns on processors launch late, and what another of them waits
+// for is late too.
+bool is_condemned(const Worse& one, const LocalCheck& check, const Report& report) {
+  return check.condemned > 0 && one.by > check.condemned &&
+         !(check.under_load && !topo::oversubscribed_hosts(report.topology).empty());
+}
+
+constexpr std::string_view all_gpus = "all ";  // begins the evidence of such a finding
+
+// Adds one finding for each host of which all GPUs are worse, three or more, and their ranks to `told`.
+void add_whole_hosts(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
+                     const std::vector<Worse>& worse_ones, std::set<std::size_t>& told,
+                     std::vector<topo::Finding>& findings) {
+  constexpr std::size_t fewest = 3;
+  std::map<const topo::Host*, std::vector<const Worse*>> by_host;
+  for (const Worse& each : worse_ones)
+    if (each.device->host) by_host[each.device->host].push_back(&each);
+  for (const auto& [host, its] : by_host) {
+    if (its.size() < fewest || std::cmp_not_equal(its.size(), std::ranges::count(alike, host, &Device::host))) continue;
+    std::vector<double> here;
+    for (const Worse* each : its) here.push_back(each->here), told.insert(each->device->rank);
+    const bool condemned =
+        std::ranges::all_of(its, [&](const Worse* each) { return is_condemned(*each, check, report); });
+    topo::Finding finding =
+        finding_of(*its.front()->device, check, condemned ? topo::Severity::error : topo::Severity::warning, "");
+    finding.subject.gpu.reset();
+    const double typical = median(here), others = its.front()->others;
+    finding.evidence = fmt::format(
+        "all {} GPUs of {}, {}{}: {}, their median; median of the others of their model: "
+        "{:.4g} ({:.0f} % {})",
+        its.size(), host->name, check.under_load ? "" : "alone, ", check.label, text_of(typical, check), others,
+        100 * std::abs(1 - typical / others), check.more_is_better ? "less" : "more");
+    findings.push_back(std::move(finding));
+  }
+}
+
 void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                 const std::vector<LoadOfRank>& loads, std::vector<topo::Finding>& findings) {
   std::vector<double> all;
@@ -336,9 +376,6 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
         *device, check, topo::Severity::error,
         fmt::format("no figure; median of the {} others of its model: {}", all.size(), text_of(median(all), check))));
   if (all.size() < least_gpus) return;
-  struct Worse : Deviation {
-    const Device* device;
-  };
   std::vector<Worse> worse_ones;
   const std::map<std::size_t, Deviation> own = deviations(report, alike, check);
   std::map<std::size_t, Deviation> rates;
@@ -359,20 +396,23 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     return alike_ones;
   };
   std::set<std::size_t> told;
+  add_whole_hosts(report, alike, check, worse_ones, told, findings);
   for (const Worse& one : worse_ones) {
     if (told.contains(one.device->rank)) continue;
-    // Ranks that take turns on processors launch late, and what another of them waits for is late too.
-    const bool explained = check.under_load && !topo::oversubscribed_hosts(report.topology).empty();
-    const bool condemned = check.condemned > 0 && one.by > check.condemned && !explained;
+    const bool condemned = is_condemned(one, check, report);
     const std::vector<const Worse*> others = same_as(one);
     std::string evidence = fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})",
                                        text_of(one.here, check), all.size() - 1, one.others,
                                        100 * own.at(one.device->rank).by, check.more_is_better ? "less" : "more");
-    constexpr std::string_view either = "of two that exchange messages either may be slow";
+    const std::string either =
+        fmt::format("{} may be slow", others.size() < 2 ? "of two that exchange messages either"
+                                                        : "of those that exchange messages each");
     std::set<std::size_t> ranks;
     std::vector<std::string> hosts;
     for (const Worse* each : others) ranks.insert(each->device->rank);
-    if (!ranks.empty()) evidence += fmt::format("; rank {} shows the same: {}", fmt::join(ranks, ", rank "), either);
+    if (!ranks.empty())
+      evidence += fmt::format("; rank {} {} the same: {}", fmt::join(ranks, ", rank "),
+                              ranks.size() == 1 ? "shows" : "show", either);
     topo::Finding finding =
         finding_of(*one.device, check, condemned ? topo::Severity::error : topo::Severity::warning, evidence);
     ranks.insert(one.device->rank);
@@ -439,6 +479,10 @@ void find_other_digests(const Report& report, const std::vector<Device>& alike, 
 }  // namespace
 
 std::span<const LocalCheck> local_checks() { return checks; }
+
+bool is_of_all_gpus(const topo::Finding& finding) {
+  return (finding.id == slow_alone_id || finding.id == slow_under_load_id) && finding.evidence.starts_with(all_gpus);
+}
 
 std::vector<topo::Finding> corruptions(const Report& report) {
   std::vector<topo::Finding> findings;

@@ -67,6 +67,8 @@ std::string burn_table(const Report& report, std::size_t host);
 std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host = std::nullopt);
 
 // Finding id, an error: a GPU's local checks could not be measured, so the run is incomplete.
+// True for a finding about all GPUs of a host, which are slow alone or under load.
+bool is_of_all_gpus(const topo::Finding& finding);
 inline constexpr std::string_view check_failed = "gpu.check_failed";
 
 // Finding kinds for `list findings`.

@@ -10,6 +10,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/nccl_tests_text.hpp"
 #include "reports/writer.hpp"
@@ -160,9 +161,11 @@ auto program_key(const Case& c) {
 std::string render_nccl_tests(const Report& report) {
   std::vector<Rows> programs;
   std::set<std::string> skipped, device_initiated;
+  std::map<std::string, std::size_t> failed;  // by operation
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
+    if (m.outcome == Outcome::failed) ++failed[operation_of(c)];
     if (m.outcome != Outcome::measured || !m.throughput) continue;
     if (c.collective->device_initiated) {
       device_initiated.insert(operation_of(c));
@@ -196,6 +199,9 @@ std::string render_nccl_tests(const Report& report) {
     text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), split) +
             devices_of(report, split) + table_of(rows);
   }
+  for (const auto& [operation, count] : failed)
+    text += format_printable("# {}: {} failed and {} no row\n", operation, counted(count, "measurement"),
+                             count == 1 ? "has" : "have");
   if (!device_initiated.empty())
     text += format_printable("# nccl-tests has the like with -R 2 -D 1 or 2, whose tables do not say so: {}\n",
                              join(std::vector<std::string>(device_initiated.begin(), device_initiated.end())));

@@ -229,10 +229,14 @@ std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
   return std::nullopt;
 }
 
+// Ends a line that the end of the log may have cut, so that nothing follows from what it does not say.
+constexpr const char* cut = "\u2026";
+
 void each_line(std::string_view log, const std::function<void(const std::string& line, std::size_t number)>& visit) {
   for (std::size_t number = 1; !log.empty(); ++number) {
     const std::size_t end = std::min(log.size(), log.find('\n'));
-    visit(plain_line(log.substr(0, end)), number);
+    const bool may_be_cut = end == log.size() && number > 1;
+    visit(plain_line(log.substr(0, end)) + (may_be_cut ? cut : ""), number);
     log.remove_prefix(std::min(log.size(), end + 1));
   }
 }

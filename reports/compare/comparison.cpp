@@ -247,12 +247,15 @@ bool has_suspect(const Report& report, const Suspect& suspect) {
   return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
 }
 
-std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated) {
+// `in_both`: suspects of most reports of BASE too, unless `all` are wanted.
+std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated,
+                                     std::set<std::string>& in_both) {
   std::vector<Suspect> found;
   for (const Report& report : fresh.reports)
     for (const Suspect& each : report.suspects) {
       if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
       const bool before = most_tell(base.reports, [&](const Report& one) { return has_suspect(one, each); });
+      if (before && !all) in_both.insert(text_of(each));
       if (before && !all) continue;
       repeated += before;
       found.push_back(each);
@@ -395,7 +398,11 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.troubles = troubles_of(base, fresh, options.across_hardware);
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
   if (options.one_run) out.failed_in_base = count_failed(base);
-  out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated);
+  std::set<std::string> in_both;
+  out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated, in_both);
+  if (!in_both.empty())
+    out.remarks.push_back(fmt::format("{} and {} both suspect {}: a fault that both have is no regression", base.name,
+                                      fresh.name, join(std::vector<std::string>(in_both.begin(), in_both.end()))));
   const std::vector<Pair> pairs = pairs_of(matched);
   out.skipped_rows = skipped_rows(matched, pairs);
   for (const Side* side : {&base, &fresh})

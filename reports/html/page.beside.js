@@ -16,13 +16,14 @@ function draw_beside(report, section) {
   section.hidden = rows.length === 0;
   if (section.hidden) return;
   section.append(element("p", {class: "quiet"},
-    "Times per operation. Beside: while the others run throughout. Overlap: 100 % if all are done when the longest would be alone, 0 % if they take as long as one after the other."),
+    "Alone and beside: time of one operation; beside: while the others run throughout. Together and one after the other: time of as many operations of each as stand under Count. Overlap: 100 % if all are done when the longest would be alone, 0 % if they take as long as one after the other."),
   simple_table("At the same time", [
     ["Operation", (r) => r.own ? [r.m.case.collective, variant_text(r.m)].filter(Boolean).join(", ") : `beside it: ${r.name}`],
     ["Size", (r) => r.own ? size(r.m.case.bytes) : "", "number"],
     ["Alone \u00b5s", (r) => digits(r.alone.median_us), "number"],
     ["Beside \u00b5s", (r) => digits(r.beside.median_us), "number"],
     ["Slower", (r) => slower_text(r.slowdown), "number"],
+    ["Count", (r) => String(r.operations), "number"],
     ["Together \u00b5s", (r) => r.own ? digits(r.together.together.median_us) : "", "number"],
     ["One after the other \u00b5s", (r) => r.own ? digits(r.together.sum_us) : "", "number"],
     ["Overlap", (r) => r.own ? `${(100 * r.together.overlap).toFixed(0)} %` : "", "number"],

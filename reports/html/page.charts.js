@@ -473,21 +473,28 @@ function operations_of(report) {
   });
 }
 
-function largest_text(list) {
-  const last = of_all_ranks(list).filter((m) => m.throughput?.busbw_gb_per_s > 0).sort((a, b) => b.case.bytes - a.case.bytes)[0];
-  if (!last) return "";
-  const part = last.verdict.fraction_of_limit;
-  return `${size(last.case.bytes)}: ${rate(last.throughput.busbw_gb_per_s)}${part === null ? "" : `, ${share(part)} of the limit`}. `;
+// The figure of an operation, as the console chooses it: a bad one, else of most pairs, else of the largest message.
+function main_figure(list) {
+  const weight = (m) => [m.verdict.grade !== "ok" && m.verdict.grade !== "unknown" ? 1 : 0, m.pairs?.length ?? 0, m.case.bytes];
+  const first_is_less = (a, b) => a.map((value, i) => value - b[i]).find((difference) => difference !== 0) ?? 0;
+  return of_all_ranks(list).filter((m) => m.throughput?.busbw_gb_per_s > 0).sort((a, b) => first_is_less(weight(b), weight(a)))[0];
+}
+
+function main_figure_text(list) {
+  const main = main_figure(list);
+  if (!main) return "";
+  const part = main.verdict.fraction_of_limit, of = main.pairs?.length > 1 ? `, the slowest of ${plural(main.pairs.length, "pair")}` : "";
+  return `${size(main.case.bytes)}: ${rate(main.throughput.busbw_gb_per_s)}${part === null ? "" : `, ${share(part)} of the limit`}${of}. `;
 }
 
 function plots_of(report, name, list) {
   if (list.length === 0) return [];
   const simulated = is_simulated(report) ? "Simulated. " : "", series = series_of(list);
-  const pairs = list[0].case.collective === "p2p" ? "The slowest of several pairs. " : "";
+  const pairs = list[0].case.collective === "p2p" ? "Each point is of the slowest pair measured at its size. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
       series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...with_limits(bandwidth_references(report, list), list)],
-      note: `${largest_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
+      note: `${main_figure_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
     {title: `${name}: latency`, unit: "\u00b5s", limits: [],
       series: [...plot_of(series, latency_point), ...latency_references(list)],
       note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
@@ -541,5 +548,6 @@ function draw_charts(report, section) {
   if (single.length > 0) {
     section.append(folded(`Measured at one size only (${single.length})`, (box) => box.append(one_size_table(single))));
   }
+  section.hidden = report.measurements.length > 0 && !section.querySelector("details, .charts > *");
   if (report.measurements.length === 0) section.append(element("p", {}, "No sizes were measured, so there is nothing to draw."));
 }

@@ -84,7 +84,7 @@ function banners(report) {
     list.push(banner("pretended", "IMPORTED", "These figures were read from another program's output."));
   }
   if (report.status === "partial") {
-    const ended = report.run.ended_by ? `Ended by: ${report.run.ended_by}.` : "It had not ended when this was written.";
+    const ended = report.run.ended_by ? `Ended by: ${report.run.ended_by.replace(/^ended by /, "")}.` : "It had not ended when this was written.";
     list.push(banner("partial", "PARTIAL", `The run did not finish its plan. ${ended}`));
   }
   if (report.topology.hosts.some((host) => host.pretended)) {
@@ -96,11 +96,14 @@ function banners(report) {
 
 // A verdict over nodes alone says nothing of what joins them.
 function how_much_was_judged(report) {
-  const judged = report.measurements.filter((m) => m.verdict.grade !== "unknown");
+  const count = (...grades) => report.measurements.filter((m) => grades.includes(m.verdict.grade)).length;
+  const judged = report.measurements.filter((m) => ["ok", "slow", "faulty"].includes(m.verdict.grade));
+  const broken = [[count("failed"), "failed"], [count("wrong"), "with wrong data"]].filter(([number]) => number > 0)
+    .map(([number, how]) => `, ${number} ${how}`).join("");
   const between = report.run.nodes < 2 || judged.length === 0 || judged.some((m) => m.case.nodes > 1);
   const bars = judged.length > 0 && judged.length < report.measurements.length
     ? ": those for which figures of healthy machines are known, mostly large messages" : "";
-  return `${judged.length} of ${plural(report.measurements.length, "measurement")} judged${bars}` +
+  return `${judged.length} of ${plural(report.measurements.length, "measurement")} judged${bars}${broken}` +
     (between ? "." : "; none of them between nodes: this says nothing of the network between them.");
 }
 
@@ -176,7 +179,7 @@ function lines_box(title, lines) {
 function broken_card(m) {
   const wrong = m.wrong_elements > 0;
   const shown = card("error", wrong ? "wrong data" : "failed", case_sentence(m.case), [
-    ["", why(m) || plural(m.wrong_elements, "wrong element")], ["", first_wrong_sentence(m.first_wrong)]]);
+    ["", why(m) || plural(m.wrong_elements, "wrong element")], ["", why(m) ? "" : first_wrong_sentence(m.first_wrong)]]);
   const whose = m.failed_rank === null ? "one rank" : `rank ${m.failed_rank}`;
   if (m.worker_log) shown.append(lines_box(`Last ${plural(m.worker_log.length, "line")} of ${whose}`, m.worker_log));
   if (m.library_status) shown.append(lines_box("NCCL's status of all ranks", m.library_status));
@@ -221,7 +224,7 @@ function draw_findings(report, details) {
     .filter(Boolean).join(", "));
   fold(details, () => {
     details.append(element("ul", {class: "cards"}, ...rest.map((make) => make()), ...remarks.map(finding_card)));
-    if (failures_left > 0) details.append(element("p", {}, `${failures_left} more cases failed: see all measurements.`));
+    if (failures_left > 0) details.append(element("p", {}, `${failures_left} more failed or have wrong data: see all measurements.`));
   });
 }
 

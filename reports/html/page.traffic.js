@@ -27,8 +27,8 @@ function traffic_map(traffic) {
   }
   const every = Math.ceil(ranks / 16);
   for (let index = 0; index < ranks; index += every) {
-    svg.append(shape("text", {class: "axis", x: TRAFFIC_MARGIN - 6, y: place(index + 0.5) + 4, "text-anchor": "end"}, String(index)),
-      shape("text", {class: "axis", x: place(index + 0.5), y: TRAFFIC_MARGIN - 8, "text-anchor": "middle"}, String(index)));
+    svg.append(shape("text", {class: "tick", x: TRAFFIC_MARGIN - 6, y: place(index + 0.5) + 4, "text-anchor": "end"}, String(index)),
+      shape("text", {class: "tick", x: place(index + 0.5), y: TRAFFIC_MARGIN - 8, "text-anchor": "middle"}, String(index)));
   }
   return svg;
 }

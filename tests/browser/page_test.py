@@ -181,7 +181,7 @@ class Page(unittest.TestCase):
                             "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
             dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
         self.assert_drawn(dom)
-        self.assertRegex(dom.text, r"all_reduce, in place 64 MiB [\d.]+ [\d.]+ \+[\d.]+ % [\d.]+ [\d.]+ \d+ %")
+        self.assertRegex(dom.text, r"all_reduce, in place 64 MiB [\d.]+ [\d.]+ \+[\d.]+ % \d+ [\d.]+ [\d.]+ \d+ %")
         self.assertIn("beside it: gemm:8192,8192,bf16", dom.text)
 
     def test_tokens_have_a_heatmap_for_each_matrix_and_published_figures_of_the_same_machine(self):
@@ -203,6 +203,15 @@ class Page(unittest.TestCase):
         for banner in ("SIMULATED", "PARTIAL", "PRETENDED"):
             self.assertNotIn(banner, self.doms["wrong.json"].text)
 
+    def test_the_figure_above_a_curve_of_pairs_is_the_consoles(self):
+        with tempfile.TemporaryDirectory() as folder:
+            out = pathlib.Path(folder)
+            done = subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "7", "--tuning", "off", "--fault", "nic:n1r5:0.5",
+                                   "--collectives", "p2p", "--out", out], timeout=60, capture_output=True, text=True)
+            row = re.search(r"(?m)^p2p one_way other_node +2 .* (\d+ MiB) +([\d.]+) +(\d+) %  slow$", done.stdout)
+            text = opened(out / "latest" / "report.html").text
+        self.assertRegex(text, rf"{row[1]}: {row[2]}\d* GB/s, {row[3]}\.\d % of the limit, the slowest of \d+ pairs")
+
     def test_warns_of_imported_figures_that_were_simulated(self):
         with tempfile.TemporaryDirectory() as folder:
             out = pathlib.Path(folder)
@@ -212,6 +221,7 @@ class Page(unittest.TestCase):
             (out / "table.txt").write_text(table)
             subprocess.run([PROGRAM, "import", "nccl-tests", out / "table.txt", "--out", out], timeout=60, stdout=subprocess.DEVNULL)
             dom = opened(out / "imported" / "table" / "report.html")
+        self.assertIn("No single part is suspected. Pairs of ranks, whose figures tell parts from each other, were not measured.", dom.text)
         for words in ("SIMULATED These figures come from a model", "IMPORTED These figures were read", "Simulated. Median of bursts"):
             self.assertIn(words, dom.text)
         self.assertIn("(simulated)", dom.title)

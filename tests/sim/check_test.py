@@ -125,6 +125,17 @@ class Check(Folder):
         self.assertEqual((report["suspects"], {f["id"] for f in report["findings"] if f["severity"] != "info"}), ([], {"gpu.slow_under_load"}))
         self.assertIn("; what messages leave of the rate of matrix products 0.", done.stdout.replace("\n  ", " "))
 
+    def test_all_gpus_of_a_node_that_are_slow_under_load_are_one_finding(self):
+        self.run_it("run", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--seed", "1", "--quiet", "--tuning", "off", "--sizes", "8,1GiB",
+                    "--fault", "node:n3:0.5:under-load", "--out", "out")
+        report = read_report(self.folder / "out" / "latest" / "report.json")
+        found = [f for f in report["findings"] if f["id"] == "gpu.slow_under_load"]
+        self.assertEqual({(f["subject"]["host"], f["subject"]["gpu"]) for f in found}, {("n3", None)})
+        self.assertLess(len(found), 6)
+        for finding in found:
+            self.assertRegex(finding["evidence"], r"^all 8 GPUs of n3, .*, their median; median of the others of their model: .* % (less|more)\)$")
+        self.assertIn("all GPUs are slow under load on n3", report["decision"]["sentence"])
+
     def test_a_fault_under_load_is_of_a_part_that_a_rank_uses(self):
         for fault, words in (("link:n0-n1:0.5:under-load", "a fault of a GPU, a NIC or a node"), ("gpu:n0g0:0:under-load", "silent under load")):
             done = self.run_it(*SIM, "--fault", fault)

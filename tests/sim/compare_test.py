@@ -14,7 +14,7 @@ import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, SOURCE, main, read_report, refuse_constant, validator  # noqa: E402
+from program import BUILD, Folder, SOURCE, main, read_report, refuse_constant, validator  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
@@ -403,6 +403,24 @@ class Compare(Folder):
         page = (out / "comparison.html").read_text()
         self.assertIn("p5bench.compare/1", page)
         self.assertNotIn("{{", page)
+
+    def test_an_answer_that_cannot_be_saved_is_printed_with_its_code(self):
+        sides = [self.simulate(name, *more) for name, more in
+                 (("a", []), ("b", []), ("wrong", ["--fault", "gpu:n1g3:0.7:lies"]), ("slow", ["--fault", "nic:n1r5:0.5"]))]
+        for fresh, code, says in ((sides[1], 13, "NO REGRESSION"), (sides[2], 11, "WRONG DATA"), (sides[3], 13, "REGRESSION")):
+            for more in (["--quiet"], []):
+                full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "to"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                        "P5BENCH_FAIL_ON": "write"}
+                done = self.run_it("compare", sides[0], fresh, "--format", "console,json", "--out", "to", *more, variables=full)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(says, done.stdout)
+                self.assertIn("Make room", done.stderr)
+
+    def test_a_fault_that_both_sides_have_is_said(self):
+        sides = [self.simulate(name, "--collectives", "p2p,all_reduce", "--fault", "nic:n1r5:0.5", seed=seed) for name, seed in (("a", 1), ("b", 2))]
+        done = self.run_it("compare", *sides)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        self.assertIn("BASE and NEW both suspect NIC n1r5: a fault that both have is no regression", " ".join(done.stdout.split()))
 
     def test_a_run_can_be_read_by_google_benchmarks_scripts(self):
         run = self.simulate("a", "--format", "gbench", "--launches", "3")

@@ -38,6 +38,47 @@ class Formats(Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         return self.folder / "rendered" / f"report{suffix}"
 
+    def test_what_failed_and_what_is_wrong_stands_in_all_formats(self):
+        for fault, grade in (("node:n2:0", "failed"), ("gpu:n1g3:0.7:lies", "wrong")):
+            with self.subTest(fault=fault):
+                self.run_it(*SIM, "--sizes", "8,256MiB", "--collectives", "p2p,all_reduce", "--fault", fault, "--format", "json,gbench,markdown,junit,nccl-tests",
+                            "--out", grade)
+                run = self.folder / grade / "latest"
+                report = read_report(run / "report.json")
+                broken = sum(m["verdict"]["grade"] == grade for m in report["measurements"])
+                self.assertGreater(broken, 5)
+                written = json.loads((run / "report.gbench.json").read_text())
+                self.assertEqual([error.message for error in validator("gbench").iter_errors(written)], [])
+                self.assertEqual(written["context"]["p5bench_decision"], report["decision"]["sentence"])
+                errors = [row for row in written["benchmarks"] if row.get("error_occurred")]
+                self.assertEqual((len(errors), [row for row in errors if "real_time" in row]), (broken, []))
+                markdown = (run / "report.md").read_text()
+                self.assertIn(f"{broken} of {len(report['measurements'])} measurements failed or have wrong data:\n\n- {grade} ", markdown)
+                self.assertIn(f"- and {broken - 5} more\n", markdown)
+                self.assertEqual(xml.etree.ElementTree.parse(run / "report.xml").getroot()[0].get("errors"), str(broken))
+                if grade == "failed":
+                    table, = run.glob("*nccl-tests*")
+                    self.assertRegex(table.read_text(), r"(?m)^# all_reduce: \d+ measurements failed and have no row$")
+
+    def test_questions_and_warnings_about_parts_stand_in_junit_with_their_steps(self):
+        for arguments, group, name, kind in ((["--nodes", "2", "--fault", "link:n0-n1:0.5"], "open question", "link n0-n1", "failure"),
+                                             (["--fault", "gpu:n1g3:0.7:compute"], "finding", "gpu.slow_alone n1", "skipped")):
+            self.run_it(*SIM, *arguments, "--format", "json,junit,markdown", "--out", kind)
+            run = self.folder / kind / "latest"
+            report = read_report(run / "report.json")
+            told = (report["open_questions"] or [each for each in report["findings"] if each["id"] == "gpu.slow_alone"])[0]
+            case = [case for case in xml.etree.ElementTree.parse(run / "report.xml").getroot().iter("testcase") if case.get("classname") == group][0]
+            self.assertIn(name, case.get("name"))
+            self.assertEqual((case[0].tag, case[0].get("message")), (kind, f"{told['evidence']}. {told.get('next') or told['action']}"))
+            self.assertIn(told["evidence"].split(":")[0], (run / "report.md").read_text().replace("\\", ""))
+
+    def test_a_plan_that_does_not_fit_its_budget_says_what_it_takes(self):
+        for budget, fits in (("5s", False), ("1h", True)):
+            text = self.run_it("plan", *SIM[:-1], "--budget", budget).stdout
+            plan = json.loads(self.run_it("plan", *SIM[:-1], "--budget", budget, "--format", "json").stdout)
+            for told in (text, " ".join(plan["remarks"])):
+                (self.assertNotRegex if fits else self.assertRegex)(told, r"All of it takes about \d+ (min|s).*longer --budget")
+
     def test_a_plan_in_json_has_the_figures_of_its_text(self):
         for more in ([], ["--launches", "3"], ["--soak", "2h"], ["--collectives", "all_reduce", "--group", "rail"]):
             arguments = ["plan", *SIM[:-1], "--budget", "20min", *more]

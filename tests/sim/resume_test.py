@@ -116,6 +116,27 @@ class Resume(Folder):
         self.assertNotIn("--resume", done.stdout + done.stderr)
         self.assertEqual(self.files("report.json"), [])
 
+    def test_a_run_that_cannot_begin_takes_no_link_from_one_that_did(self):
+        self.run_it(*PLAN, *SIM)
+        before = (self.folder / "out" / "latest").resolve()
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "1"}
+        self.assertEqual(self.run_it(*PLAN, *SIM, variables=full).returncode, 13)
+        self.assertEqual((self.folder / "out" / "latest").resolve(), before)
+        self.assertTrue((before / "report.json").exists())
+
+    def test_no_node_is_unfit_because_the_report_of_a_check_cannot_be_written(self):
+        for first in (5, 9):
+            for fault, lines in (([], ["n0: fit", "n1: fit"]), (["--fault", "gpu:n1g3:0.3"], ["n0: fit", "n1: NOT FIT: gpu n1g3"])):
+                with self.subTest(first=first, fault=fault):
+                    full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                            "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": str(first)}
+                    done = self.run_it("check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", *fault, "--out", "out", variables=full)
+                    self.assertEqual(done.returncode, 13, done.stdout + done.stderr)
+                    self.assertIn("Make room", done.stderr)
+                    for line in lines:
+                        self.assertRegex(done.stdout, rf"(?m)^{line}\b")
+
     def test_a_signal_while_a_file_is_made_leaves_no_part_of_it(self):
         log = self.folder / "log"
         slow = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "delay:300",

@@ -448,6 +448,11 @@ TEST(Decision, says_what_the_budget_left_out_and_which_gpus_are_slow_alone) {
   slow.id = "gpu.slow_alone";
   slow.severity = topo::Severity::warning;
   report.findings = {slow};
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but a GPU is slow alone on h1 and"));
+  report.findings[0].evidence = "all 8 GPUs of h1, alone, device copy: 1 GB/s";
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but all GPUs are slow alone on h1 and"));
+  slow.subject.gpu = 3;
+  report.findings = {slow};
   EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but a GPU is slow alone on h1 and 1 of 3 measurements"));
   const Report unknown = report_of({.grades = {Grade::unknown}, .findings = {slow}});
   EXPECT_EQ(unknown.decision.sentence, "CANNOT TELL: a GPU is slow alone on h1; nobody has shown it");
@@ -457,7 +462,7 @@ TEST(Decision, says_what_the_budget_left_out_and_which_gpus_are_slow_alone) {
             "CANNOT TELL: a GPU is slow alone on h1; nobody has shown it");
   EXPECT_EQ(report_of({.grades = {Grade::unknown}, .findings = {either}}).decision.sentence,
             "CANNOT TELL: a GPU is slow alone; nobody has shown it");
-  EXPECT_THAT(unknown.decision.next, testing::Contains(HasSubstr("gpu.slow_alone on h1: replace the instance")));
+  EXPECT_THAT(unknown.decision.next, testing::Contains(HasSubstr("gpu.slow_alone on h1, GPU 3: replace the instance")));
 }
 
 TEST(Decision, of_wrong_data_says_so_before_what_is_slow) {

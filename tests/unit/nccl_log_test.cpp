@@ -118,6 +118,19 @@ TEST(NcclLog, tells_when_gpu_direct_rdma_is_off) {
   }
 }
 
+TEST(NcclLog, concludes_nothing_from_what_a_cut_line_lacks) {
+  const std::string sends = "Channel 00/0 : 9[1] -> 1[1] [send] via NET/Libfabric/0";
+  const std::string retries = "Call to ibv_modify_qp failed with 110 Connection timed out, on dev mlx5_3:1, retr";
+  for (const auto& [cut, id] : {std::pair(sends, "nccl.gdr_off"), {retries, "nccl.ib_connect"}}) {
+    std::string log = info("comm 0x1 rank 0 nRanks 2 nNodes 2 localRanks 1 localRank 0");
+    if (!log.ends_with('\n')) log += "\n";
+    log += info(cut);
+    if (log.ends_with('\n')) log.pop_back();
+    EXPECT_THAT(ids(in_log(log)), IsEmpty()) << log;
+    EXPECT_THAT(ids(in_log(log + "\n")), ElementsAre(id)) << log;
+  }
+}
+
 TEST(NcclLog, tells_when_nvls_should_be_there) {
   const std::string off = info("NVLS multicast support is not available on dev 1 (NVLS_NCHANNELS 0)");
   EXPECT_THAT(ids(in_log(off)), ElementsAre("nccl.nvls_off"));

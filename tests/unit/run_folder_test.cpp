@@ -17,7 +17,8 @@ namespace fs = std::filesystem;
 class RunFolders : public InFolder {};
 
 TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
-  const RunFolder first(folder, "c");
+  RunFolder first(folder, "c");
+  first.become_latest();
   const fs::path run = fs::read_symlink(folder / "c" / "latest");
   const auto points_to = [&](const fs::path& target) {
     fs::remove(folder / "c" / "latest");
@@ -26,10 +27,12 @@ TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
   // A run of the same second that began after all others; one whose name is in the future.
   for (const std::string& stamp : {std::string("20000101T000000Z"), std::string("29990101T000000Z-7")}) {
     points_to(stamp);
-    const RunFolder later(folder, "c");
+    RunFolder later(folder, "c");
+    later.become_latest();
     EXPECT_EQ(fs::read_symlink(folder / "c" / "latest"), later.path().filename()) << stamp;
     points_to(later.path().filename().string().substr(0, 16) + "-1000");
-    const RunFolder another(folder, "c");
+    RunFolder another(folder, "c");
+    another.become_latest();
     const bool same_second =
         another.path().filename().string().starts_with(later.path().filename().string().substr(0, 16));
     EXPECT_EQ(fs::read_symlink(folder / "c" / "latest") == another.path().filename(), !same_second);
@@ -38,7 +41,8 @@ TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
 
 TEST_F(RunFolders, latest_of_all_clusters_is_the_one_that_began_last) {
   for (int attempt = 0; attempt < 3; ++attempt) {
-    const RunFolder first(folder, "c"), second(folder, "c"), third(folder, "c"), other(folder, "d");
+    RunFolder first(folder, "c"), second(folder, "c"), third(folder, "c"), other(folder, "d");
+    for (RunFolder* each : {&first, &second, &third, &other}) each->become_latest();
     EXPECT_EQ(fs::read_symlink(folder / "latest"), fs::path("d") / other.path().filename());
     EXPECT_EQ(fs::read_symlink(folder / "c" / "latest"), third.path().filename());
   }

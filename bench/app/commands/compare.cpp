@@ -9,6 +9,7 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/comparing.hpp"
+#include "bench/app/run/run_folder.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -129,9 +130,17 @@ ExitCode compare_command(const Request& request) {
   std::string text;
   if (std::ranges::find(formats, "console") != formats.end())
     text = options.quiet ? printable(comparison.headline) + "\n" : reports::render_console(comparison);
-  for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
-    if (!options.quiet || text.empty()) text += path.string() + "\n";
-  return print_result_for(comparison.exit_code, text);
+  ExitCode code = comparison.exit_code;
+  try {
+    for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
+      if (!options.quiet || text.empty()) text += path.string() + "\n";
+  } catch (const EnvironmentError& problem) {
+    // The answer is known, and is printed whatever cannot be written.
+    print_error(fmt::format("{}. {}; or name another --out", problem.what(), disk_remedy));
+    if (text.empty()) text = printable(comparison.headline) + "\n";
+    code = worse(code, ExitCode::environment);
+  }
+  return print_result_for(code, text);
 }
 
 namespace {

@@ -1,5 +1,6 @@
 // p5bench plan: what a run would do. Measures nothing.
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 
@@ -77,6 +78,7 @@ struct PlanFigures {
   double around = 0;    // starting and finishing a launch
   double alone = 0;     // each GPU alone and under load, once
   double tuning = 0;    // once
+  double needed = 0;    // of all of it, where it does not soak
   double expected = 0;  // of the whole run, within its time
   double whole = 0;     // its time: the budget, or that of a soak
 };
@@ -116,9 +118,19 @@ PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const 
   }
   const bool soaks = options.soak.count > 0;
   figures.whole = (soaks ? options.soak : options.budget).count;
-  figures.expected =
-      soaks ? figures.whole : std::min(all * options.launches + figures.alone + figures.tuning, figures.whole);
+  figures.needed = soaks ? figures.whole : all * options.launches + figures.alone + figures.tuning;
+  figures.expected = std::min(figures.needed, figures.whole);
   return figures;
+}
+
+// What the budget leaves out; "" if it suffices.
+std::string about_budget(const PlanFigures& figures) {
+  constexpr double matters = 1.05;
+  if (figures.needed < matters * figures.whole) return "";
+  return fmt::format(
+      "All of it takes about {}, so that the budget leaves cases or samples out: give a longer --budget, or fewer "
+      "--collectives and --sizes",
+      to_text(Seconds{std::ceil(figures.needed)}));
 }
 
 // Price of all nodes for a time; null where the platform has none.
@@ -146,6 +158,9 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
                                       {"each GPU alone", figures.alone},
                                       {"tuning", figures.tuning}})
     if (seconds > 0) add("{:<25} about {}\n", what, to_text(Seconds{seconds}));
+  if (machine.topology.host_of_rank.size() > 2 &&
+      std::ranges::any_of(plan.cases, [](const Case& c) { return c.collective->pairwise; }))
+    add("and a few pairs and groups more, which show the part at fault\n");
   for (const std::string& remark : plan.remarks) add("{}\n", remark);
   text += reports::traffic_lines(reports::describe_traffic(plan.cases, parts, machine.topology));
   if (options.launches > 1) add("each in {} launches, as far as the budget goes\n", options.launches);
@@ -153,6 +168,7 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
   add("{}, buffers of {:.3f} GiB per rank, about {} within a budget of {}\n",
       reports::counted(plan.cases.size(), "case"), static_cast<double>(plan.memory_per_rank.count) / (1 << 30),
       to_text(Seconds{figures.expected}), to_text(Seconds{figures.whole}));
+  if (const std::string short_of = about_budget(figures); !short_of.empty()) add("{}\n", short_of);
   if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
     add("at {:.2f} dollars per hour and node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date, *dollars,
@@ -181,6 +197,7 @@ std::string json_of(const Machine& machine, const Plan& plan, const PlanFigures&
          {"time_s", figures.whole},
          {"dollars", nullptr},
          {"remarks", plan.remarks}};
+  if (const std::string short_of = about_budget(figures); !short_of.empty()) j["remarks"].push_back(short_of);
   for (const PlanFigures::Row& row : figures.rows)
     j["operations"].push_back({{"operation", row.name},
                                {"cases", row.cases},

@@ -332,7 +332,10 @@ void abort_job(Run& run, const JobLost& lost) {
 namespace {
 
 std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
-  if (!run.opened) return ExitCode::unfinished;
+  if (!run.opened) {
+    print_error(fmt::format("ended by {} while {}: nothing was measured", signal, run.phase.load()));
+    return ExitCode::unfinished;
+  }
   const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
   // A rank that is finishing may still complete.
   if (!run.control.is_leader())

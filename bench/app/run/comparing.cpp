@@ -135,7 +135,8 @@ void attempt(ComparisonOutput& compared, const std::string& failure, ExitCode co
   compare();
 } catch (const std::exception& problem) {
   compared.code = worse(compared.code, code);
-  compared.text = fmt::format("{}: {}\n", failure, problem.what());
+  compared.text +=
+      fmt::format("{}: {}\n", compared.text.empty() ? failure : "The comparison is not saved", problem.what());
 }
 
 }  // namespace
@@ -164,8 +165,8 @@ ComparisonOutput compare_own_arms(const reports::Report& report, const std::vect
     if (!comparison) throw UsageError(why_not);
     compared.code = comparison->exit_code;
     compared.headline = comparison->headline;
-    write_comparison_files(*comparison, report, options, folder);
     compared.text = reports::render_console(*comparison);
+    write_comparison_files(*comparison, report, options, folder);
   });
   return compared;
 }
@@ -179,8 +180,8 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;
     compared.headline = comparison.headline;
-    write_comparison_files(comparison, report, options, folder);
     compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
+    write_comparison_files(comparison, report, options, folder);
   });
   return compared;
 }

@@ -143,8 +143,10 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
       [&] {
         parts_->write();
         parts_->folder.flush();
+        parts_->folder.become_latest();
       },
       false);
+  if (options.checks()) parts_->folder.throw_only_in_flush();  // the lines of a check need no file
   return parts_->folder.path();
 }
 
@@ -288,20 +290,26 @@ ExitCode Recorder::finish(ExitCode code) {
           reports::coloured_for_terminal(printable_lines(own + with_baseline.text + report_location(options, folder)));
     };
     attempt([&] { render(false); });
-    if (!attempt.problem().empty()) attempt([&] { builder.end_incomplete(with_remedy(attempt, options)); });
+    // A node is not unfit because a file cannot be written.
+    const auto end_incomplete = [&](const FirstProblem& first) {
+      if (!options.checks() || !first.is_of_disk()) builder.end_incomplete(with_remedy(first, options));
+    };
+    if (!attempt.problem().empty()) attempt([&] { end_incomplete(attempt); });
     // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
     // the report is still that of the process.
     FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });
-    if (attempt.problem().empty() && !last.problem().empty())
-      last([&] { builder.end_incomplete(with_remedy(last, options)); });
+    if (attempt.problem().empty() && !last.problem().empty()) last([&] { end_incomplete(last); });
     const bool incomplete = !attempt.problem().empty() || !last.problem().empty();
-    code = incomplete ? worse(report.exit_code, ExitCode::unfinished) : report.exit_code;
+    const FirstProblem first = attempt.problem().empty() ? last : attempt;
+    const bool only_files_are_lost = options.checks() && first.is_of_disk();
+    code = !incomplete ? report.exit_code
+                       : worse(report.exit_code, only_files_are_lost ? ExitCode::environment : ExitCode::unfinished);
     ended_with_ = code;
     finished_ = true;
     if (incomplete) {
-      last([&] { print_error(report.run.ended_by + ". The result is printed nevertheless"); });
+      last([&] { print_error(with_remedy(first, options) + ". The result is printed nevertheless"); });
       last([&] { render(true); });
     }
     // A check without a folder leaves nothing but its text.

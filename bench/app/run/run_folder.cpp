@@ -36,6 +36,7 @@ struct FileWriter::State {
   std::deque<Task> waiting;
   std::filesystem::path writing;  // the file being written
   std::string problem;            // not thrown yet
+  bool only_in_flush = false;
   bool done = false;
 
   void run() {
@@ -66,8 +67,8 @@ struct FileWriter::State {
   }
 
   // Requires the lock.
-  void throw_problem() {
-    if (!problem.empty()) throw EnvironmentError(std::exchange(problem, ""));
+  void throw_problem(bool flushes = false) {
+    if (!problem.empty() && (flushes || !only_in_flush)) throw EnvironmentError(std::exchange(problem, ""));
   }
 };
 
@@ -106,7 +107,12 @@ void FileWriter::flush(Seconds timeout) {
   if (!idle)
     throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer",
                                        state_->writing.string(), to_text(timeout)));
-  state_->throw_problem();
+  state_->throw_problem(true);
+}
+
+void FileWriter::throw_only_in_flush() {
+  const std::lock_guard lock(state_->mutex);
+  state_->only_in_flush = true;
 }
 
 void FileWriter::check() {
@@ -187,9 +193,13 @@ fs::path new_folder(const fs::path& parent) {
 }  // namespace
 
 RunFolder::RunFolder(const fs::path& out, const std::string& cluster)
-    : path_(new_folder(out / cluster)), files_(std::make_unique<FileWriter>()) {
-  point_latest(path_.parent_path() / "latest", path_.filename());
-  point_latest(out / "latest", fs::path(cluster) / path_.filename());
+    : path_(new_folder(out / cluster)), files_(std::make_unique<FileWriter>()) {}
+
+void RunFolder::become_latest() {
+  if (!files_) return;
+  const fs::path of_cluster = path_.parent_path();
+  point_latest(of_cluster / "latest", path_.filename());
+  point_latest(of_cluster.parent_path() / "latest", of_cluster.filename() / path_.filename());
 }
 
 void RunFolder::write_formats(const reports::Report& report, const std::vector<std::string>& formats) {

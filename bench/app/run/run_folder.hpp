@@ -34,6 +34,8 @@ class FileWriter {
   // Waits until everything is written. Throws EnvironmentError also after `timeout`.
   void flush(Seconds timeout);
   void check();
+  // From now on a failure is kept for flush().
+  void throw_only_in_flush();
 
  private:
   struct State;
@@ -48,8 +50,10 @@ class RunFolder {
  public:
   // No folder: nothing is written.
   RunFolder() = default;
-  // Creates the folder and points both `latest` links to it. Throws UsageError if it cannot be written.
+  // Creates the folder. Throws UsageError if it cannot be written.
   RunFolder(const std::filesystem::path& out, const std::string& cluster);
+  // Points both `latest` links to it. Before it has a report, they stay where they lead.
+  void become_latest();
 
   // Empty if there is no folder.
   const std::filesystem::path& path() const { return path_; }
@@ -69,6 +73,9 @@ class RunFolder {
   }
   // Waits until everything is written.
   void flush();
+  void throw_only_in_flush() {
+    if (files_) files_->throw_only_in_flush();
+  }
 
   // Notes that lost ranks left; removes them.
   std::string take_notes() const;
