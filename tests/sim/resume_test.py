@@ -3,13 +3,14 @@
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
 import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import BUILD, PROGRAM, Folder, main, read_report  # noqa: E402
+from program import BUILD, PATIENCE_S, PROGRAM, Folder, main, read_report, wait_for  # noqa: E402
 
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
@@ -136,6 +137,16 @@ class Resume(Folder):
                     self.assertIn("Make room", done.stderr)
                     for line in lines:
                         self.assertRegex(done.stdout, rf"(?m)^{line}\b")
+
+    def test_nobody_is_told_to_go_on_with_a_folder_that_is_gone(self):
+        slow = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "delay:0.3",
+                "P5BENCH_FAIL_ON": "write"}
+        job = self.start(*PLAN, *SIM, variables=slow)
+        self.assertTrue(wait_for(lambda: self.files("measurements.jsonl")), self.printed())
+        shutil.rmtree(self.folder / "out")
+        self.assertIn(job.wait(PATIENCE_S), (12, 13), self.printed())
+        self.assertIn("Make room", self.printed())
+        self.assertNotIn("--resume", self.printed())
 
     def test_a_signal_while_a_file_is_made_leaves_no_part_of_it(self):
         log = self.folder / "log"

@@ -103,14 +103,16 @@ bool can_be_resumed(const Options& options) {
   return (options.command == "run" || options.command == "ab") && options.soak.count == 0;
 }
 
-// `began`: false where the folder has no report yet, so that there is nothing to go on with.
-std::string with_remedy(const std::string& problem, const Options& options, bool began = true) {
+// A folder that has no report, or was removed, is nothing to go on with.
+std::string with_remedy(const std::string& problem, const Options& options, const std::filesystem::path& folder) {
+  std::error_code unknown;
+  const bool can_go_on = can_be_resumed(options) && std::filesystem::exists(folder / "report.json", unknown);
   return fmt::format("{}. {}{}; or name another --out", problem, disk_remedy,
-                     began && can_be_resumed(options) ? ", and continue with --resume" : "");
+                     can_go_on ? ", and continue with --resume" : "");
 }
 
-std::string with_remedy(const FirstProblem& first, const Options& options) {
-  return first.is_of_disk() ? with_remedy(first.problem(), options) : first.problem();
+std::string with_remedy(const FirstProblem& first, const Options& options, const std::filesystem::path& folder) {
+  return first.is_of_disk() ? with_remedy(first.problem(), options, folder) : first.problem();
 }
 
 // JSON on the console is read by programs, so no other line is added.
@@ -119,11 +121,12 @@ std::string report_location(const Options& options, const std::filesystem::path&
 }
 
 // Adds the remedy to a disk error.
-void with_disk_remedy(const Options& options, const std::function<void()>& action, bool began = true) {
+void with_disk_remedy(const Options& options, const std::filesystem::path& folder,
+                      const std::function<void()>& action) {
   try {
     action();
   } catch (const EnvironmentError& problem) {
-    throw EnvironmentError(with_remedy(problem.what(), options, began));
+    throw EnvironmentError(with_remedy(problem.what(), options, folder));
   }
 }
 
@@ -138,14 +141,11 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                        .folder = std::move(folder),
                        .builder = ReportBuilder(options, std::move(report)),
                        .progress = ProgressLine(!options.quiet)});
-  with_disk_remedy(
-      options,
-      [&] {
-        parts_->write();
-        parts_->folder.flush();
-        parts_->folder.become_latest();
-      },
-      false);
+  with_disk_remedy(options, parts_->folder.path(), [&] {
+    parts_->write();
+    parts_->folder.flush();
+    parts_->folder.become_latest();
+  });
   if (options.checks()) parts_->folder.throw_only_in_flush();  // the lines of a check need no file
   return parts_->folder.path();
 }
@@ -158,7 +158,7 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   with_parts([&](Parts& parts) {
     try {
-      with_disk_remedy(parts.options, [&] {
+      with_disk_remedy(parts.options, parts.folder.path(), [&] {
         parts.folder.check();
         action(parts);
       });
@@ -216,7 +216,7 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    with_disk_remedy(parts.options, [&] { parts.folder.flush(); });
+    with_disk_remedy(parts.options, parts.folder.path(), [&] { parts.folder.flush(); });
   });
 }
 
@@ -292,7 +292,7 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { render(false); });
     // A node is not unfit because a file cannot be written.
     const auto end_incomplete = [&](const FirstProblem& first) {
-      if (!options.checks() || !first.is_of_disk()) builder.end_incomplete(with_remedy(first, options));
+      if (!options.checks() || !first.is_of_disk()) builder.end_incomplete(with_remedy(first, options, folder));
     };
     if (!attempt.problem().empty()) attempt([&] { end_incomplete(attempt); });
     // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
@@ -309,7 +309,7 @@ ExitCode Recorder::finish(ExitCode code) {
     ended_with_ = code;
     finished_ = true;
     if (incomplete) {
-      last([&] { print_error(with_remedy(first, options) + ". The result is printed nevertheless"); });
+      last([&] { print_error(with_remedy(first, options, folder) + ". The result is printed nevertheless"); });
       last([&] { render(true); });
     }
     // A check without a folder leaves nothing but its text.
