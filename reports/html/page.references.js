@@ -19,7 +19,7 @@ function latency_references(list) {
 const of_all_ranks = (list) => list.filter((m) => m.case.group === "world");
 
 function published_series(report, list) {
-  const together = of_all_ranks(list);
+  const together = of_all_ranks(list).filter((m) => !m.concurrency);  // nobody publishes figures beside other work
   const rows = report.published.filter((row) => row.collective === together[0]?.case.collective && row.bytes !== null);
   const own = (bytes) => together.find((m) => m.case.bytes === bytes)?.throughput?.busbw_gb_per_s;
   return [...group_by(rows, (row) => (row.healthy ? "published" : "published, not healthy"))].map(([label, of_label]) => ({
