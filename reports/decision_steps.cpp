@@ -72,6 +72,9 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
 // Only `run` and `ab` take --resume; a soak has no end to go on to. Without results there is nothing to keep, and on a
 // disk that was full from the start not even a report.
 bool can_be_resumed(const Report& report) {
+  // An end by a disk that cannot be written says itself whether there is a run to go on with.
+  if (report.run.ended_by.find("; or name another --out") != std::string::npos)
+    return report.run.ended_by.find("--resume") != std::string::npos;
   const auto is_kept = [&](const Result& each) {
     return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
   };
