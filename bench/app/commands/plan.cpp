@@ -123,7 +123,7 @@ PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const 
   return figures;
 }
 
-// What the budget leaves out; "" if it suffices.
+// Remark on a budget that is too short; "" if it suffices.
 std::string about_budget(const PlanFigures& figures) {
   constexpr double matters = 1.05;
   if (figures.needed < matters * figures.whole) return "";
