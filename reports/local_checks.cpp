@@ -332,7 +332,8 @@ bool is_condemned(const Worse& one, const LocalCheck& check, const Report& repor
 
 constexpr std::string_view all_gpus = "all ";  // begins the evidence of such a finding
 
-// Adds one finding for each host of which all GPUs are worse, three or more, and their ranks to `told`.
+// Adds one finding for each host of which all GPUs are worse, three or more, and their ranks to `told`. Where GPUs of
+// another host show the same of an exchange, either host may be the slow one.
 void add_whole_hosts(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
                      const std::vector<Worse>& worse_ones, std::set<std::size_t>& told,
                      std::vector<topo::Finding>& findings) {
@@ -342,6 +343,12 @@ void add_whole_hosts(const Report& report, const std::vector<Device>& alike, con
     if (each.device->host) by_host[each.device->host].push_back(&each);
   for (const auto& [host, its] : by_host) {
     if (its.size() < fewest || std::cmp_not_equal(its.size(), std::ranges::count(alike, host, &Device::host))) continue;
+    const auto shows_the_same = [&](const Worse& other) {
+      return other.device->host != host && std::ranges::any_of(its, [&](const Worse* each) {
+               return std::abs(other.here - each->here) < check.tolerated * each->here;
+             });
+    };
+    if (check.of_exchange && std::ranges::any_of(worse_ones, shows_the_same)) continue;
     std::vector<double> here;
     for (const Worse* each : its) here.push_back(each->here), told.insert(each->device->rank);
     const bool condemned =

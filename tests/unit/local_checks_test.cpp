@@ -353,6 +353,25 @@ TEST(LocalChecks, under_load_condemn_no_host_of_two_that_alone_have_no_other_par
   EXPECT_THAT(found[0].evidence, testing::StartsWith("n0 or n1 (ranks 1, 4), "));
 }
 
+TEST(LocalChecks, of_all_gpus_of_a_host_are_one_finding_unless_another_host_shows_the_same_of_an_exchange) {
+  std::vector<LocalFigures> figures(15, {{"load_nics_share", 0.9}, {"load_products_share", 0.9}});
+  for (std::size_t rank = 0; rank < 3; ++rank) figures[rank] = {{"load_nics_share", 0.5}, {"load_products_share", 0.5}};
+  Report report = report_of_checks(figures);
+  report.topology.hosts.resize(5, report.topology.hosts.front());
+  for (std::size_t i = 0; i < 5; ++i) report.topology.hosts[i].name = fmt::format("n{}", i);
+  report.topology.host_of_rank = {0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3, 4, 4, 4};
+  const auto of_whole_hosts = [](const Report& of) {
+    std::vector<std::string> evidence;
+    for (const topo::Finding& each : slow_under_load(of))
+      if (is_of_all_gpus(each)) evidence.push_back(each.subject.host + ": " + each.evidence);
+    return evidence;
+  };
+  EXPECT_THAT(slow_under_load(report), SizeIs(2));
+  EXPECT_THAT(of_whole_hosts(report), testing::Each(testing::StartsWith("n0: all 3 GPUs of n0, ")));
+  for (std::size_t rank = 3; rank < 6; ++rank) report.local_checks[rank]["load_nics_share"] = 0.5;
+  EXPECT_THAT(of_whole_hosts(report), ElementsAre(testing::HasSubstr("rate of matrix products")));
+}
+
 TEST(LocalChecks, under_load_compare_no_gpu_without_a_partner_over_nics_with_one_that_has_one) {
   const LocalFigures links{{"load_products_share", 0.85}, {"load_links_share", 0.85}};
   const LocalFigures nics{{"load_products_share", 0.73}, {"load_links_share", 0.73}, {"load_nics_share", 0.73}};
