@@ -87,7 +87,7 @@ class OfCommunicators(Launches):
             self.assertIn("has no ncclCommRevoke", revoke["because"])
 
     def test_an_arm_that_waits_a_fifth_longer_to_join_is_found_in_nine_of_ten(self):
-        """The fake waits: 30 ms to make a communicator, or 36 ms. By day once."""
+        """The fake waits: 30 ms to make a communicator, or 36 ms, at the start of a launch and again within it. By day once."""
         runs = 10 if os.environ.get("P5BENCH_NIGHTLY") else 1
         found, answers = 0, []
         for run in range(runs):
@@ -97,7 +97,7 @@ class OfCommunicators(Launches):
             comparison = json.loads((self.folder / "out" / "latest" / "comparison.json").read_text())
             slower = {row["collective"] for row in comparison["bands"] if row["answer"] == "regression"}
             answers.append((code, sorted(slower)))
-            found += code == 10 and "communicator init_again" in slower
+            found += code == 10 and bool(slower & {"communicator init", "communicator init_again"})
         self.assertGreaterEqual(found, 0.9 * runs, answers)
 
 
