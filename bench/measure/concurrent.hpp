@@ -23,7 +23,8 @@ std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seco
 class ConcurrentSampling {
  public:
   // ranks: the times of each rank are kept, each operation's alone and beside all others, which run for longer than it
-  // ("cover" it); not beside each other, and not all together.
+  // ("cover" it); not beside each other, and not all together. Of healthy GPUs these times differ half as much as the
+  // times of an operation in one sample with all others, which depend on which of them began first (bench/RESULTS.md).
   enum class Detail { operations, ranks };
   // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
   ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share,
