@@ -510,6 +510,28 @@ std::vector<topo::Finding> corruptions(const Report& report) {
   return findings;
 }
 
+void withdraw_explained_corruptions(Report& report) {
+  const auto is_explained = [&](std::size_t rank) {
+    const std::vector<int>& host_of_rank = report.topology.host_of_rank;
+    return rank < host_of_rank.size() && std::ranges::any_of(report.suspects, [&](const Suspect& each) {
+             return each.fault == "wrong" &&
+                    each.host == report.topology.hosts[static_cast<std::size_t>(host_of_rank[rank])].name;
+           });
+  };
+  Report explained;
+  explained.topology = report.topology;
+  explained.compute_checks = report.compute_checks;
+  for (std::size_t rank = 0; rank < explained.compute_checks.size(); ++rank) {
+    ComputeCheck& check = explained.compute_checks[rank];
+    const bool either = is_explained(rank) || (check.partner && is_explained(static_cast<std::size_t>(*check.partner)));
+    if (!check.in_messages || !either) check = {};
+  }
+  for (const topo::Finding& finding : corruptions(explained))
+    std::erase_if(report.findings, [&](const topo::Finding& each) {
+      return each.id == finding.id && each.evidence == finding.evidence;
+    });
+}
+
 static std::vector<topo::Finding> slower_ones(const Report& report, bool under_load) {
   const std::vector<LoadOfRank> loads = under_load ? loads_of(report) : std::vector<LoadOfRank>{};
   std::map<std::pair<std::string, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;  // by model and load
@@ -539,6 +561,7 @@ void keep_better(LocalChecks& first, const LocalChecks& second) {
   first.compute.corruption = second.compute.corruption;
   first.compute.partner = second.compute.partner;
   first.compute.under_load = second.compute.under_load;
+  first.compute.in_messages = second.compute.in_messages;
 }
 
 namespace {

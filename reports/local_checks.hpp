@@ -51,6 +51,9 @@ inline constexpr std::string_view corrupt = "gpu.corrupt";
 // from the majority of their model.
 std::vector<topo::Finding> corruptions(const Report& report);
 
+// Takes back those of wrong messages that a suspect of the same host explains: a NIC that corrupts data, say.
+void withdraw_explained_corruptions(Report& report);
+
 // Lowest and highest value of all GPUs for each measured figure: "device copy 3905 to 3921 GB/s".
 std::vector<std::string> local_ranges(const Report& report);
 

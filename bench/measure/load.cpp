@@ -202,7 +202,7 @@ void add_wrong_messages(const Kept& kept, std::vector<LocalChecks>& all) {
     ComputeCheck& check = all.at(static_cast<std::size_t>(likely)).compute;
     if (!check.corruption.empty()) continue;
     check.corruption = what;
-    check.under_load = true;
+    check.under_load = check.in_messages = true;
     if (times[first] == times[second]) check.partner = likely == first ? second : first;
   }
 }

@@ -151,7 +151,8 @@ struct ComputeCheck {
   std::string corruption = {};
   // Another rank that may be at fault for it as well: the other end of wrong messages.
   std::optional<int> partner = {};
-  bool under_load = false;  // it was found while products and messages were at once
+  bool under_load = false;   // it was found while products and messages were at once
+  bool in_messages = false;  // the wrong data came in messages, whose links or NICs may be at fault as well
   // Why there were no matrix products; "" if there were.
   std::string not_measured = {};
   friend bool operator==(const ComputeCheck&, const ComputeCheck&) = default;

@@ -58,6 +58,7 @@ void fields(auto& archive, Is<ComputeCheck> auto& check) {
   archive.must("corruption", check.corruption);
   archive.some("partner", check.partner);
   archive.some("under_load", check.under_load);
+  archive.some("in_messages", check.in_messages);
   archive.must("not_measured", check.not_measured);
 }
 

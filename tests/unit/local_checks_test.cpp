@@ -439,6 +439,26 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
   EXPECT_EQ(corruptions(report)[0].subject.gpu, std::nullopt);
   EXPECT_EQ(corruptions(report)[0].subject.host, "alpha");
   EXPECT_THAT(corruptions(report)[0].evidence, HasSubstr("rank 1 or rank 2: messages over links"));
+  // A suspect of the host explains wrong messages, and no wrong product.
+  report.findings = corruptions(report);
+  report.suspects.resize(1);
+  report.suspects[0].host = "beta";
+  report.suspects[0].fault = "wrong";
+  report.compute_checks[1].in_messages = true;
+  withdraw_explained_corruptions(report);
+  EXPECT_THAT(report.findings, SizeIs(1)) << "a part of another host";
+  report.suspects[0].host = "alpha";
+  report.suspects[0].fault = "slow";
+  withdraw_explained_corruptions(report);
+  EXPECT_THAT(report.findings, SizeIs(1)) << "a slow part";
+  report.suspects[0].fault = "wrong";
+  report.compute_checks[1].in_messages = false;
+  withdraw_explained_corruptions(report);
+  EXPECT_THAT(report.findings, SizeIs(1)) << "a wrong product";
+  report.compute_checks[1].in_messages = true;
+  withdraw_explained_corruptions(report);
+  EXPECT_THAT(report.findings, IsEmpty());
+  report.suspects.clear();
   report.topology.hosts.push_back(report.topology.hosts.front());
   report.topology.hosts[1].name = "beta";
   report.topology.host_of_rank[2] = 1;

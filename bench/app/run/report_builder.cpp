@@ -254,6 +254,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   const std::set<int> busy = reports::busy_nodes(waiting_);
   const std::size_t withdrawn = reports::withdraw_slow_by_waiting(report_, busy);
   diagnose();
+  reports::withdraw_explained_corruptions(report_);
   if (withdrawn > 0)
     for (const int node : busy) slow_while_waiting_[node].push_back(reports::counted(withdrawn, "measurement"));
   reports::explain_slow_parts(report_.findings, report_.topology, slow_while_waiting_);
