@@ -226,12 +226,13 @@ class Localizer {
     constexpr double never = -std::numeric_limits<double>::infinity();
     const double half = std::log(0.5);
     Gains all{};
-    double of_lower = never;
+    double of_lower = never;  // integrated over the rates up to this one
     const Gains ratios = log_ratios(part, list, open);
     for (std::size_t at = 0; at < shares.size(); ++at) {
       const double same = shares[at] >= healthy + least_difference ? ratios[at] : never;
-      of_lower = log_add(of_lower, same);
-      all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(static_cast<double>(at + 1)));
+      const double above = at == 0 ? 0 : shares[at - 1];
+      of_lower = log_add(of_lower, same + std::log(shares[at] - above));
+      all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(shares[at]));
     }
     return all;
   }

@@ -387,6 +387,20 @@ std::set<std::string> hosts_slow_alone(const Report& report) {
   return hosts;
 }
 
+void withdraw_questions_of_whole_hosts(Report& report) {
+  const std::set<std::string> hosts = hosts_slow_alone(report);
+  const topo::Topology& topology = report.topology;
+  std::erase_if(report.open_questions, [&](const OpenQuestion& question) {
+    if (question.fault != "slow" || !hosts.contains(question.host)) return false;
+    const auto gpus =
+        std::ranges::count_if(question.candidates, [](const std::string& each) { return each.starts_with("gpu "); });
+    const auto ranks = std::ranges::count_if(topology.host_of_rank, [&](int host) {
+      return topology.hosts[static_cast<std::size_t>(host)].name == question.host;
+    });
+    return ranks > 1 && gpus == ranks;
+  });
+}
+
 bool is_check(const Report& report) {
   return std::ranges::find(report.run.command, "check") != report.run.command.end();
 }

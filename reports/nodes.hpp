@@ -28,6 +28,8 @@ bool is_slow_group(const GroupResult& group, const Result& result, const Report&
 
 // Hosts that are slow in what their own ranks do among themselves, in cases in which another host is not.
 std::set<std::string> hosts_slow_alone(const Report& report);
+// Takes back open questions whose candidates are all GPUs of such a host: no GPU stands out, which its verdict says.
+void withdraw_questions_of_whole_hosts(Report& report);
 
 bool is_check(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all

@@ -121,8 +121,8 @@ std::optional<Interval> median_interval(std::vector<double> samples) {
 }
 
 std::size_t number_in_trimmed_mean(std::size_t count) {
-  constexpr std::size_t fewest = 6, part = 20;
-  return count < fewest ? 0 : count - std::max<std::size_t>(count / part, 1);
+  constexpr std::size_t fewest = 6, part = 20, least_left_out = 2;
+  return count < fewest ? 0 : count - std::max(count / part, least_left_out);
 }
 
 double correlation_of_neighbours(const std::vector<double>& samples) {

@@ -149,6 +149,21 @@ TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
   std::vector<NodeVerdict> nodes = judge_nodes(report);
   EXPECT_THAT(nodes[0].unfit, ElementsAre("slow p2p"));
   EXPECT_THAT(nodes[1].unfit, IsEmpty());
+  // A question of all its GPUs says no more; of one of them, of another host or another fault it does.
+  const auto is_withdrawn = [&](const std::vector<std::string>& candidates, const char* host, const char* fault) {
+    report.open_questions.resize(1);
+    report.open_questions[0].candidates = candidates;
+    report.open_questions[0].host = host;
+    report.open_questions[0].fault = fault;
+    withdraw_questions_of_whole_hosts(report);
+    const bool withdrawn = report.open_questions.empty();
+    report.open_questions.clear();
+    return withdrawn;
+  };
+  EXPECT_TRUE(is_withdrawn({"gpu n0g0", "gpu n0g1", "node n0"}, "n0", "slow"));
+  EXPECT_FALSE(is_withdrawn({"gpu n0g0", "node n0"}, "n0", "slow"));
+  EXPECT_FALSE(is_withdrawn({"gpu n1g0", "gpu n1g1"}, "n1", "slow"));
+  EXPECT_FALSE(is_withdrawn({"gpu n0g0", "gpu n0g1"}, "n0", "silent"));
   m.groups[2] = {{3, 2}, {slow}, times(slow, slow)};
   EXPECT_THAT(judge_nodes(report)[1].unfit, ElementsAre("slow p2p"));
 }

@@ -254,6 +254,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   const std::set<int> busy = reports::busy_nodes(waiting_);
   const std::size_t withdrawn = reports::withdraw_slow_by_waiting(report_, busy);
   diagnose();
+  reports::withdraw_questions_of_whole_hosts(report_);
   reports::withdraw_explained_corruptions(report_);
   if (withdrawn > 0)
     for (const int node : busy) slow_while_waiting_[node].push_back(reports::counted(withdrawn, "measurement"));
