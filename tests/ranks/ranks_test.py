@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import pty
+import re
 import select
 import signal
 import subprocess
@@ -371,6 +372,9 @@ class Ended(Folder):
         run = self.begin()
         os.kill(self.rank(0), signal.SIGTERM)
         earlier = self.assert_partial(run, "SIGTERM")
+        told, = filter(None, (re.match(r"(\d+) of the (\d+) cases of the plan were not measured: \d+ of ", each)
+                              for each in earlier["run"]["remarks"]))
+        self.assertEqual(int(told[1]) + len(earlier["measurements"]), int(told[2]))
         folder = (self.folder / "out" / "latest").resolve()
         done = self.run_it("--resume", "--budget", "3s", *ENDLESS[2:], ranks=3)
         self.assertEqual(done.returncode, 0, done.stderr + done.stdout)
@@ -381,6 +385,7 @@ class Ended(Folder):
         self.assertEqual(figures[1][:len(figures[0])], figures[0])
         self.assertGreater(len(report["measurements"]), len(earlier["measurements"]))
         self.assertTrue(any(str(folder) in remark for remark in report["run"]["remarks"]))
+        self.assertFalse(any("not measured" in remark for remark in report["run"]["remarks"]))
 
     def test_by_sigint_to_mpirun(self):
         run = self.begin()

@@ -348,7 +348,7 @@ void evaluate_machine(Run& run) {
   reports::Comparability comparability = comparability_of(run.options, run.machine, findings);
   run.recorder.add([&](ReportBuilder& report) {
     report.begin(std::move(limits), std::move(findings), std::move(comparability));
-    report.describe_traffic(run.plan.cases);
+    report.set_plan(run.plan.cases);
   });
   run.recorder.write_report();
   if (run.control.is_leader() && !run.options.out.empty()) {

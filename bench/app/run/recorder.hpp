@@ -41,8 +41,9 @@ class ReportBuilder {
   void resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases);
   // Sets limits and findings of the machine and if figures can be judged; called before the first case.
   void begin(topo::Limits limits, std::vector<topo::Finding> findings, reports::Comparability comparability);
-  // Records the load that the traffic matrix of these cases puts on the machine, if they have one; after begin().
-  void describe_traffic(std::span<const Case> cases);
+  // The cases of each arm. Records the load that their traffic matrix puts on the machine, if they have one; after
+  // begin().
+  void set_plan(std::span<const Case> cases);
 
   // ---- the Observer's events
 
@@ -126,12 +127,14 @@ class ReportBuilder {
   // is that of its other launches. Returns the line for the journal.
   reports::Result add_interrupted(std::size_t number, const Measurement& m);
   void combine_launches();
+  void remark_on_unmeasured();
   reports::Verdict judge(const Measurement& m) const;
   reports::ArmInfo* find_arm(const std::string& name);
 
   bool wants_verdict_;                   // the command judges if the machine is sound
   bool only_tunes_;                      // the command measures nothing but settings
   std::optional<int> planned_launches_;  // null: as many as the time allows
+  std::vector<std::string> planned_;     // collectives of an arm's cases
   reports::Report report_;
   reports::WaitingOfNode waiting_;
   std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 
 #include "bench/base/units.hpp"
 #include "bench/measure/launches.hpp"
@@ -61,8 +62,25 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
-void ReportBuilder::describe_traffic(std::span<const Case> cases) {
+void ReportBuilder::set_plan(std::span<const Case> cases) {
   report_.traffic = reports::describe_traffic(cases, report_.limits, report_.topology);
+  for (const Case& each : cases) planned_.emplace_back(each.collective->name);
+}
+
+// What of the plan has no result, in a run that ended early.
+void ReportBuilder::remark_on_unmeasured() {
+  const std::size_t arms = std::max<std::size_t>(report_.arms.size(), 1), all = arms * planned_.size();
+  std::map<std::string, std::size_t> left;  // number of cases, by collective
+  std::size_t count = 0;
+  for (std::size_t number = 0; number < all; ++number) {
+    if (launches_.contains(number)) continue;
+    ++left[planned_[number % planned_.size()]];
+    ++count;
+  }
+  if (count == 0) return;
+  std::vector<std::string> names;
+  for (const auto& [name, its] : left) names.push_back(fmt::format("{} of {}", its, name));
+  remark(fmt::format("{} of the {} cases of the plan were not measured: {}", count, all, fmt::join(names, ", ")));
 }
 
 void ReportBuilder::repetition_started(const Case& c, const RunProgress& standing) {
@@ -247,6 +265,7 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.status = ended_by.empty() ? "complete" : "partial";
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
+  if (!ended_by.empty()) remark_on_unmeasured();
   combine_launches();
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
