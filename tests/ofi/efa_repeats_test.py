@@ -76,13 +76,14 @@ class Repeats(OnEfa):
                 with self.subTest(machine=machine, fault=fault):
                     wanted = [] if fault == "healthy" else [("nic", "h2", self.nics_of(machine)[2])]
                     right, all_alone, all_together, others = 0, [], [], []
-                    for _ in range(RUNS):
+                    for run in range(1, RUNS + 1):
                         named, alone, together = self.run_once(machine, fault)
                         right += named == wanted
                         all_alone += alone
                         all_together += together
                         if named != wanted:
                             others.append(named)
+                        print(f"{machine}, {fault}, run {run}: {named or 'nobody'}; {right} right so far", flush=True)
                     errors = [f"{(farthest(rates) - 1) * 100:+.1f} %" if fault == "healthy" else "" for rates in (all_alone, all_together)]
                     print(f"| {machine} | {len(self.nics_of(machine))} | {fault} | {right} of {RUNS} | {errors[0]} | {errors[1]} |", flush=True)
                     self.assertEqual(right, RUNS, others)

@@ -331,8 +331,11 @@ class Recorded(Folder):
 class Ended(Folder):
     """Something ends a run: its report remains, valid and partial, and no process does."""
 
-    def begin(self, program=(PROGRAM,), arguments=ENDLESS):
-        run = self.start(*arguments, ranks=3, program=program)
+    # mpirun kills after a second what a signal has not ended, which on busy cores is before the page is written.
+    PATIENT = {"OMPI_MCA_odls_base_sigkill_timeout": "5"}
+
+    def begin(self, program=(PROGRAM,), arguments=ENDLESS, variables=None):
+        run = self.start(*arguments, ranks=3, program=program, variables=variables)
         begun = wait_for(lambda: self.files("measurements.jsonl") or run.poll() is not None)
         self.assertTrue(begun and run.poll() is None, self.printed())
         return run
@@ -364,7 +367,7 @@ class Ended(Folder):
         self.fail(f"there is no rank {number}")
 
     def test_by_sigterm_to_mpirun(self):
-        run = self.begin()
+        run = self.begin(variables=self.PATIENT)
         run.send_signal(signal.SIGTERM)
         self.assert_partial(run, "SIGTERM")
 
@@ -388,7 +391,7 @@ class Ended(Folder):
         self.assertFalse(any("not measured" in remark for remark in report["run"]["remarks"]))
 
     def test_by_sigint_to_mpirun(self):
-        run = self.begin()
+        run = self.begin(variables=self.PATIENT)
         run.send_signal(signal.SIGINT)
         self.assert_partial(run, "ended by SIG")
 

@@ -324,11 +324,12 @@ class Problems(Job):
     """A tuning that fails unexpectedly: at the leader alone, which cannot write its result."""
 
     def run_in_the_way(self, *arguments):
-        """A folder takes the place of a file. Workers are slowed down, so that it exists before."""
+        """A folder takes the place of a file. Workers are slowed down, so that it exists before: the folder of the run is
+        made at its start, but a busy disk may write its first report only when tuning has ended."""
         def put_in_the_way():
             while not ended.wait(0.05):
-                if (latest / "report.json").exists():
-                    return (latest / "nccl.env" / "in the way").mkdir(parents=True, exist_ok=True)
+                for folder in (self.folder / "out").glob("*/2*"):
+                    return (folder / "nccl.env" / "in the way").mkdir(parents=True, exist_ok=True)
         latest, ended = self.folder / "out" / "latest", threading.Event()
         thread = threading.Thread(target=put_in_the_way)
         thread.start()
