@@ -433,8 +433,9 @@ class Faults(Runs):
                 self.assertEqual(sum(m["outcome"] == "measured" for m in report["measurements"]), 3 - lost)
 
     def test_a_worker_that_does_not_end_when_killed_is_named_with_what_to_do(self):
-        # Each is measured once, so that the first is complete when the second fails.
-        job = Job(self.folder, "--sizes", "1100KiB,1200KiB,1300KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s",
+        # Each is measured once, so that the first is complete when the second fails. A worker that joins late on busy cores
+        # would be killed too, and end the run before the first.
+        job = Job(self.folder, "--sizes", "1100KiB,1200KiB,1300KiB", "--collectives", "all_reduce", "--timeout", "10s", "--budget", "60s",
                   preload=f"{BUILD / 'tests' / 'unreapable.so'}:{BUILD / 'tests' / 'gpu' / 'misbehave.so'}", P5BENCH_UNREAPABLE_RANK="1",
                   P5BENCH_MISBEHAVE="stop@1:verify#2", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
         code, output = job.end(60 + GRACE_S)
