@@ -392,8 +392,10 @@ void withdraw_questions_of_whole_hosts(Report& report) {
   const topo::Topology& topology = report.topology;
   std::erase_if(report.open_questions, [&](const OpenQuestion& question) {
     if (question.fault != "slow" || !hosts.contains(question.host)) return false;
-    const auto gpus =
-        std::ranges::count_if(question.candidates, [](const std::string& each) { return each.starts_with("gpu "); });
+    const auto gpus = std::ranges::count_if(question.candidates, [](const std::string& each) {
+      const std::optional<Part> part = part_named(each);
+      return part && part->kind == Part::Kind::gpu;
+    });
     const auto ranks = std::ranges::count_if(topology.host_of_rank, [&](int host) {
       return topology.hosts[static_cast<std::size_t>(host)].name == question.host;
     });

@@ -115,7 +115,7 @@ TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them)
   EXPECT_EQ(grade_of(send_recv, MiB(512), 0.84 * link_rate), Grade::slow);
 }
 
-// Of twelve samples four are five times as slow: the median does not change.
+// Four of twelve samples are five times as slow: the median does not change.
 TEST(Judge, does_not_let_the_median_hide_slow_samples) {
   const auto grade = [](const topo::Topology& topology, int slow, double times) {
     Measurement m = measured(all_reduce, GiB(4), 0.97 * link_rate, 8, 1, "nccl");

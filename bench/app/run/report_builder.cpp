@@ -67,7 +67,7 @@ void ReportBuilder::set_plan(std::span<const Case> cases) {
   for (const Case& each : cases) planned_.emplace_back(each.collective->name);
 }
 
-// What of the plan has no result, in a run that ended early.
+// Adds a remark on the cases of the plan that have no result. For a run that ended early.
 void ReportBuilder::remark_on_unmeasured() {
   const std::size_t arms = std::max<std::size_t>(report_.arms.size(), 1), all = arms * planned_.size();
   std::map<std::string, std::size_t> left;  // number of cases, by collective
