@@ -131,19 +131,35 @@ TEST(FakeNcclFaults, memory_runs_out_on_one_rank) {
   });
 }
 
+// Milliseconds of two sums by the device's clock, with an event on another stream behind them if `elsewhere`.
+float time_of_two_sums(Rank& self, bool elsewhere = false) {
+  cudaEvent_t before = nullptr, between = nullptr, after = nullptr;
+  for (cudaEvent_t* event : {&before, &between, &after}) EXPECT_EQ(cudaEventCreate(event), cudaSuccess);
+  cudaStream_t last = self.stream;
+  EXPECT_EQ(cudaEventRecord(before, self.stream), cudaSuccess);
+  const Sum sum(self), again(self);
+  if (elsewhere) {
+    EXPECT_EQ(cudaStreamCreate(&last), cudaSuccess);
+    EXPECT_EQ(cudaEventRecord(between, self.stream), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(last, between, 0), cudaSuccess);
+  }
+  EXPECT_EQ(cudaEventRecord(after, last), cudaSuccess);
+  EXPECT_EQ(cudaEventSynchronize(after), cudaSuccess);
+  float milliseconds = 0;
+  EXPECT_EQ(cudaEventElapsedTime(&milliseconds, before, after), cudaSuccess);
+  EXPECT_EQ(sum.differing_from(3), 0);
+  return milliseconds;
+}
+
 TEST(FakeNcclFaults, a_slow_rank_takes_longer_by_at_least_what_was_said) {
-  expect_all_well(2, {{"P5BENCH_FAKE", "slow:rank=0:us=20000"}}, [](Rank& self) {
-    cudaEvent_t before = nullptr, after = nullptr;
-    EXPECT_EQ(cudaEventCreate(&before), cudaSuccess);
-    EXPECT_EQ(cudaEventCreate(&after), cudaSuccess);
-    EXPECT_EQ(cudaEventRecord(before, self.stream), cudaSuccess);
-    const Sum sum(self);
-    EXPECT_EQ(cudaEventRecord(after, self.stream), cudaSuccess);
-    EXPECT_EQ(cudaEventSynchronize(after), cudaSuccess);
-    float milliseconds = 0;
-    EXPECT_EQ(cudaEventElapsedTime(&milliseconds, before, after), cudaSuccess);
-    EXPECT_GE(milliseconds, self.rank == 0 ? 20 : 0);
-    EXPECT_EQ(sum.differing_from(3), 0);
+  expect_all_well(2, {{"P5BENCH_FAKE", "slow:rank=0:us=20000"}},
+                  [](Rank& self) { EXPECT_GE(time_of_two_sums(self), self.rank == 0 ? 40 : 0); });
+}
+
+TEST(FakeNcclFaults, a_planted_clock_counts_what_was_said_and_no_more_on_all_streams) {
+  expect_all_well(2, {{"P5BENCH_FAKE", "slow:rank=0:us=20000"}, {"P5BENCH_FAKE_CLOCK", "3000"}}, [](Rank& self) {
+    for (const bool elsewhere : {false, true})
+      EXPECT_FLOAT_EQ(time_of_two_sums(self, elsewhere), self.rank == 0 ? 46 : 6);
   });
 }
 

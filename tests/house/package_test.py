@@ -14,6 +14,7 @@ import tempfile
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "support"))
+from planted import SLOWED  # noqa: E402
 from program import BUILD, FEW_SAMPLES, SANITIZED, SOURCE, Folder, environment, main, mpirun  # noqa: E402
 
 PACKAGE = SOURCE / "scripts" / "package"
@@ -113,11 +114,9 @@ class Installed(Folder):
     def test_settings_name_the_installed_plugin(self):
         if not HAVE_NCCL or not FAKES.exists():
             self.skipTest("needs CUDA's and NCCL's headers to be built")
-        slow = ",".join(f"slow:rank=0:us=10000:setting={each}"
-                        for each in ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
         ended = self.run_it("tune", "--tuning=quick", "--backend", "nccl", "--collectives", "all_reduce", "--sizes", "64KiB,1MiB",
                             ranks=2, program=(self.program,),
-                            variables={"LD_LIBRARY_PATH": str(FAKES), "P5BENCH_FAKE": slow, "P5BENCH_QUICK_LIMIT": "60s"})
+                            variables={"LD_LIBRARY_PATH": str(FAKES), **SLOWED, "P5BENCH_QUICK_LIMIT": "60s"})
         self.assertEqual(ended.returncode, 0, ended.stdout + ended.stderr)
         self.assertEqual(self.report()["tuning"]["outcome"], "settings", ended.stdout)
         loaded = said_by("bash", "-euc", '. "$1"; echo "$NCCL_TUNER_PLUGIN"', "bash", self.files("nccl.env.sh")[0])

@@ -1,17 +1,21 @@
 """p5bench's tuner with real workers on the fakes: bad settings never win and affect no others, the operator's variables
-are respected, and the files can be loaded. Times on the fakes mean nothing, so no test expects a certain winner."""
+are respected, and the files can be loaded. A test that expects a certain winner plants it (support/planted.py); times on
+the fakes mean nothing otherwise."""
 
 import json
 import os
 import pathlib
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
 import unittest
 
-from workers import BUILD, FAKES, built_with, skip_unless_built
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from planted import FASTEST, SLOWED  # noqa: E402
+from workers import BUILD, FAKES, built_with, skip_unless_built  # noqa: E402
 
 SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
@@ -27,11 +31,6 @@ exec unshare -m sh -euc '{mounts}
 find {folder}/tmp -mindepth 1 > {folder}/left
 cp -r {folder}/out/. {folder}/other' sh "$@"
 """
-# All settings of all_reduce but this one are slow, far beyond the noise of a busy machine, so that there is something
-# to set.
-FASTEST = "tree/ll"
-SLOWED = ",".join(f"slow:rank=0:us=10000:setting={setting}" for setting in
-                  ("tree/ll128", "tree/simple", "ring/ll", "ring/ll128", "ring/simple"))
 
 
 class Job(unittest.TestCase):
@@ -72,7 +71,7 @@ class Job(unittest.TestCase):
 
 class Ended(Job):
     def test_a_signal_leaves_nothing_of_what_was_being_confirmed(self):
-        with self.start("tune", "--tuning=quick", "--collectives", "all_reduce", P5BENCH_FAKE=SLOWED) as run:
+        with self.start("tune", "--tuning=quick", "--collectives", "all_reduce", **SLOWED) as run:
             end = time.monotonic() + 150
             while not (begun := list(self.folder.glob("p5bench-tuner-*/*"))) and run.poll() is None and time.monotonic() < end:
                 time.sleep(0.01)
@@ -143,7 +142,7 @@ class Tuning(Job):
             self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
 
     def test_the_files_name_the_variables_that_jobs_need_and_a_tuning_that_tried_nothing_says_why(self):
-        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", P5BENCH_FAKE=SLOWED)
+        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", **SLOWED)
         self.assertEqual(tuning["outcome"], "settings")
         for name in ("nccl.env", "nccl-tuner.csv"):
             self.assertIn("#   jobs with NCCL_MAX_CTAS=4, as it was set here\n", (self.folder / "out" / "latest" / name).read_text())
@@ -272,7 +271,7 @@ class Tuning(Job):
 class Groups(Job):
     """Two hosts of two ranks: the communicators of the hosts beside that of the job, in one file."""
 
-    VARIABLES = {"P5BENCH_FAKE": SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6"}
+    VARIABLES = {**SLOWED, "P5BENCH_FAKE_NCCL_VERSION": "23102", "P5BENCH_FAKE_TUNER_VERSION": "6"}
 
     def tune(self, *arguments, expected=0):
         wrapper = self.folder / "per-rank"
@@ -375,7 +374,7 @@ class Hosts(Job):
         wrapper.write_text(OTHER_HOST.format(folder=self.folder, mounts="\n".join([*own, *mounts])))
         wrapper.chmod(0o755)
         code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)],
-                                   P5BENCH_FAKE=SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
+                                   **SLOWED, P5BENCH_FAKE_TUNER_VERSION="7", TMPDIR=str(self.folder / "tmp"),
                                    # keeps Open MPI's own files out of this folder: 4 and 5
                                    OMPI_MCA_orte_tmpdir_base=str(self.folder), PRTE_MCA_prte_tmpdir_base=str(self.folder))
         self.assertEqual(code, expected, output)

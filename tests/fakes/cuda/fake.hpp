@@ -22,6 +22,9 @@ bool p5bench_fake_accessible(const void* address, std::size_t bytes);
 int p5bench_fake_malloc_shareable(void** address, std::size_t bytes);
 int p5bench_fake_file_of(const void* address, std::size_t* offset);
 
+// Advances the planted clock (P5BENCH_FAKE_CLOCK) of the stream whose task calls this.
+void p5bench_fake_pass(int microseconds);
+
 // Makes every later cudaMalloc fail for lack of memory.
 void p5bench_fake_exhaust_memory();
 

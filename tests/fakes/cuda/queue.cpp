@@ -2,16 +2,36 @@
 // ending.
 #include "tests/fakes/cuda/queue.hpp"
 
+#include <algorithm>
+#include <cstdlib>
 #include <thread>
 #include <utility>
 
 namespace p5::fake_cuda {
 
+namespace {
+
+std::chrono::steady_clock::time_point& planted_time() {
+  thread_local std::chrono::steady_clock::time_point time;
+  return time;
+}
+
+}  // namespace
+
+bool clock_is_planted() {
+  static const bool is = std::getenv("P5BENCH_FAKE_CLOCK") != nullptr;
+  return is;
+}
+
+void pass(std::chrono::microseconds time) { planted_time() += time; }
+
+void pass_until(std::chrono::steady_clock::time_point time) { planted_time() = std::max(planted_time(), time); }
+
 // Threads are woken without the lock, for which they would wait again.
 void Completion::complete() {
   {
     const std::scoped_lock lock(mutex_);
-    time_ = std::chrono::steady_clock::now();
+    time_ = clock_is_planted() ? planted_time() : std::chrono::steady_clock::now();
     done_ = true;
   }
   changed_.notify_all();
@@ -35,6 +55,11 @@ bool Completion::done_within(std::chrono::microseconds limit) {
 std::chrono::steady_clock::time_point Completion::time() {
   const std::scoped_lock lock(mutex_);
   return time_;
+}
+
+void await(Completion& other) {
+  other.wait();
+  if (clock_is_planted()) pass_until(other.time());
 }
 
 namespace {

@@ -10,9 +10,16 @@
 
 namespace p5::fake_cuda {
 
+// The planted clock of the calling queue, which advances only by what tasks say that they take (`pass`) and by waiting
+// for other queues; without P5BENCH_FAKE_CLOCK completions have the time of steady_clock instead.
+bool clock_is_planted();
+void pass(std::chrono::microseconds time);
+void pass_until(std::chrono::steady_clock::time_point time);
+
 // An event that occurs once and records its time.
 class Completion {
  public:
+  // Called by the queue.
   void complete();
   void wait();
   bool done();
@@ -26,6 +33,9 @@ class Completion {
   bool done_ = false;
   std::chrono::steady_clock::time_point time_;
 };
+
+// Makes the calling queue wait for another's completion.
+void await(Completion& other);
 
 using Task = std::function<void()>;
 

@@ -114,7 +114,7 @@ std::shared_ptr<Completion> Runtime::submit(const std::shared_ptr<Stream>& strea
   }
   return stream->queue.submit([this, before = std::move(before), task = std::move(task)] {
     for (const auto& completion : before)
-      if (completion) completion->wait();
+      if (completion) await(*completion);
     if (sticky() == cudaSuccess) task();
   });
 }
