@@ -297,12 +297,8 @@ std::vector<TestCase> test_cases_of(const Report& report) {
     all.push_back({"open question", join(question.candidates, " or "),
                    report.decision.word == reject ? "failure" : "skipped",
                    fmt::format("{}. {}", question.evidence, question.next)});
-  const auto concerns_parts = [](const topo::Finding& each) {
-    return topo::condemns(each) || (each.severity == topo::Severity::warning &&
-                                    (each.about == topo::About::hardware || each.about == topo::About::fabric));
-  };
   for (const topo::Finding& each : report.findings)
-    if (concerns_parts(each))
+    if (topo::is_notable(each))
       all.push_back({"finding",
                      fmt::format("{} {}{}{}", each.id, each.subject.host,
                                  each.subject.gpu ? fmt::format(" GPU {}", *each.subject.gpu) : "",

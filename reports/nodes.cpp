@@ -271,13 +271,6 @@ std::string headline(const Report& report, const NodeVerdict& verdict, std::size
   return fmt::format("{}: fit; {}\n", name, checks_of(report, host));
 }
 
-// Findings to print: errors, and warnings about hardware or fabric.
-bool is_printed(const topo::Finding& finding) {
-  return finding.severity == topo::Severity::error ||
-         (finding.severity == topo::Severity::warning &&
-          (finding.about == topo::About::hardware || finding.about == topo::About::fabric));
-}
-
 std::string line_of(const topo::Finding& finding) {
   return format_printable("  {} {}: {}. {}\n", topo::name_of(finding.severity), finding.id, finding.evidence,
                           finding.action);
@@ -293,7 +286,7 @@ std::string details(const Report& report, const std::string& host) {
   for (const Suspect& suspect : report.suspects)
     if (suspect.host == host && !is_shared(suspect)) text += line_of(suspect);
   for (const topo::Finding& finding : report.findings)
-    if (finding.subject.host == host && is_printed(finding)) text += line_of(finding);
+    if (finding.subject.host == host && topo::is_notable(finding)) text += line_of(finding);
   return text;
 }
 
@@ -305,7 +298,7 @@ std::string details_of_all(const Report& report) {
   for (const OpenQuestion& question : report.open_questions)
     text += format_printable("  one of {}: {}. {}\n", join(question.candidates), question.evidence, question.next);
   for (const topo::Finding& finding : report.findings)
-    if (finding.subject.host.empty() && is_printed(finding)) text += line_of(finding);
+    if (finding.subject.host.empty() && topo::is_notable(finding)) text += line_of(finding);
   constexpr std::size_t most = 3;
   std::size_t bad = 0;
   for (const Result& result : report.results)

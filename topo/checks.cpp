@@ -63,8 +63,18 @@ About about_from(const std::string& name) { return named(about_names, "part that
 std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
 std::string_view name_of(About about) { return about_names[static_cast<std::size_t>(about)].second; }
 
-bool condemns(const Finding& finding) {
-  return finding.severity == Severity::error && (finding.about == About::hardware || finding.about == About::fabric);
+namespace {
+
+bool is_about_parts(const Finding& finding) {
+  return finding.about == About::hardware || finding.about == About::fabric;
+}
+
+}  // namespace
+
+bool condemns(const Finding& finding) { return finding.severity == Severity::error && is_about_parts(finding); }
+
+bool is_notable(const Finding& finding) {
+  return finding.severity == Severity::error || (finding.severity == Severity::warning && is_about_parts(finding));
 }
 
 std::span<const Check> checks() {

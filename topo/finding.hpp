@@ -38,6 +38,8 @@ struct Finding {
 
 // True if the finding makes the machine unsound.
 bool condemns(const Finding& finding);
+// True if the finding belongs beside a verdict: an error, or a warning about hardware or fabric.
+bool is_notable(const Finding& finding);
 
 // Entry in a list of findings for one that is not a check.
 struct FindingKind {

@@ -84,6 +84,11 @@ class FailingRank(Folder):
                 self.assert_ended_early(done, report, "no progress", phase)
                 self.assertEqual(done.returncode, 12)
 
+    def test_a_rank_that_is_stopped_is_named(self):
+        done, report = self.misbehave(2, "sample", "stop")
+        self.assert_ended_early(done, report, "no progress in ")
+        self.assertRegex(report["run"]["ended_by"], r"^rank 2 on \S+: its process \d+ is stopped by a signal: no progress in ")
+
     @unittest.skipUnless(NIGHTLY, "nightly: takes 20 s")
     def test_a_leader_that_is_stopped_is_not_waited_for(self):
         done, report = self.misbehave(0, "sample", "stop")

@@ -174,7 +174,10 @@ class Resume(Folder):
         return done
 
     def test_what_a_full_disk_interrupted_is_measured(self):
-        self.full_disk(*PLAN, first=5)
+        done = self.full_disk(*PLAN, first=5)
+        self.assertIn("measured until then is printed", done.stderr)
+        self.assertRegex(done.stdout, r"(?m)^ *all_reduce +\S")
+        self.assertNotRegex(done.stdout, r"(?i)\bfailed\b")  # what was measured did not fail
         self.resume(*PLAN)
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})

@@ -17,6 +17,7 @@
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/app/variables.hpp"
+#include "bench/backends/worker_process.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
 #include "bench/measure/load.hpp"
@@ -252,6 +253,8 @@ namespace {
 // ends the leader with them. After a signal the launcher allows about a second; after a hang there is no such limit,
 // and a busy machine may need long. Progress within that time cancels the hang.
 constexpr Seconds grace{0.7}, grace_after_hang{10};
+// Time in which ranks of other hosts, whose watchdogs may be a little later, tell the leader what they found.
+constexpr Seconds notes_time{1};
 
 // longest_wait() exceeds the limits at which backends give up by themselves: the limit for joining, then
 // `longest_to_end` for ending workers that did not join, both longer in proportion with more than `ranks_of_longest`
@@ -277,6 +280,33 @@ std::string describe_rank(const Run& run, int rank) {
 
 void write_abort_note(const Run& run, const std::string& why) {
   if (!run.folder.empty()) write_note_for_leader(run.folder, run.control.participant(), why);
+}
+
+void remove_abort_note(const Run& run) {
+  if (!run.folder.empty()) remove_note_for_leader(run.folder, run.control.participant());
+}
+
+bool same_host(const Run& run, int rank, int other) {
+  const std::vector<int>& host_of = run.machine.topology.host_of_rank;
+  return host_of.at(static_cast<std::size_t>(rank)) == host_of.at(static_cast<std::size_t>(other));
+}
+
+// Ranks of this host whose process is stopped by a signal or a debugger, by the kernel's account. In the operation
+// under test nothing else tells which rank the others wait for.
+std::string describe_stopped_ranks(const Run& run) {
+  std::string stopped;
+  if (!run.opened || run.processes.empty()) return stopped;
+  const int own = run.control.participant();
+  const std::string& own_namespace = run.processes.at(static_cast<std::size_t>(own)).id_namespace;
+  for (int rank = 0; rank < run.control.ranks(); ++rank) {
+    const RankProcess& process = run.processes.at(static_cast<std::size_t>(rank));
+    if (!same_host(run, rank, own) || process.id_namespace != own_namespace) continue;
+    const char state = state_of(static_cast<pid_t>(process.id)).letter;
+    if (state == 'T' || state == 't')
+      stopped += fmt::format("{}{}: its process {} is stopped by a {}", stopped.empty() ? "" : "; ",
+                             describe_rank(run, rank), process.id, state == 'T' ? "signal" : "debugger");
+  }
+  return stopped;
 }
 
 // Empty if unknown, as within the operation under test.
@@ -306,12 +336,17 @@ Seconds longest_wait(const Run& run) {
 
 void handle_hang(Run& run, const Watchdog::Hang& hang) {
   // The rank first: a long sentence is cut at its end.
-  const std::string awaited = describe_missing_ranks(run);
+  std::string awaited = describe_missing_ranks(run);
+  if (awaited.empty()) awaited = describe_stopped_ranks(run);
   std::string why = fmt::format("{}{}no progress in {} within {}", awaited, awaited.empty() ? "" : ": ", hang.step,
                                 to_text(hang.limit));
-  if (!run.control.is_leader()) {
+  if (run.control.is_leader()) {
+    if (awaited.empty()) wait_while(hang.lasts, notes_time);
+  } else {
+    const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
+    if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
     wait_while(hang.lasts, grace_after_hang);
-    if (!hang.lasts()) return;
+    if (!hang.lasts()) return remove_abort_note(run);
     // The leader has not ended the job, so either it made progress itself or it is stuck too.
     why += fmt::format(": nothing came from {}, the leader (reported by rank {})", describe_rank(run, 0),
                        run.control.participant());

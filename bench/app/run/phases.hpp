@@ -15,6 +15,7 @@
 #include "bench/app/run/recorder.hpp"
 #include "bench/app/run/run_folder.hpp"
 #include "bench/app/run/shutdown.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
@@ -89,6 +90,17 @@ class CaseMonitor {
 struct Run;
 void handle_hang(Run& run, const Watchdog::Hang& hang);
 
+// A rank's process; its id means something only within its namespace (of containers).
+struct RankProcess {
+  std::int64_t id = 0;
+  std::string id_namespace = {};
+};
+
+void fields(auto& archive, Is<RankProcess> auto& process) {
+  archive.must("id", process.id);
+  archive.must("namespace", process.id_namespace);
+}
+
 struct Run {
   Run(ControlPlane& job, const Request& asked)
       : control(job, &watchdog),
@@ -108,6 +120,7 @@ struct Run {
   std::optional<EarlierRun> earlier;  // at the leader: the run that --resume continues
   Machine machine;
   Plan plan;
+  std::vector<RankProcess> processes;  // by rank; empty where one process hosts several
   std::vector<tuner::Weight> weights;
   std::vector<tuner::Table> kept_tables;  // from --keep-table, at the leader
   Arms arms;

@@ -1,12 +1,15 @@
 // The phases before the first case: machine, plan, report folder, and findings that endanger the figures; and how
 // `check` differs from `run`.
 #include <fmt/format.h>
+#include <unistd.h>
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <random>
 #include <set>
+#include <system_error>
 #include <utility>
 
 #include "bench/app/machine/fabric.hpp"
@@ -289,11 +292,25 @@ void allocate_budget(Run& run) {
         options.soak.count - spent - std::min(options.soak.count * finishing_share, longest_finishing_s), 1e-3)};
 }
 
+// One for each rank; empty where one process hosts several.
+std::vector<RankProcess> exchange_processes(ControlPlane& control) {
+  if (control.participants() != control.ranks()) return {};
+  std::error_code problem;
+  const std::string id_namespace = std::filesystem::read_symlink("/proc/self/ns/pid", problem).string();
+  return agree(
+      control,
+      [&] {
+        return RankProcess{::getpid(), id_namespace};
+      },
+      [](const std::vector<RankProcess>& all) { return all; });
+}
+
 }  // namespace
 
 void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
   Machine& machine = run.machine = find_machine(run.control, run.options, run.seed, run.request.own_gpus);
+  run.processes = exchange_processes(run.control);
   refuse_tuning_without_nccl(run.options, machine);
   if (const auto& wrap = run.request.fault_hooks.wrap_backend)
     machine.backend = wrap(std::move(machine.backend), run.control.participant());

@@ -157,16 +157,21 @@ void Recorder::with_parts(const std::function<void(Parts&)>& action) {
 
 void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   with_parts([&](Parts& parts) {
-    try {
-      with_disk_remedy(parts.options, parts.folder.path(), [&] {
-        parts.folder.check();
-        action(parts);
-      });
-    } catch (const EnvironmentError& problem) {
-      if (parts.builder.has_results()) throw JobLost(problem.what());
-      throw;
-    }
+    parts.on_disk([&] {
+      parts.folder.check();
+      action(parts);
+    });
   });
+}
+
+// Once there are results, an error of the disk ends the run, and the results are kept.
+void Recorder::Parts::on_disk(const std::function<void()>& action) {
+  try {
+    with_disk_remedy(options, folder.path(), action);
+  } catch (const EnvironmentError& problem) {
+    if (builder.has_results()) throw JobLost(problem.what());
+    throw;
+  }
 }
 
 // ---- to the report
@@ -179,12 +184,14 @@ void Recorder::repetition_started(const Case& c, const RunProgress& standing) {
 }
 
 void Recorder::case_finished(const Measurement& m, bool /*failed*/) {
-  on_disk([&](Parts& parts) {
-    const reports::Result line = parts.builder.case_finished(m);
-    parts.folder.add_to_journal(line);
-    parts.progress.finished(line);
-    // Writing takes at most 1 % of the time: the report of a long run takes long to write.
-    if (since(parts.written).count > std::max(2.0, 100 * parts.writing_s)) parts.write();
+  with_parts([&](Parts& parts) {
+    const reports::Result line = parts.builder.case_finished(m);  // also where the disk is full since the last case
+    parts.on_disk([&] {
+      parts.folder.add_to_journal(line);
+      parts.progress.finished(line);
+      // Writing takes at most 1 % of the time: the report of a long run takes long to write.
+      if (since(parts.written).count > std::max(2.0, 100 * parts.writing_s)) parts.write();
+    });
   });
 }
 
@@ -205,10 +212,12 @@ void Recorder::write_report() {
 
 void Recorder::add_unplanned(const std::vector<std::vector<std::string>>& nics_of_rank,
                              const std::vector<Measurement>& measured) {
-  on_disk([&](Parts& parts) {
-    for (const reports::Result& line : parts.builder.add_unplanned(nics_of_rank, measured))
-      parts.folder.add_to_journal(line);
-    parts.write();
+  with_parts([&](Parts& parts) {
+    const std::vector<reports::Result> lines = parts.builder.add_unplanned(nics_of_rank, measured);
+    parts.on_disk([&] {
+      for (const reports::Result& line : lines) parts.folder.add_to_journal(line);
+      parts.write();
+    });
   });
 }
 

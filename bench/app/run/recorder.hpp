@@ -232,6 +232,7 @@ class Recorder final : public Observer {
     double writing_s = 0;  // duration of the last write of the report
     std::chrono::steady_clock::time_point written{};
 
+    void on_disk(const std::function<void()>& action);
     // Writes report.json and these formats.
     void write(const std::vector<std::string>& formats = {});
     void write_handover_files();

@@ -13,11 +13,13 @@
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <sstream>
 #include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
@@ -227,26 +229,30 @@ void RunFolder::flush() {
 }
 
 std::string RunFolder::take_notes() const {
-  std::string words;
-  if (!files_) return words;
+  std::set<std::string> texts;  // ranks of one host may find the same
+  if (!files_) return "";
   std::error_code problem;
   for (const fs::directory_entry& entry : fs::directory_iterator(path_, problem)) {
     if (!entry.path().filename().string().starts_with(note_prefix)) continue;
     try {
-      const std::string text = read_input(entry.path(), largest_note, "");
-      words += (words.empty() ? "" : "; ") + text;
+      texts.insert(read_input(entry.path(), largest_note, ""));
     } catch (const UsageError&) {
       continue;  // not a note of this program
     }
     fs::remove(entry.path(), problem);
   }
-  return words;
+  return join(std::vector(texts.begin(), texts.end()), "; ");
 }
 
 void write_note_for_leader(const fs::path& folder, int rank, const std::string& why) try {
   reports::write_atomically(folder / fmt::format("{}{}", note_prefix, rank), why);
 } catch (const std::exception&) {
   // The job ends anyway, without the reason.
+}
+
+void remove_note_for_leader(const fs::path& folder, int rank) {
+  std::error_code problem;
+  fs::remove(folder / fmt::format("{}{}", note_prefix, rank), problem);
 }
 
 namespace {

@@ -77,7 +77,7 @@ class RunFolder {
     if (files_) files_->throw_only_in_flush();
   }
 
-  // Notes that lost ranks left; removes them.
+  // Notes that ranks left, each text once; removes them.
   std::string take_notes() const;
 
  private:
@@ -85,8 +85,9 @@ class RunFolder {
   std::unique_ptr<FileWriter> files_;
 };
 
-// Writes a note of a rank that aborts, for the leader, on a shared file system.
+// Writes a note of a rank that aborts, or knows which rank is stopped, for the leader, on a shared file system.
 void write_note_for_leader(const std::filesystem::path& folder, int rank, const std::string& why);
+void remove_note_for_leader(const std::filesystem::path& folder, int rank);
 
 // ---- `run --resume`: continues a run that ended early. Its journal has its results launch by launch; its report has
 // its configuration. At the leader only.
