@@ -724,6 +724,18 @@ std::vector<std::string> products_left_out(const Report& report, std::optional<s
   return sentences;
 }
 
+topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what) {
+  topo::Finding finding{.id = std::string(check_failed),
+                        .severity = topo::Severity::error,
+                        .subject = {},
+                        .evidence = rank ? fmt::format("rank {}: {}", *rank, what) : what,
+                        .action = "run again; if it recurs, replace that GPU's host",
+                        .about = topo::About::hardware};
+  const Device device = rank ? device_of(report, static_cast<std::size_t>(*rank)) : Device{};
+  if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
+  return finding;
+}
+
 std::vector<topo::FindingKind> local_finding_kinds() {
   using enum topo::About;
   return {{std::string(slow_alone_id), hardware,

@@ -69,10 +69,12 @@ std::string burn_table(const Report& report, std::size_t host);
 // GPUs whose matrix products were not computed, by reason: "GPUs 0, 1 of n0: no libcublasLt.so.13". Null: on all hosts.
 std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host = std::nullopt);
 
-// Finding id, an error: a GPU's local checks could not be measured, so the run is incomplete.
 // True for a finding about all GPUs of a host, which are slow alone or under load.
 bool is_of_all_gpus(const topo::Finding& finding);
+
+// An error: a GPU's local checks could not be measured, so the run is incomplete. `rank`: null where none is known.
 inline constexpr std::string_view check_failed = "gpu.check_failed";
+topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what);
 
 // Finding kinds for `list findings`.
 std::vector<topo::FindingKind> local_finding_kinds();

@@ -126,6 +126,27 @@ class Resume(Folder):
         self.assertEqual((self.folder / "out" / "latest").resolve(), before)
         self.assertTrue((before / "report.json").exists())
 
+    def test_a_run_that_cannot_keep_the_earlier_results_takes_no_link_from_them(self):
+        earlier, _ = self.ended(2)
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "2"}
+        done = self.run_it(*PLAN, *SIM, "--resume", variables=full)
+        self.assertIn(done.returncode, (12, 13), done.stderr)
+        self.assertEqual((self.folder / "out" / "latest").resolve(), earlier.resolve())
+        self.resume()
+        report = read_report((self.folder / "out" / "latest").resolve() / "report.json")
+        self.assertTrue(any("; 2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+
+    def test_measurements_under_other_variables_do_not_mix(self):
+        self.ended(2)
+        for variables in ({"NCCL_MAX_CTAS": "1"}, {"FI_PROVIDER": "efa"}):
+            with self.subTest(variables=variables):
+                done = self.run_it(*PLAN, *SIM, "--resume", variables=variables)
+                self.assertEqual(done.returncode, 2, done.stderr)
+                (name, value), = variables.items()
+                self.assertIn(f"it had {name} '', now it is '{value}'", done.stderr)
+        self.resume()
+
     def test_no_node_is_unfit_because_the_report_of_a_check_cannot_be_written(self):
         for first in (5, 9):
             for fault, lines in (([], ["n0: fit", "n1: fit"]), (["--fault", "gpu:n1g3:0.3"], ["n0: fit", "n1: NOT FIT: gpu n1g3"])):

@@ -116,20 +116,24 @@ TEST(Shutdown, by_a_signal_after_a_run_does_not_change_its_code) {
 }
 
 TEST(Shutdown, by_its_limit_reports_first) {
-  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { std::fputs("rank 3 is missing", stderr); }}, {}),
-              testing::ExitedWithCode(12), "^rank 3 is missing$");
+  std::optional<ExitCode> code;
+  const Shutdown::Actions actions{.on_limit = [&] { return std::fputs("rank 3 is missing", stderr), code; }};
+  EXPECT_EXIT(be_ended_by_a_limit(actions, {}), testing::ExitedWithCode(12), "^rank 3 is missing$");
+  code = ExitCode::wrong_data;
+  EXPECT_EXIT(be_ended_by_a_limit(actions, {}), testing::ExitedWithCode(11), "^rank 3 is missing$");
   EXPECT_EXIT(be_ended_by_a_limit({}, {}), testing::ExitedWithCode(12),
               "^p5bench: the ranks did not start the job within 10 ms");
 }
 
 TEST(Shutdown, by_its_limit_ends_a_report_that_hangs) {
-  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { ::sleep(60); }}, {}), testing::ExitedWithCode(12),
-              "^p5bench: not finished within 10 ms\n$");
+  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { return ::sleep(60), std::nullopt; }}, {}),
+              testing::ExitedWithCode(12), "^p5bench: not finished within 10 ms\n$");
 }
 
 TEST(Shutdown, by_its_limit_after_the_command_keeps_the_code) {
-  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { std::fputs("too late", stderr); }}, ExitCode::slow),
-              testing::ExitedWithCode(10), "^p5bench: no progress in the command within");
+  const auto on_limit = [] { return std::fputs("too late", stderr), std::nullopt; };
+  EXPECT_EXIT(be_ended_by_a_limit({.on_limit = on_limit}, ExitCode::slow), testing::ExitedWithCode(10),
+              "^p5bench: no progress in the command within");
 }
 
 [[noreturn]] void be_ended_in_teardown(std::optional<Seconds> limit) {

@@ -547,6 +547,18 @@ TEST(LocalChecks, that_failed_leave_a_run_unfinished) {
   EXPECT_EQ(exit_code(report), ExitCode::unfinished);
 }
 
+TEST(LocalChecks, that_failed_name_the_host_and_the_gpu_of_the_rank) {
+  const Report report = report_of_checks({{}, {}, {}});
+  const topo::Finding known = failed_check(report, 1, "it was ended"),
+                      unknown = failed_check(report, std::nullopt, "?");
+  EXPECT_EQ(known.evidence, "rank 1: it was ended");
+  EXPECT_EQ(known.subject.host, "alpha");
+  EXPECT_EQ(known.subject.gpu, 1);
+  EXPECT_EQ(failed_check(report, 2, "").subject.gpu, 0);
+  EXPECT_EQ(unknown.evidence, "?");
+  EXPECT_EQ(unknown.subject.host, "");
+}
+
 TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {
   LocalChecks first{.figures = {{"bf16_tflop_per_s", 600}, {"launch_us", 3}, {"host_to_device_gb_per_s", 55}}};
   const LocalChecks second{

@@ -223,6 +223,19 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: ")
         self.assertIn("the check of each GPU alone failed, but not twice at the same rank within the limit: rank 1: ", output)
 
+    def test_of_several_hosts_only_that_of_the_gpu_that_failed_alone_is_unfit(self):
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        notes = tempfile.mkdtemp(dir=self.folder)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+                                  P5BENCH_MISBEHAVE="kill@3:check_locally#1,kill@3:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node1: NOT FIT: gpu.check_failed GPU 3$")
+        self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|IN DOUBT)")
+
     def test_a_burn_is_not_repeated(self):
         notes = tempfile.mkdtemp(dir=self.folder)
         code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
@@ -334,6 +347,12 @@ class MoreProducts(WithProducts):
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r"(?m)^ *GPU +products: alone, together +links: alone, together.* held back by +TFLOP/s, GB/s$")
         self.assertEqual(len(re.findall(r"(?m)^ *GPU [012]( +\d\S* +\d\S* +\d\S* %){2} ", output)), 3, output)
+
+    def test_a_gpu_that_computes_wrong_at_the_start_of_a_long_burn_is_named(self):
+        """Its rank waits for the others for longer than ranks wait outside of a burn."""
+        code, output = self.products("--burn", "80s", limit="20s", faults="wrong:gpu=0:product=3")
+        self.assertEqual(code, 11, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: gpu.corrupt GPU 0$")
 
     def test_a_burn_longer_than_the_limit_ends_with_a_table(self):
         code, output = self.products("--burn", "40s", limit="20s", faults="slow:gpu=0:percent=60")

@@ -50,12 +50,18 @@ void measure(Run& run) {
 
 void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run.machine, run.recorder); }
 
+// True for a resumed run that found all cases of all launches finished.
+bool all_was_measured_before(const Run& run) {
+  const std::size_t all = run.arms.all.size() * static_cast<std::size_t>(run.options.launches) * run.plan.cases.size();
+  return all > 0 && run.runner.done.size() >= all;
+}
+
 // The checks run in the workers that measured the last case. If that case failed they are gone, and a hung GPU would
-// hang again.
+// hang again. Where no case was left to measure, workers start for the checks.
 bool gpus_can_be_checked(const Run& run) {
   return (run.options.command == "run" || run.options.checks()) &&
          run.machine.backend_info().parts == BackendInfo::Parts::gpus && run.machine.why_not_judged.empty() &&
-         run.arms.all.front().backend->joined();
+         (run.arms.all.front().backend->joined() || all_was_measured_before(run));
 }
 
 // Half of a burn is products alone, the other half is under load.
@@ -74,8 +80,10 @@ static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks
   const auto has_products = [](const LocalChecks& each) {
     return each.compute.not_measured.empty() && each.compute.corruption.empty();
   };
+  // The budget of a soak is that of each of its launches.
+  const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
   const double left = run.options.deadline ? -since(*run.options.deadline).count
-                                           : run.options.budget.count * (1 - finishing_share) - since(run.start).count;
+                                           : run.options.budget.count * (1 - finishing_share) - spent;
   const double rest = left - time_under_load(cases, cost).count;
   const bool can_be_measured = !failed && std::ranges::all_of(of_ranks, has_products);
   return {shared_by_leader(run.control, can_be_measured ? std::min(wanted.count, rest) : -1)};
@@ -151,11 +159,15 @@ void check_gpus_alone(Run& run) {
   }
   if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
-  if (run.options.burn.count > 0) backend.postpone_limit({run.options.burn.count + run.options.timeout.count});
+  if (run.options.burn.count > 0) {
+    backend.postpone_limit({run.options.burn.count + run.options.timeout.count});
+    // A rank whose products are wrong or left out waits for the others, which burn for the whole time.
+    run.control.begin_step(run.phase.load(), {longest_wait(run).count + run.options.burn.count});
+  }
   std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
   if (problem && run.options.checks() && run.options.burn.count == 0) {
     if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
-    const bool again = problem && problem->rank == first->rank && agree_on_time_left(run);
+    const bool again = problem && first->rank && problem->rank == first->rank && agree_on_time_left(run);
     const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
                                     !problem ? "failed once and passed when it was repeated"
@@ -166,15 +178,9 @@ void check_gpus_alone(Run& run) {
     if (!again) return;
   }
   if (problem) {
-    const PhaseFailed& failed = *problem;
-    const std::string rank = failed.rank ? fmt::format("rank {}: ", *failed.rank) : "";
-    const topo::Finding finding{std::string(reports::check_failed),
-                                topo::Severity::error,
-                                {},
-                                rank + failed.what,
-                                "run again with --collectives p2p; if it recurs, replace that GPU's host",
-                                topo::About::hardware};
-    run.recorder.add([&](ReportBuilder& report) { report.add_findings({finding}); });
+    run.recorder.add([&](ReportBuilder& built) {
+      built.add_findings({reports::failed_check(built.report(), problem->rank, problem->what)});
+    });
   }
 }
 
@@ -379,21 +385,21 @@ std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
 }
 
 // Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
-void end_by_limit(Run& run) {
-  if (!run.control.is_leader()) return;
+std::optional<ExitCode> end_by_limit(Run& run) {
+  if (!run.control.is_leader()) return std::nullopt;
   const std::string awaited = describe_missing_ranks(run);
   const std::string why =
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
-  run.recorder.end_early(why);
+  return run.recorder.end_early(why);
 }
 
 }  // namespace
 
 Shutdown::Actions actions_before_end(Run& run) {
   return {.on_signal = [&run](const std::string& signal) { return end_by_signal(run, signal); },
-          .on_limit = [&run] { end_by_limit(run); }};
+          .on_limit = [&run] { return end_by_limit(run); }};
 }
 
 // ---- The phases in their order.

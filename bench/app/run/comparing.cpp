@@ -14,6 +14,7 @@
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/journal.hpp"
 #include "reports/nodes.hpp"
 #include "reports/writer.hpp"
 
@@ -129,12 +130,12 @@ void write_comparison_files(reports::Comparison& comparison, const reports::Repo
   write_comparison(comparison, formats, folder);
 }
 
-// Turns an exception into the comparison's text and exit code.
+// Turns an exception into the comparison's text and exit code. An answer that cannot be saved stands.
 void attempt(ComparisonOutput& compared, const std::string& failure, ExitCode code,
              const std::function<void()>& compare) try {
   compare();
 } catch (const std::exception& problem) {
-  compared.code = worse(compared.code, code);
+  compared.code = worse(compared.code, compared.text.empty() ? code : ExitCode::unfinished);
   compared.text +=
       fmt::format("{}: {}\n", compared.text.empty() ? failure : "The comparison is not saved", problem.what());
 }
@@ -175,7 +176,10 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
                                        const Options& options, const std::filesystem::path& folder) {
   ComparisonOutput compared;
   attempt(compared, "This run cannot be compared with the baseline", ExitCode::inconclusive, [&] {
-    const std::vector<reports::Run> runs{reports::read_run(folder.string(), reports::Reading::to_compare)};
+    // The report on the disk is that of an unfinished run until all other files are written.
+    const fs::path journal = folder / reports::journal_name;
+    std::vector<reports::Run> runs{{.name = folder.string(), .report = report, .journal = {}}};
+    if (fs::exists(journal)) runs.front().journal = reports::read_journal(journal);
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;

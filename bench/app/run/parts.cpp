@@ -351,6 +351,7 @@ void measure_again(Run& run, Retested which) {
                          [&](const reports::RetestCase& each) { return each.silent == silent; });
     const std::vector<Case> cases = cases_again(run.control, its, known, job);
     if (cases.empty()) continue;
+    std::ptrdiff_t left_out = 0;  // at the leader
     for (const bool of_fabric : {false, true}) {
       Backend* const backend = of_fabric ? run.fabric.get() : run.arms.all.front().backend;
       std::vector<Case> cases_of_backend;
@@ -369,11 +370,15 @@ void measure_again(Run& run, Retested which) {
         options.budget.count /= static_cast<double>(turns.size() - i);
         options.in_order = silent;
         std::vector<Measurement> measured = measure_beside(run.control, *backend, turns[i], options);
+        left_out += std::ranges::count(measured, Outcome::skipped, &Measurement::outcome);
         run.recorder.add([&](ReportBuilder& report) { report.add_retests(std::move(measured)); });
         if (which == Retested::nics) name_suspects(run);
       }
     }
-    run.recorder.remark(remark_on_retest(silent, its, cases));
+    run.recorder.remark(remark_on_retest(silent, its, cases) +
+                        (left_out == 0 ? ""
+                                       : fmt::format("; the time did not suffice for {} of these {} measurements",
+                                                     left_out, cases.size())));
   }
   run.retesting.count += since(start).count;
 }

@@ -342,6 +342,8 @@ void open_report(Run& run) {
       run.recorder.add_file("measurements.jsonl", journal);
       run.recorder.write_report();
     }
+    // Only now does --resume find this run instead of the earlier one, whose results it has.
+    run.recorder.become_latest();
     return folder.string();
   });
   run.runner = runner_options(run);

@@ -144,10 +144,16 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
   with_disk_remedy(options, parts_->folder.path(), [&] {
     parts_->write();
     parts_->folder.flush();
-    parts_->folder.become_latest();
   });
   if (options.checks()) parts_->folder.throw_only_in_flush();  // the lines of a check need no file
   return parts_->folder.path();
+}
+
+void Recorder::become_latest() {
+  on_disk([](Parts& parts) {
+    parts.folder.flush();
+    parts.folder.become_latest();
+  });
 }
 
 void Recorder::with_parts(const std::function<void(Parts&)>& action) {
@@ -280,8 +286,7 @@ ExitCode Recorder::finish(ExitCode code) {
     builder.add_exit_code(arms.code);
     if (parts.baseline) {
       builder.add_baseline(*parts.baseline);
-      attempt([&] { parts.write(); });
-      attempt([&] { parts.folder.flush(); });  // the comparison reads the run from disk
+      attempt([&] { parts.folder.flush(); });  // the comparison reads the journal from disk
       with_baseline = compare_with_baseline(*parts.baseline, builder.report(), options, folder);
       builder.add_comparison(with_baseline.headline);
       builder.apply_baseline_exit_code(with_baseline.code);

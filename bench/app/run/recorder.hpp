@@ -140,6 +140,7 @@ class ReportBuilder {
   std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one
   std::vector<Measurement> retested_;                           // used only to find suspects
   bool has_results_ = false;
+  std::vector<topo::Finding> earlier_events_;  // seen while the run measured that this one continues
   reports::Comparability fitness_;
   std::optional<Case> running_;
   RunProgress progress_;                           // the current or last repetition
@@ -184,6 +185,9 @@ class Recorder final : public Observer {
   // written. `baseline`: compared with the run at its end.
   const std::filesystem::path& open(const Options& options, reports::Report report,
                                     std::optional<reports::Side> baseline);
+
+  // Makes OUT/CLUSTER/latest lead to this run, once all that is known so far is on the disk.
+  void become_latest();
 
   // ---- during the run; the report is written at intervals
 

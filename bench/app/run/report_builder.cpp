@@ -50,6 +50,10 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
   // Launches that are not complete are launched again, and counted then.
   for (const auto& [launch, lines] : of_launch)
     if (lines == cases && launch.first < report_.arms.size()) ++report_.arms[launch.first].launches;
+  // The state of the machine is found anew; events are not seen again.
+  const std::vector<topo::FindingKind> events = topo::watch_kinds();
+  for (const topo::Finding& each : earlier.report.findings)
+    if (std::ranges::find(events, each.id, &topo::FindingKind::id) != events.end()) earlier_events_.push_back(each);
   for (const reports::ArmInfo& arm : earlier.report.arms)
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
@@ -58,6 +62,7 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
                           reports::Comparability comparability) {
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
+  report_.findings.insert(report_.findings.end(), earlier_events_.begin(), earlier_events_.end());
   fitness_ = std::move(comparability);
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
@@ -69,6 +74,7 @@ void ReportBuilder::set_plan(std::span<const Case> cases) {
 
 // Adds a remark on the cases of the plan that have no result. For a run that ended early.
 void ReportBuilder::remark_on_unmeasured() {
+  if (only_tunes_) return;
   const std::size_t arms = std::max<std::size_t>(report_.arms.size(), 1), all = arms * planned_.size();
   std::map<std::string, std::size_t> left;  // number of cases, by collective
   std::size_t count = 0;

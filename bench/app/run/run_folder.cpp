@@ -17,12 +17,14 @@
 #include <sstream>
 #include <utility>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/writer.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 
@@ -297,12 +299,16 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   same("arms", arms_of(earlier.report), arms_of(fresh));
   same("ranks", std::to_string(then.ranks), std::to_string(now.ranks));
   same("hosts", hosts_of(earlier.report), hosts_of(fresh));
-  for (const char* const name : {"gpu", "nccl", "libfabric", "cuda.driver", "cuda.runtime", "mpi"}) {
-    const auto value = [&](const reports::Report& report) {
-      const auto found = report.context.find(name);
-      return found == report.context.end() ? std::string() : found->second;
-    };
-    same(name, value(earlier.report), value(fresh));
+  std::set<std::string> names{"gpu", "nccl", "nccl.path", "libfabric", "cuda.driver", "cuda.runtime", "mpi"};
+  constexpr std::string_view variable = "env.";
+  for (const auto* const report : {&earlier.report, &fresh})
+    for (const auto& [name, value] : report->context)
+      if (name.starts_with(variable) &&
+          (name == "env.LD_LIBRARY_PATH" || topo::shapes_transport(std::string_view(name).substr(variable.size()))))
+        names.insert(name);
+  for (const std::string& name : names) {
+    const auto value = [&](const reports::Report& report) { return value_or_empty(report.context, name); };
+    same(name.starts_with(variable) ? name.substr(variable.size()) : name, value(earlier.report), value(fresh));
   }
 }
 

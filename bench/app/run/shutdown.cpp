@@ -161,22 +161,26 @@ void Shutdown::wait_for_signals() {
 
 // An action may hang too, so it has a thread of its own.
 void Shutdown::end_in_time(const Watchdog::Hang& hang) {
-  const auto reported = std::make_shared<std::atomic<bool>>(false);
+  struct Reported {
+    std::atomic<std::optional<ExitCode>> code;
+    std::atomic<bool> done{false};
+  };
+  const auto reported = std::make_shared<Reported>();
   start_thread([this, hang, reported] {
     const std::lock_guard lock(mutex_);
     if (code_.load())
       print_reason(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
     else if (actions_.on_limit)
-      actions_.on_limit();
+      reported->code = actions_.on_limit();
     else
       print_reason(fmt::format("the ranks did not start the job within {}", to_text(limit_.value_or(hang.limit))));
-    reported->store(true);
+    reported->done = true;
   }).detach();
   const auto start = Clock::now();
-  while (!reported->load() && since(start).count < report_time.count)
+  while (!reported->done && since(start).count < report_time.count)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  if (!reported->load()) print_reason(fmt::format("not finished within {}", to_text(limit_.value_or(hang.limit))));
-  exit(code_.load().value_or(ExitCode::unfinished));
+  if (!reported->done) print_reason(fmt::format("not finished within {}", to_text(limit_.value_or(hang.limit))));
+  exit(code_.load().value_or(reported->code.load().value_or(ExitCode::unfinished)));
 }
 
 void Shutdown::print_reason(const std::string& reason) const {

@@ -36,8 +36,9 @@ class Shutdown {
   struct Actions {
     // Receives the signal's name and returns the exit code; nullopt: the command is about to end by itself.
     std::function<std::optional<ExitCode>(const std::string& signal)> on_signal = {};
-    // Reports what has not answered within the time limit; the process ends 0.7 s later at the latest.
-    std::function<void()> on_limit = {};
+    // Reports what has not answered within the time limit and returns the exit code; the process ends 0.7 s later at
+    // the latest. nullopt: nothing is known that differs from `unfinished`.
+    std::function<std::optional<ExitCode>()> on_limit = {};
   };
 
   Shutdown() = default;
