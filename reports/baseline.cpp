@@ -19,7 +19,10 @@ namespace p5::reports {
 
 namespace {
 
-std::string key_with_arm(const Case& c) { return c.arm + "|" + side_key(c); }
+// A case beside the plan may be one of the plan measured again.
+std::string key_with_arm(const Case& c) {
+  return fmt::format("{}|{}|{}", c.arm, c.for_parts ? "beside the plan" : "", side_key(c));
+}
 
 std::optional<double> median_time(const std::vector<Launch>& launches) {
   return launches.empty() ? std::nullopt : std::optional(median_of(launches));
@@ -57,15 +60,12 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
   return worst;
 }
 
-void refuse_other_hardware(std::span<const Run> runs) {
-  const Side first = make_side(runs[0].name, runs.first(1));
-  for (std::size_t i = 1; i < runs.size(); ++i)
-    for (const Difference& each : differences_of(first, make_side(runs[i].name, runs.subspan(i, 1))))
-      if (each.kind == "hardware")
-        throw UsageError(
-            fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one "
-                        "machine",
-                        runs[0].name, runs[i].name, each.name, each.base, each.fresh));
+void refuse_other_hardware(const Run& first, const Run& other) {
+  for (const Difference& each : differences_between(first.report, other.report))
+    if (each.kind == "hardware")
+      throw UsageError(
+          fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one machine",
+                      first.name, other.name, each.name, each.base, each.fresh));
 }
 
 // Indices of the kept runs; adds the others to `excluded`.
@@ -82,6 +82,7 @@ std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<Excl
     }
     times[i] = times_of(runs[i]);
     kept.push_back(i);
+    refuse_other_hardware(runs[kept.front()], runs[i]);
   }
   const std::size_t sound = kept.size();
   for (;;) {
@@ -130,7 +131,13 @@ Series series_of(const std::vector<Launch>& launches, int operations) {
 
 int operations_of(const std::optional<Series>& series) { return series ? series->operations_per_sample : 1; }
 
-// Merges the case over all kept runs; other members come from the newest run.
+// True for a case of the plan that was measured: not one of another arm, and not one that only localizes faults.
+bool is_of_plan(const Result& each) {
+  const Measurement& m = each.measurement;
+  return m.outcome == Outcome::measured && m.measured_case.arm == "default" && !m.measured_case.for_parts;
+}
+
+// Merges the case over all kept runs; other members come from the newest run that measured it.
 Result merge_runs(const Observation& observation, const Result& newest) {
   Result result = newest;
   Measurement& m = result.measurement;
@@ -173,8 +180,8 @@ void renumber(Observation& observation) {
 
 std::string why_no_baseline(const Report& report) {
   if (report.status != "complete") return "the run did not finish";
-  const auto measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };
-  if (std::ranges::none_of(report.results, measured)) return "nothing was measured in it";
+  if (std::ranges::none_of(report.results, is_of_plan))
+    return report.arms.empty() ? "nothing was measured in it" : "nothing of the arm 'default' was measured in it";
   for (const Result& result : report.results) {
     if (result.measurement.wrong_elements > 0)
       return fmt::format("{} gave wrong data", describe(result.measurement.measured_case));
@@ -197,9 +204,9 @@ std::string row_name(std::string_view collective, Quantity quantity, std::string
   return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
 }
 
-RunTimes times_of(const Run& run) {
+RunTimes times_of(const Run& run, std::string_view arm) {
   RunTimes times;
-  for (const Observation& observation : make_side(run.name, {&run, 1}).observations)
+  for (const Observation& observation : make_side(run.name, {&run, 1}, arm).observations)
     for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
                                              std::pair(Quantity::throughput, &observation.throughput)}) {
       if (launches->empty() || !decides(observation, quantity)) continue;
@@ -291,7 +298,6 @@ std::map<const RunTimes*, RunDeviation> deviations(const std::vector<const RunTi
 }
 
 Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
-  refuse_other_hardware(runs);
   Baseline baseline;
   std::vector<Run> kept;
   for (const std::size_t i : choose_runs(runs, baseline.excluded)) {
@@ -303,7 +309,8 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   Side side = make_side("baseline", kept);
   std::map<std::string, const Result*> newest;
   for (const Run& run : kept)
-    for (const Result& result : run.report.results) newest[identity_of(result.measurement.measured_case)] = &result;
+    for (const Result& result : run.report.results)
+      if (is_of_plan(result)) newest[side_key(result.measurement.measured_case)] = &result;
   Report& report = baseline.report = kept.back().report;
   report.results.clear();
   report.tuning.reset();
@@ -311,11 +318,11 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   report.run.ended = made;
   report.run.launches = 0;
   for (Observation& observation : side.observations) {
-    const Result& last = *newest.at(identity_of(observation.measured_case));
-    if (observation.latency.empty() && observation.throughput.empty()) continue;
+    if (!observation.measured()) continue;
     renumber(observation);
-    report.results.push_back(merge_runs(observation, last));
-    report.run.launches = std::max(report.run.launches, static_cast<int>(observation.throughput.size()));
+    report.results.push_back(merge_runs(observation, *newest.at(side_key(observation.measured_case))));
+    const std::size_t most = std::max(observation.latency.size(), observation.throughput.size());
+    report.run.launches = std::max(report.run.launches, static_cast<int>(most));
     add_journal_lines(observation, baseline.journal);
   }
   report.run.remarks = {fmt::format("a baseline of {}: {}", counted(kept.size(), "run"), join(baseline.kept))};

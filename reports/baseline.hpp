@@ -4,6 +4,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "reports/compare/comparison.hpp"
@@ -25,7 +26,8 @@ struct Baseline {
 // Why a run cannot be a baseline, which is of healthy machines; "" if it can.
 std::string why_no_baseline(const Report& report);
 
-// Excludes copies of runs, and runs that are incomplete, wrong, slow or of a faulty machine. Then excludes outliers one
+// Excludes copies of runs, and runs that are incomplete, without cases of the default arm, wrong, slow or of a faulty
+// machine. Then excludes outliers one
 // by one: the run whose distance from the median of the remaining runs in some comparison row is largest, while that
 // distance exceeds both the threshold that matters and 3.5 times the scatter of the others (median absolute deviation).
 // Throws UsageError when the hardware differs or no majority remains. `made` is UTC.
@@ -39,7 +41,7 @@ struct RunTimes {
   std::map<std::string, std::string> shown;  // displayed name of each row
 };
 
-RunTimes times_of(const Run& run);
+RunTimes times_of(const Run& run, std::string_view arm = "default");
 // "all_reduce, throughput, bandwidth"
 std::string row_name(std::string_view collective, Quantity quantity, std::string_view band);
 

@@ -192,7 +192,8 @@ std::string table_of(const std::vector<const Result*>& results) {
 std::string results_table(const Report& report) {
   const auto same_table = [](const Result* a, const Result* b) {
     const Case &one = case_of(*a), &other = case_of(*b);
-    return operation_of(one) == operation_of(other) && one.group == other.group && one.arm == other.arm;
+    return operation_of(one) == operation_of(other) && one.group == other.group && one.arm == other.arm &&
+           one.ranks == other.ranks && one.nodes == other.nodes;
   };
   std::string text;
   std::vector<const Result*> results;
@@ -545,23 +546,32 @@ std::vector<SummaryRow> summary_of(const Report& report) {
         each->measurement.measured_case.collective->pairwise ? each->measurement.groups.size() : 0;
     return std::tuple{grade != Grade::ok && grade != Grade::unknown, pairs, bytes_of(*each).count};
   };
-  std::vector<std::string> order;
-  std::map<std::string, Ends> ends;
+  // An import may have an operation on several numbers of ranks or nodes.
+  using Row = std::tuple<std::string, int, int>;  // title, ranks, nodes
+  std::vector<Row> order;
+  std::map<Row, Ends> ends;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
     if (m.outcome != Outcome::measured || !m.throughput || m.measured_case.replay) continue;
-    const std::string title = title_of(m.measured_case);
-    Ends& its = ends[title];
-    if (!its.large) order.push_back(title);
+    const Row row(title_of(m.measured_case), m.measured_case.ranks, m.measured_case.nodes);
+    Ends& its = ends[row];
+    if (!its.large) order.push_back(row);
     if (!its.large || weight(result) > weight(its.large)) its.large = result;
     if (m.latency && (!its.small || bytes_of(*result) < bytes_of(*its.small))) its.small = result;
   }
   std::vector<SummaryRow> rows;
-  for (const std::string& title : order) {
-    const auto [small, large] = ends.at(title);
+  for (const Row& row : order) {
+    const auto [small, large] = ends.at(row);
+    const std::string& title = std::get<0>(row);
+    const int ranks = std::get<1>(row), nodes = std::get<2>(row);
     const Measurement& m = large->measurement;
-    rows.push_back({.operation = title,
-                    .ranks = m.measured_case.ranks,
+    const bool on_others_too = std::ranges::count_if(order, [&](const Row& each) {
+                                 return std::get<0>(each) == title && std::get<1>(each) == ranks;
+                               }) > 1;
+    rows.push_back({.operation = on_others_too
+                                     ? fmt::format("{}, {}", title, counted(static_cast<std::size_t>(nodes), "node"))
+                                     : title,
+                    .ranks = ranks,
                     .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
                                                    to_text(bytes_of(*small)))
                                      : "",

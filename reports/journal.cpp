@@ -120,6 +120,13 @@ double time_in(std::string_view text) {
   return seconds;
 }
 
+double rounding_in(std::string_view text) {
+  double microseconds = 0;
+  if (number_at(text, microseconds) != text.data() + text.size() || !(microseconds >= 0))
+    throw NotJson(fmt::format("{} is no rounding error of a time", in_quotes(text)));
+  return microseconds;
+}
+
 // The index of a launch, or of a run of a baseline.
 int launch_in(std::string_view text) {
   int launch = 0;
@@ -165,6 +172,7 @@ std::optional<Series> series_of(std::string_view text) {
       if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
       series.summary.interval = Interval{ends[0], ends[1]};
     }
+    if (key == "rounding_us" && value != "null") series.rounding_us = rounding_in(value);
   });
   if (!has_median) throw NotJson("a series has no median_us");
   return series;

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -77,7 +78,38 @@ bool none_was_checked(const Rows& rows) {
   return std::ranges::all_of(rows, [](const Measurement* each) { return each->data_checked == false; });
 }
 
-std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const Split& split) {
+// Ranks and nodes of a program.
+struct ProgramSize {
+  int ranks = 1, nodes = 1;
+};
+
+// An import may have tables of several jobs, of which the run's ranks are those of the largest.
+ProgramSize size_of_program(const Case& c, const Split& split, const Report& report) {
+  const bool own = report.provenance == "imported" && split.how.empty();
+  return {own ? c.ranks : report.run.ranks, std::max(1, own ? c.nodes : report.run.nodes)};
+}
+
+// The ranks of the report that a program's list has: all of its run, or as many of the first nodes as the program has.
+// Null if those nodes have fewer.
+std::optional<std::vector<std::size_t>> ranks_in_list(const Report& report, const ProgramSize& size) {
+  const std::vector<int>& host_of_rank = report.topology.host_of_rank;
+  const bool of_run = size.ranks == report.run.ranks && size.nodes == std::max(1, report.run.nodes);
+  std::vector<std::size_t> listed;
+  std::map<int, int> places, taken;  // by host: its place in the order of first ranks; listed ranks
+  for (std::size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    const int host = host_of_rank[rank];
+    const int place = places.try_emplace(host, static_cast<int>(places.size())).first->second;
+    const int most = place < size.nodes ? size.ranks / size.nodes + (place < size.ranks % size.nodes) : 0;
+    if (!of_run && taken[host] == most) continue;
+    ++taken[host];
+    listed.push_back(rank);
+  }
+  const bool all = of_run || host_of_rank.empty() || std::cmp_equal(listed.size(), size.ranks);
+  return all ? std::optional(std::move(listed)) : std::nullopt;
+}
+
+std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const Split& split,
+                        const ProgramSize& size) {
   const Case& c = rows.front()->measured_case;
   std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
   if (c.op) options += fmt::format(" -o {}", name_of(*c.op));
@@ -92,20 +124,20 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
     options += fmt::format(" -x {}", policy - cta_policies.begin());
   if (c.calls.unalign > 0) options += fmt::format(" -u {}", c.calls.unalign);
   if (c.calls.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
-  const int ranks = report.run.ranks, nodes = std::max(1, report.run.nodes);
   std::string text;
   for (const std::string& range : ranges_of(rows))
-    text += format_printable(
-        "# mpirun -np {} -N {}{}{} {} {} {}\n", ranks, (ranks + nodes - 1) / nodes, variables_of(report),
-        split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program, range, options);
+    text += format_printable("# mpirun -np {} -N {}{}{} {} {} {}\n", size.ranks,
+                             (size.ranks + size.nodes - 1) / size.nodes, variables_of(report),
+                             split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program,
+                             range, options);
   return text;
 }
 
-std::string devices_of(const Report& report, const Split& split) {
+std::string devices_of(const Report& report, const Split& split, const std::vector<std::size_t>& ranks) {
   std::string text;
   std::map<int, int> seen;  // ranks seen on each host
-  for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank) {
-    const int at = report.topology.host_of_rank[rank];
+  for (std::size_t rank = 0; rank < ranks.size(); ++rank) {
+    const int at = report.topology.host_of_rank[ranks[rank]];
     const topo::Host& host = report.topology.hosts.at(static_cast<std::size_t>(at));
     const auto local = static_cast<std::size_t>(seen[at]++);
     const topo::Gpu* gpu = local < host.gpu_devices.size() ? &host.gpu_devices[local] : nullptr;
@@ -153,7 +185,7 @@ std::string table_of(const Rows& rows) {
 
 // Parameters that are fixed within one program; all but the size.
 auto program_key(const Case& c) {
-  return std::tuple(c.collective->name, c.group, c.type, c.op, root_text(c), c.in_place, c.calls);
+  return std::tuple(c.collective->name, c.group, c.nodes, c.ranks, c.type, c.op, root_text(c), c.in_place, c.calls);
 }
 
 }  // namespace
@@ -196,8 +228,15 @@ std::string render_nccl_tests(const Report& report) {
   for (const Rows& rows : programs) {
     const Case& c = rows.front()->measured_case;
     const Split split = *split_of(c, report.run);
-    text += "#\n" + commands_of(report, rows, nccl_tests::program_of(*c.collective), split) +
-            devices_of(report, split) + table_of(rows);
+    const ProgramSize size = size_of_program(c, split, report);
+    const std::optional<std::vector<std::size_t>> ranks = ranks_in_list(report, size);
+    text += "#\n";
+    if (ranks)
+      text += commands_of(report, rows, nccl_tests::program_of(*c.collective), split, size) +
+              devices_of(report, split, *ranks) + table_of(rows);
+    else
+      text += format_printable("# {} of {} ranks on {}: no table, since the report does not list their hosts\n",
+                               operation_of(c), size.ranks, counted(static_cast<std::size_t>(size.nodes), "node"));
   }
   for (const auto& [operation, count] : failed)
     text += format_printable("# {}: {} failed and {} no row\n", operation, counted(count, "measurement"),

@@ -83,7 +83,7 @@ std::vector<const Result*> in_reading_order(const Report& report) {
     const Case& c = r->measurement.measured_case;
     const auto all = collectives();
     return std::tuple(std::ranges::find(all, c.collective) - all.begin(), c.pattern, leaves_domain(c), c.pair, c.nic,
-                      c.group, c.arm, c.type, c.op, c.in_place, c.bytes);
+                      c.group, c.nodes, c.ranks, c.arm, c.type, c.op, c.in_place, c.bytes);
   };
   std::ranges::stable_sort(rows, {}, key);
   return rows;

@@ -85,7 +85,14 @@ void Analyser::set_nodes(int hosts) {
   std::vector<std::string> host_of_rank(ranks);
   for (const Process& each : trace_.processes) host_of_rank[static_cast<std::size_t>(each.rank)] = each.host;
   NodeOfRank& nodes = result_.job.node_of_rank;
-  if (std::ranges::none_of(host_of_rank, &std::string::empty)) {
+  const bool all_known = std::ranges::none_of(host_of_rank, &std::string::empty);
+  std::set<std::string> known(host_of_rank.begin(), host_of_rank.end());
+  known.erase("");
+  const int recorded = static_cast<int>(known.size());
+  if (hosts > 0 && (all_known ? recorded != hosts : recorded > hosts))
+    throw UsageError(fmt::format("--hosts {}: the records name {} host{}: leave --hosts out", hosts, recorded,
+                                 recorded == 1 ? "" : "s"));
+  if (all_known) {
     std::map<std::string, int> number;
     for (const std::string& host : host_of_rank)
       nodes.push_back(number.try_emplace(host, static_cast<int>(number.size())).first->second);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <string>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -47,6 +48,10 @@ struct BandPairs {
 
 struct Matched {
   bool in_common = false;  // both sides planned some case
+  // BASE's case of each case of NEW that has one.
+  std::unordered_map<const Observation*, const Observation*> base_of;
+  std::size_t ambiguous = 0;  // cases of NEW without a pair, for which a side has several in other backends or on other
+                              // numbers of ranks or nodes
   std::vector<std::pair<const Observation*, const Observation*>> both;
   std::vector<std::string> only_in_base, only_in_new;  // measured there alone
   // Cases of BASE that NEW skipped.
@@ -62,6 +67,8 @@ std::string identity_of(const Case& c, bool across_hardware = false);
 
 // True if a case was planned and skipped in all runs of the side.
 bool is_skipped(const Observation& each);
+// Pairs the same cases. With `across_hardware` also those that differ in backend, ranks and nodes, if each side has one
+// of them only.
 Matched match(const Side& base, const Side& fresh, bool across_hardware);
 // True if the quantity decides a row. The throughput of small messages depends more on the launching host than on the
 // network; if their latency was measured too, their throughput appears only in the map of sizes.

@@ -11,6 +11,7 @@
 #include "bench/base/names.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/local_checks.hpp"
+#include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports {
@@ -144,15 +145,14 @@ std::vector<SizeRow> map_of(const std::vector<Pair>& pairs, const BandJudge& jud
 
 // ---- the comparison
 
-std::vector<FailedCase> troubles_of(const Side& base, const Side& fresh, bool across_hardware) {
-  std::set<std::string> in_base;
-  for (const Observation& each : base.observations)
-    if (!each.trouble.empty()) in_base.insert(identity_of(each.measured_case, across_hardware));
+std::vector<FailedCase> troubles_of(const Side& fresh, const Matched& matched) {
   std::vector<FailedCase> troubles;
-  for (const Observation& each : fresh.observations)
-    if (!each.trouble.empty())
-      troubles.push_back({each.measured_case, each.wrong_data, each.trouble,
-                          in_base.contains(identity_of(each.measured_case, across_hardware))});
+  for (const Observation& each : fresh.observations) {
+    if (each.trouble.empty()) continue;
+    const auto base = matched.base_of.find(&each);
+    const bool in_base = base != matched.base_of.end() && !base->second->trouble.empty();
+    troubles.push_back({each.measured_case, each.wrong_data, each.trouble, in_base});
+  }
   return troubles;
 }
 
@@ -184,26 +184,45 @@ bool most_tell(const std::vector<Report>& reports, const Tells& tells) {
   return count > 0 && 2 * count >= reports.size();
 }
 
-// NEW's case whose slow samples a median hides most, if BASE's did not have such, or in `all`.
-const Observation* most_unsteady(const Side& base, const Side& fresh, bool all, bool across_hardware) {
-  std::set<std::string> before;
-  for (const Observation& each : base.observations)
-    if (each.mean_fraction && !all) before.insert(identity_of(each.measured_case, across_hardware));
-  const Observation* worst = nullptr;
-  for (const Observation& each : fresh.observations)
-    if (each.mean_fraction && !before.contains(identity_of(each.measured_case, across_hardware)) &&
-        (!worst || *each.mean_fraction < *worst->mean_fraction))
-      worst = &each;
+const std::string& source_of(const Side& side, std::size_t run) {
+  return side.sources[std::min(run, side.sources.size() - 1)];
+}
+
+// True if at least half of the runs that measured a case had slow samples there that a median hides.
+bool is_mostly_unsteady(const Observation& each) {
+  const auto count = static_cast<std::size_t>(
+      std::ranges::count_if(each.mean_fractions, [](const auto& of_run) { return of_run.second.has_value(); }));
+  return count > 0 && 2 * count >= each.mean_fractions.size();
+}
+
+// A case of a run of NEW with slow samples that a median hides.
+struct Unsteady {
+  const Observation* observation = nullptr;
+  std::size_t run = 0;
+  double mean_fraction = 0;
+  bool before = false;  // most runs of BASE had such there too
+};
+
+// The case of the least mean fraction; one that BASE had too only if there is no other. Null: none.
+std::optional<Unsteady> most_unsteady(const Side& fresh, const Matched& matched) {
+  std::optional<Unsteady> worst;
+  for (const Observation& each : fresh.observations) {
+    const auto base = matched.base_of.find(&each);
+    const bool before = base != matched.base_of.end() && is_mostly_unsteady(*base->second);
+    for (const auto& [run, fraction] : each.mean_fractions)
+      if (fraction && (!worst || std::pair(before, *fraction) < std::pair(worst->before, worst->mean_fraction)))
+        worst = Unsteady{&each, run, *fraction, before};
+  }
   return worst;
 }
 
-std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all, bool across_hardware,
+std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Matched& matched, bool all,
                                    std::size_t& repeated) {
   const bool has_failures = count_failed(fresh) > 0;
   std::vector<FailedRun> ends;
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
-    const std::string& source = fresh.sources[std::min(i, fresh.sources.size() - 1)];
+    const std::string& source = source_of(fresh, i);
     if (report.exit_code == ExitCode::wrong_data) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
     const bool never_began = report.exit_code == ExitCode::environment;
     if (report.status != "complete" || never_began || (report.exit_code == ExitCode::unfinished && !has_failures))
@@ -225,10 +244,12 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, bool all
                        finding.evidence)});
     }
   }
-  if (const Observation* const unsteady = most_unsteady(base, fresh, all, across_hardware))
-    ends.push_back({fresh.sources.front(), ExitCode::slow,
+  if (const std::optional<Unsteady> unsteady = most_unsteady(fresh, matched); unsteady && (all || !unsteady->before)) {
+    repeated += unsteady->before;
+    ends.push_back({source_of(fresh, unsteady->run), ExitCode::slow,
                     fmt::format("slow samples that a median hides: {} reaches {:.0f} % of its limit on average",
-                                describe(unsteady->measured_case), 100 * *unsteady->mean_fraction)});
+                                describe(unsteady->observation->measured_case), 100 * unsteady->mean_fraction)});
+  }
   return ends;
 }
 
@@ -325,8 +346,7 @@ void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std
       if (means) some_means = side;
       others = others || !means;
       if (nccl_tests::is_of_simulator(report))
-        remarks.push_back(
-            fmt::format("{}: {}", side->sources[std::min(i, side->sources.size() - 1)], nccl_tests::of_simulator));
+        remarks.push_back(fmt::format("{}: {}", source_of(*side, i), nccl_tests::of_simulator));
     }
   if (some_means && others)
     remarks.push_back(
@@ -334,8 +354,18 @@ void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std
                     some_means->name, nccl_tests::means_over_ranks));
 }
 
-void add_remarks(const Side& base, const Side& fresh, const std::vector<BandPairs>& rows, Comparison& out) {
-  if (std::string why = why_pairs_do_not_match(base, fresh); !why.empty()) out.remarks.push_back(std::move(why));
+std::string why_ambiguous(std::size_t cases, const Side& fresh) {
+  if (cases == 0) return "";
+  return fmt::format(
+      "{} of {} {} not compared: the sides have {} in other backends or on other numbers of ranks or nodes, and one of "
+      "them in several, so that none belongs to one of the other side",
+      counted(cases, "case"), fresh.name, cases == 1 ? "is" : "are", cases == 1 ? "it" : "them");
+}
+
+void add_remarks(const Side& base, const Side& fresh, const Matched& matched, const std::vector<BandPairs>& rows,
+                 Comparison& out) {
+  for (std::string why : {why_pairs_do_not_match(base, fresh), why_ambiguous(matched.ambiguous, fresh)})
+    if (!why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh}) {
     out.remarks.insert(out.remarks.end(), side->remarks.begin(), side->remarks.end());
     for (std::size_t i = 0; i < side->reports.size(); ++i)
@@ -383,10 +413,11 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  out.bad_ends = bad_ends_of(base, fresh, options.history, options.across_hardware, out.repeated);
+  out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
     std::string why = why_pairs_do_not_match(base, fresh);
+    if (matched.ambiguous > 0) why = why_ambiguous(matched.ambiguous, fresh);
     if (!options.across_hardware && match(base, fresh, true).in_common)
       why =
           "they have some in other backends, or on other numbers of ranks or nodes: give --across-hardware to compare "
@@ -395,7 +426,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
                                  matched.only_in_base.front(), fresh.name, matched.only_in_new.front(),
                                  why.empty() ? why : "; " + why));
   }
-  out.troubles = troubles_of(base, fresh, options.across_hardware);
+  out.troubles = troubles_of(fresh, matched);
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
   if (options.one_run) out.failed_in_base = count_failed(base);
   std::set<std::string> in_both;
@@ -417,7 +448,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   }
   out.sizes = map_of(pairs, judge);
   add_selection_shifts(out.sizes, out.differences);
-  add_remarks(base, fresh, rows, out);
+  add_remarks(base, fresh, matched, rows, out);
   std::ranges::stable_sort(out.bands, precedes);
   conclude(out);
   return out;

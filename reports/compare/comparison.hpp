@@ -2,6 +2,7 @@
 // method is described in reports/compare/README.md.
 #pragma once
 
+#include <map>
 #include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <span>
@@ -19,11 +20,12 @@ std::string_view name_of(Quantity quantity);
 struct Observation {
   Case measured_case;
   std::vector<Launch> latency, throughput;
-  std::vector<Selection> selections;         // distinct selections
-  std::string trouble;                       // wrong data or a failure in any launch, as a sentence; "" without one
-  bool wrong_data = false;                   // `trouble` is wrong data
-  std::optional<double> mean_fraction = {};  // least Verdict::mean_fraction of the runs
-  std::string skipped;                       // why it was planned and not measured in some run; ""
+  std::vector<Selection> selections;  // distinct selections
+  std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
+  bool wrong_data = false;            // `trouble` is wrong data
+  std::string skipped;                // why it was planned and not measured in some run; ""
+  // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
+  std::map<std::size_t, std::optional<double>> mean_fractions = {};
   bool measured() const { return !latency.empty() || !throughput.empty(); }
 };
 
@@ -49,15 +51,19 @@ std::vector<std::string> find_runs(const std::string& path);
 void order_by_launch(std::vector<Run>& runs, const std::string& now);
 
 struct Side {
-  std::string name;                  // "base", "new" or the name of an arm
-  std::vector<std::string> sources;  // names of the runs
-  std::vector<Report> reports;       // without their results: run, context, topology, suspects
+  std::string name;                          // "base", "new" or the name of an arm
+  std::vector<std::string> sources;          // names of the runs
+  std::vector<std::string> identities = {};  // equal for copies of one run
+  std::vector<Report> reports;               // without their results: run, context, topology, suspects
   std::vector<Observation> observations;
   std::vector<std::string> remarks;  // excluded launches, with the reason
 };
 
 // For each run the name of the first one that it is a copy of, with the same start and the same figures; "": none.
 std::vector<std::string> copied_from(std::span<const Run> runs);
+// Removes copies of runs, and runs that hold nothing of the arm, as those of `tune`. A run that was cut off before its
+// first case stays. Returns a remark for each.
+std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm = "default");
 
 // Side of one arm over all runs. Copies of a run count once. Times of wrong data are excluded. Runs weigh alike: none
 // contributes more launches than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless
@@ -214,8 +220,8 @@ inline constexpr std::string_view comparison_schema_name = "p5bench.compare/1";
 // Throws UsageError if nothing can be compared, or if the hardware differs and options.across_hardware is not set.
 Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions& options = {});
 
-// Requires at least one run.
-Trend trend_of(std::span<const Run> runs);
+// Requires at least one run. All that finished hold cases of the arm.
+Trend trend_of(std::span<const Run> runs, std::string_view arm = "default");
 // Adds the history to a comparison of its newest run with the earlier ones. A change for the worse that still holds for
 // the newest run is a regression, whatever that run shows against the earlier ones.
 void add_trend(Comparison& comparison, Trend trend);

@@ -228,6 +228,11 @@ std::string render_console(const Comparison& c) {
   if (c.provenance != "measured") text += format_printable("The figures are {}.\n", c.provenance);
   text += "Ratios are NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" +
           bands_table(c) + sizes_table(c) + differences_table(c);
+  if (!c.bad_ends.empty()) text += format_printable("\n{} found or ended with:\n", c.new_name);
+  for (const FailedRun& end : std::span(c.bad_ends).first(std::min(c.bad_ends.size(), most_listed)))
+    text += format_printable("  {}{}\n", c.new_sources.size() > 1 ? end.source + ": " : "", end.because);
+  if (c.bad_ends.size() > most_listed)
+    text += format_printable("  and {} more; see --format json\n", c.bad_ends.size() - most_listed);
   if (!c.troubles.empty()) text += format_printable("\nWrong or failed in {}:\n", c.new_name);
   for (const FailedCase& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
     text += format_printable("  {}: {}{}\n", describe(trouble.measured_case), trouble.what,

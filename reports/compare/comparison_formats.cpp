@@ -334,6 +334,10 @@ std::string render_markdown(const Comparison& c) {
   if (c.provenance != "measured") text += fmt::format("**The figures are {}.** ", c.provenance);
   text +=
       "Times NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" + bands(c) + reasons(c);
+  if (!c.bad_ends.empty()) text += fmt::format("\n**{} found or ended with:**\n\n", for_markdown(c.new_name));
+  for (const FailedRun& end : c.bad_ends)
+    text += fmt::format("- {}{}\n", c.new_sources.size() > 1 ? for_markdown(end.source) + ": " : "",
+                        for_markdown(end.because));
   if (!c.troubles.empty()) text += fmt::format("\n**Wrong or failed in {}:**\n\n", for_markdown(c.new_name));
   for (const FailedCase& trouble : c.troubles)
     text += fmt::format("- {}: {}{}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what),

@@ -60,6 +60,7 @@ std::vector<Launch> launches_by_mean(std::span<const Launch> launches) {
     Launch& by_mean = all.emplace_back();
     by_mean.number = each.number;
     by_mean.run = each.run;
+    by_mean.rounding_s = each.rounding_s;
     by_mean.median_s = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
     // Neighbours that are alike count as fewer samples.
     const double alike = correlation_of_neighbours(each.samples_s), wider = std::sqrt((1 + alike) / (1 - alike));
@@ -122,16 +123,43 @@ std::string described(const Observation& each, const std::string& other, const s
   return describe(each.measured_case) + (skipped.empty() ? "" : fmt::format(" ({} skipped it: {})", other, skipped));
 }
 
+using ByIdentity = std::unordered_map<std::string, std::vector<const Observation*>>;
+
+ByIdentity by_identity(const Side& side, bool across_hardware) {
+  ByIdentity cases;
+  for (const Observation& each : side.observations)
+    cases[identity_of(each.measured_case, across_hardware)].push_back(&each);
+  return cases;
+}
+
+void pair_cases(const Side& base, const Side& fresh, bool across_hardware, Matched& matched) {
+  const ByIdentity same = by_identity(base, false);
+  ByIdentity of_base, of_new;
+  if (across_hardware) of_base = by_identity(base, true), of_new = by_identity(fresh, true);
+  for (const Observation& each : fresh.observations) {
+    if (const auto found = same.find(identity_of(each.measured_case)); found != same.end()) {
+      matched.base_of[&each] = found->second.front();
+      continue;
+    }
+    const std::string alike = across_hardware ? identity_of(each.measured_case, true) : "";
+    const auto found = of_base.find(alike);
+    if (found == of_base.end()) continue;
+    if (found->second.size() == 1 && of_new.at(alike).size() == 1)
+      matched.base_of[&each] = found->second.front();
+    else
+      ++matched.ambiguous;
+  }
+}
+
 }  // namespace
 
 Matched match(const Side& base, const Side& fresh, bool across_hardware) {
-  std::unordered_map<std::string, const Observation*> of_base;
-  for (const Observation& each : base.observations) of_base[identity_of(each.measured_case, across_hardware)] = &each;
   Matched matched;
+  pair_cases(base, fresh, across_hardware, matched);
   std::set<const Observation*> found;
   for (const Observation& each : fresh.observations) {
-    const auto place = of_base.find(identity_of(each.measured_case, across_hardware));
-    const Observation* const before = place == of_base.end() ? nullptr : place->second;
+    const auto place = matched.base_of.find(&each);
+    const Observation* const before = place == matched.base_of.end() ? nullptr : place->second;
     matched.in_common = matched.in_common || before;
     if (before) found.insert(before);
     if (before && before->measured() && is_skipped(each)) {

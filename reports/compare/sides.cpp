@@ -176,6 +176,16 @@ int lower_median(std::vector<int> numbers) {
   return *middle;
 }
 
+// True for a case of the arm that is compared. Of cases that only localize faults wrong data count.
+bool is_compared(const Result& result, std::string_view arm) {
+  const Measurement& m = result.measurement;
+  return m.measured_case.arm == arm && (!m.measured_case.for_parts || m.wrong_elements > 0);
+}
+
+bool holds_arm(const Run& run, std::string_view arm) {
+  return std::ranges::any_of(run.report.results, [&](const Result& each) { return is_compared(each, arm); });
+}
+
 int launches_of(const Run& run, std::string_view arm) {
   auto most = static_cast<std::size_t>(std::max(run.report.run.launches, 1));
   for (const Result& result : run.report.results)
@@ -343,13 +353,34 @@ std::vector<std::string> copied_from(std::span<const Run> runs) {
   return originals;
 }
 
+std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
+  std::vector<std::string> remarks;
+  const std::vector<std::string> originals = copied_from(runs);
+  std::vector<Run> kept;
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const Report& report = runs[i].report;
+    // A report without results is of a tuning, or of a run that was cut off before its first case.
+    const bool may_hold_it =
+        report.status != "complete" && report.results.empty() && report.arms.empty() && !report.tuning;
+    if (!originals[i].empty())
+      remarks.push_back(format_printable("{} is left out: it is a copy of {}", runs[i].name, originals[i]));
+    else if (!may_hold_it && !holds_arm(runs[i], arm))
+      remarks.push_back(format_printable("{} is left out: it holds nothing of the arm '{}'; it has: {}", runs[i].name,
+                                         arm, arms_of({&runs[i], 1})));
+    else
+      kept.push_back(std::move(runs[i]));
+  }
+  runs = std::move(kept);
+  return remarks;
+}
+
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
-  Side side{.name = std::move(name), .sources = {}, .reports = {}, .observations = {}, .remarks = {}};
+  Side side{.name = std::move(name), .sources = {}, .identities = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;
   std::vector<int> launches;
   const std::vector<std::string> originals = copied_from(runs);
   for (std::size_t i = 0; i < runs.size(); ++i)
-    if (originals[i].empty()) launches.push_back(launches_of(runs[i], arm));
+    if (originals[i].empty() && holds_arm(runs[i], arm)) launches.push_back(launches_of(runs[i], arm));
   const int most = lower_median(launches);
   int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -361,23 +392,23 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     }
     const int its = launches_of(run, arm);
     const SelectedLaunches chosen(its, most);
-    if (!chosen.are_all())
+    if (!chosen.are_all() && holds_arm(run, arm))
       side.remarks.push_back(format_printable("{}: {} of the {} launches of {} count, so that runs weigh alike",
                                               side.name, chosen.count(), its, run.name));
     side.sources.push_back(run.name);
+    side.identities.push_back(identity_of(run));
     side.reports.push_back(without_results(run.report));
     const Lines lines = lines_of(run, arm);
     const bool all_to_retest = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
-      if (m.measured_case.arm != arm) continue;
-      if (m.measured_case.for_parts && m.wrong_elements == 0) continue;
+      if (!is_compared(result, arm)) continue;
       const std::string key = side_key(m.measured_case);
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
-      if (const std::optional<double>& mean = result.verdict.mean_fraction)
-        observation.mean_fraction = std::min(*mean, observation.mean_fraction.value_or(*mean));
+      if (m.outcome == Outcome::measured && !m.measured_case.for_parts)
+        observation.mean_fractions[side.reports.size() - 1] = result.verdict.mean_fraction;
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)

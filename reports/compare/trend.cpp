@@ -118,14 +118,14 @@ std::optional<double> slower_at_most(const RowSeries& series, std::size_t newest
 
 }  // namespace
 
-Trend trend_of(std::span<const Run> runs) {
+Trend trend_of(std::span<const Run> runs, std::string_view arm) {
   std::vector<RunTimes> times;
   struct About {
     std::string shown;  // the row's name for users
     Limits limits;
   };
   std::map<std::string, About> rows;
-  for (const Run& run : runs) times.push_back(times_of(run));
+  for (const Run& run : runs) times.push_back(times_of(run, arm));
   std::vector<const RunTimes*> all;
   Trend trend;
   for (std::size_t i = 0; i < runs.size(); ++i) {

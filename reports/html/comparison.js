@@ -40,17 +40,25 @@ function answer_mark(row) {
 
 // ---- The answer
 
+// Also where all figures were imported from tables of simulated ones, as a remark says of each import.
+function all_simulated(c) {
+  if (c.provenance === "simulated") return true;
+  const imports = c.remarks.filter((remark) => remark.includes(": SIMULATED: ")).length;
+  return c.provenance === "imported" && imports === c.base.sources.length + c.new.sources.length;
+}
+
 function draw_verdict(c, header) {
   const shown = {11: {word: "WRONG DATA", sign: "\u2715", look: "wrong"}, 12: {word: "FAILED", sign: "\u2715", look: "wrong"}}[c.exit_code] ??
     ANSWERS[c.answer];
-  document.title = `${shown.word}: p5bench comparison${c.provenance === "simulated" ? " (simulated)" : ""}`;
+  const simulated = all_simulated(c);
+  document.title = `${shown.word}: p5bench comparison${simulated ? " (simulated)" : ""}`;
   const banner = (look, title, text) => element("p", {class: `banner ${look}`}, element("strong", {}, title), text);
   const lines = [element("p", {class: "product"}, `p5bench ${c.version} comparison${c.made ? `, ${c.made}` : ""}`)];
-  if (c.provenance === "simulated") lines.push(banner("simulated", "SIMULATED", "All figures come from a model."));
+  if (simulated) lines.push(banner("simulated", "SIMULATED", "All figures come from a model."));
   if (c.provenance === "mixed") {
     lines.push(banner("simulated", "MIXED", "Not all figures were measured by p5bench: see the sides."));
   }
-  if (c.provenance === "imported") lines.push(banner("simulated", "IMPORTED", "The figures were measured by another program."));
+  if (c.provenance === "imported" && !simulated) lines.push(banner("simulated", "IMPORTED", "The figures were measured by another program."));
   lines.push(element("h1", {class: shown.look},
     element("span", {class: "sign", "aria-hidden": "true"}, element("span", {}, shown.sign)), shown.word),
     element("p", {class: "because"}, c.headline));
@@ -76,17 +84,24 @@ function trouble_cards(c) {
 }
 
 function case_text(c) {
-  return [c.collective, c.pattern, c.pair, size(c.bytes), c.type, c.op, beside_text(c)].filter(Boolean).join(" ");
+  const message = c.job ? [] : [size(c.bytes), c.type, c.op, c.group === "world" ? "" : `group ${c.group}`];
+  return [operation_of(c), ...message, beside_text(c)].filter(Boolean).join(" ");
 }
 
 // ---- What got slower
 
 const SHOWN_BANDS = 6;  // with their sizes; a band more is one line
 
+// An operation in the words of the program's texts.
+function operation_of(c) {
+  return [c.collective, c.pattern, c.pair, c.traffic, c.job?.name, c.job?.gaps ? `with ${c.job.gaps} in its gaps` : "",
+    c.nic === undefined ? "" : `nic ${c.nic}`].filter(Boolean).join(" ");
+}
+
 // As the bands call operations.
 function label_of(c) {
-  return [c.collective, c.pattern, c.pair, c.nic === undefined ? "" : `nic ${c.nic}`, beside_text(c), c.group === "world" ? "" : c.group, c.in_place ? "in place" : "",
-    ...call_words(c)].filter(Boolean).join(" ");
+  return [operation_of(c), beside_text(c), c.group === "world" ? "" : c.group, c.in_place ? "in place" : "", ...call_words(c)]
+    .filter(Boolean).join(" ");
 }
 
 // Sizes that other launches measured than most of a band have a row of their own.
@@ -104,9 +119,13 @@ function sizes_of(c, band) {
     .sort((a, b) => a.case.bytes - b.case.bytes);
 }
 
+// "8 ranks of 1 node"
+function place_text(c) { return `${plural(c.ranks, "rank")} of ${plural(c.nodes, "node")}`; }
+
 function size_table(rows) {
+  const several = new Set(rows.map((row) => place_text(row.case))).size > 1;
   return simple_table("Sizes", [
-    ["Size", (row) => size(row.case.bytes)], ["BASE \u00b5s", (row) => digits(row.base_us), "number"],
+    ["Size", (row) => size(row.case.bytes) + (several ? `, ${place_text(row.case)}` : "")], ["BASE \u00b5s", (row) => digits(row.base_us), "number"],
     ["NEW \u00b5s", (row) => digits(row.new_us), "number"],
     ["Change", (row) => element("span", {class: `shift ${look_of(row.time.ratio)}`}, change(row.time.ratio)), "number"],
   ], rows);
@@ -232,9 +251,22 @@ function look_of(ratio) {
 }
 
 function row_name(row) {
-  const c = row.case;
-  return [[c.collective, c.pattern, c.pair, beside_text(c)].filter(Boolean).join(" "), row.quantity, c.type, c.op,
-    c.in_place ? "in place" : null, c.group === "world" ? null : c.group, ...call_words(c)].filter(Boolean).join(", ");
+  const c = row.case, root = c.every_root ? "all" : c.root;
+  return [label_of(c), row.quantity, c.type, c.op, root === null || root === undefined ? "" : `root ${root}`]
+    .filter(Boolean).join(", ");
+}
+
+// Imports, and comparisons across hardware, may have a row on several numbers of ranks and in several backends.
+function rows_of_map(rows) {
+  const lines = new Map();
+  for (const row of rows) {
+    const {ranks, nodes, backend, job} = row.case, name = row_name(row);
+    const key = JSON.stringify([name, ranks, nodes, backend, job?.digest]);
+    if (!lines.has(key)) lines.set(key, {name, where: `${backend} on ${place_text(row.case)}`, cells: new Map()});
+    lines.get(key).cells.set(row.case.bytes, row);
+  }
+  const all = [...lines.values()], count = (name) => all.filter((line) => line.name === name).length;
+  return all.map(({name, where, cells}) => [count(name) > 1 ? `${name}, ${where}` : name, cells]);
 }
 
 function shift_of(row) {
@@ -252,15 +284,9 @@ function map_cell(row) {
 
 function size_map(rows) {
   const sizes = [...new Set(rows.map((row) => row.case.bytes))].sort((a, b) => a - b);
-  const lines = new Map();
-  for (const row of rows) {
-    const name = row_name(row);
-    if (!lines.has(name)) lines.set(name, new Map());
-    lines.get(name).set(row.case.bytes, row);
-  }
   const head = element("tr", {}, element("th", {scope: "col"}, "NEW against BASE"),
     ...sizes.map((bytes) => element("th", {scope: "col"}, size(bytes))));
-  const body = [...lines].map(([name, cells]) => element("tr", {}, element("th", {scope: "row"}, name),
+  const body = rows_of_map(rows).map(([name, cells]) => element("tr", {}, element("th", {scope: "row"}, name),
     ...sizes.map((bytes) => map_cell(cells.get(bytes)))));
   return element("div", {class: "scroll sizes-map", tabindex: "0", role: "region", "aria-label": "Map of sizes"},
     element("table", {}, element("thead", {}, head), element("tbody", {}, ...body)));

@@ -135,6 +135,40 @@ class ComparisonPage(unittest.TestCase):
         self.assertNotRegex(drawn, r"https?://|\bsrc=|@import|url\((?!#)")
 
 
+class OtherComparisons(unittest.TestCase):
+    def compared(self, folder, collectives, *cases):
+        """Simulated runs: a folder for each case, named after it."""
+        for name, *more in cases:
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--quiet", "--tuning", "off", "--min", "64MiB",
+                            "--max", "256MiB", "--collectives", *collectives, *more, "--out", folder / name], timeout=60, stdout=subprocess.DEVNULL)
+
+    def page(self, folder, base, fresh):
+        subprocess.run([PROGRAM, "compare", base, fresh, "--format", "html", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+        return opened(folder / "comparison.html")
+
+    def test_sizes_of_traffic_stand_below_its_band(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.compared(folder, ["all_to_allv", "--traffic", "zipf:1.1"], ("a", "--seed", "1"), ("b", "--seed", "2", "--fault", "node:n1:0.5"))
+            dom = self.page(folder, folder / "a/latest", folder / "b/latest")
+        figure = next(each for each in re.findall(r"<figure>.*?</figure>", dom.markup, re.S) if "all_to_allv zipf:1.1" in each)
+        self.assertIn('aria-label="Sizes"', figure)
+        self.assertRegex(figure, r'<th scope="row">256 MiB</th>')
+
+    def test_imports_of_simulated_figures_are_said_to_be_simulated(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.compared(folder, ["all_reduce"], ("a", "--seed", "1"), ("b", "--seed", "2"))
+            for each in "ab":
+                table = subprocess.run([PROGRAM, "report", folder / each / "latest", "--as", "nccl-tests"], timeout=60, capture_output=True, text=True)
+                (folder / f"{each}.txt").write_text(table.stdout)
+                subprocess.run([PROGRAM, "import", "nccl-tests", folder / f"{each}.txt", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+            dom = self.page(folder, folder / "imported/a", folder / "imported/b")
+        self.assertIn("SIMULATED All figures come from a model", dom.text)
+        self.assertNotIn("measured by another program", dom.text)
+        self.assertIn("(simulated)", dom.title)
+
+
 # Reads the last run but one of the first chart with the keyboard.
 READER = """<script>
 document.addEventListener("DOMContentLoaded", () => {

@@ -352,7 +352,8 @@ class Compare(Folder):
 
     def test_a_run_that_is_compared_with_itself_is_said_to_be(self):
         a, b = self.simulate("a"), self.simulate("b", seed=2)
-        for one, other, said in ((a, a, True), (a, a / "report.json", True), (a, b, False)):
+        shutil.copytree(a.resolve(), self.folder / "copy")
+        for one, other, said in ((a, a, True), (a, a / "report.json", True), (a, "copy", True), (a, b, False)):
             _, comparison = self.compare(one, other)
             self.assertEqual(any("same run is on both sides" in remark for remark in comparison["remarks"]), said)
 
@@ -414,6 +415,11 @@ class Compare(Folder):
                 done = self.run_it("compare", sides[0], fresh, "--format", "console,json", "--out", "to", *more, variables=full)
                 self.assertEqual(done.returncode, code, done.stderr)
                 self.assertIn(says, done.stdout)
+                self.assertIn("Make room", done.stderr)
+            for formats in ("html,console", "html"):
+                done = self.run_it("report", fresh, "--baseline", sides[0], "--format", formats, "--out", "to", variables=full)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertIn(says, done.stdout.splitlines()[-1])
                 self.assertIn("Make room", done.stderr)
 
     def test_a_fault_that_both_sides_have_is_said(self):
@@ -526,6 +532,18 @@ class Compare(Folder):
         self.assertTrue(all(ratio > 1.1 for ratio in points[3]["ratios"]), points[3])
         self.assertEqual(comparison["bands"][0]["base_launches"], 9)
         self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
+
+    def test_a_copy_of_the_newest_run_changes_no_answer_of_a_history(self):
+        run = self.simulate("run")
+        (self.folder / "history").mkdir()
+        for i in range(2):
+            self.launch(run, f"history/day{i}", count=1, slower=lambda case: 1.2 if i == 1 else 1.0, seed=i)
+        code, once = self.compare("--history", "history")
+        self.assertEqual(code, SLOW)
+        shutil.copytree(self.folder / "history/day1", self.folder / "history/day1-copy")
+        again, comparison = self.compare("--history", "history")
+        self.assertEqual((again, comparison["bands"]), (code, once["bands"]))
+        self.assertIn("history/day1-copy/report.json is left out: it is a copy of history/day1/report.json", comparison["remarks"])
 
     def history(self, days, slower_from, factor=1.12, versions=("2.27.7", "2.28.3"), scatter=0.005):
         """One run each day of all_reduce, slower from 64 MiB on and with another NCCL and driver from a certain day

@@ -43,6 +43,22 @@ std::string problem_of(const std::vector<reports::Run>& runs) {
   return "made";
 }
 
+// Journal line of the first case with this median and six samples.
+Result line_of(const reports::Run& run, int launch, double median_s) {
+  Result line;
+  line.measurement.measured_case = run.report.results.front().measurement.measured_case;
+  line.measurement.launch = launch;
+  line.measurement.throughput.emplace().samples = std::vector<double>(6, median_s);
+  line.measurement.throughput->summary = summarize(line.measurement.throughput->samples);
+  return line;
+}
+
+std::vector<reports::Run> ten_runs() {
+  std::vector<reports::Run> runs;
+  for (int i = 0; i < 10; ++i) runs.push_back(run_of("day" + std::to_string(i), 1));
+  return runs;
+}
+
 TEST(Baseline, has_the_launches_of_all_runs_in_the_order_of_time) {
   const std::vector<reports::Run> runs{run_of("day2", 1.002), run_of("day1", 1), run_of("day3", 1.001)};
   const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
@@ -106,27 +122,67 @@ TEST(Baseline, refuses_when_nothing_is_sound) {
   EXPECT_THAT(problem_of(runs), HasSubstr("nothing was measured in it"));
 }
 
+TEST(Baseline, leaves_out_runs_of_other_arms_and_tunings) {
+  std::vector<reports::Run> runs = ten_runs();
+  for (Result& each : runs[4].report.results) each.measurement.measured_case.arm = "a";
+  runs[4].report.arms = {{.name = "a", .settings = {}, .context = {}, .problem = {}}};
+  runs[7].report.results.clear();
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  EXPECT_THAT(baseline.kept, SizeIs(8));
+  ASSERT_THAT(baseline.excluded, SizeIs(2));
+  EXPECT_EQ(baseline.excluded[0].because, "nothing of the arm 'default' was measured in it");
+  EXPECT_EQ(baseline.excluded[1].because, "nothing was measured in it");
+}
+
+TEST(Baseline, has_cases_that_the_newest_run_skipped_or_measured_again_beside_the_plan) {
+  std::vector<reports::Run> runs{run_of("day1", 1), run_of("day2", 1.001), run_of("day3", 1.002)};
+  std::vector<Result>& newest = runs[2].report.results;
+  Measurement& skipped = newest[0].measurement;
+  skipped.outcome = Outcome::skipped;
+  skipped.because = "budget";
+  skipped.throughput.reset();
+  skipped.launches_s.clear();
+  Result again = newest[1];
+  again.measurement.measured_case.for_parts = true;
+  newest.push_back(again);
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  const reports::Run made{.name = "baseline", .report = baseline.report, .journal = baseline.journal};
+  const Side side = make_side("BASE", {&made, 1});
+  ASSERT_THAT(side.observations, SizeIs(3));
+  EXPECT_EQ(side.observations[0].skipped, "");
+  EXPECT_THAT(side.observations[0].throughput, SizeIs(2));
+  EXPECT_THAT(side.observations[1].throughput, SizeIs(3));
+}
+
+TEST(Baseline, of_latency_alone_says_how_many_launches_it_has) {
+  std::vector<reports::Run> runs{run_of("day1", 1), run_of("day2", 1), run_of("day3", 1)};
+  for (reports::Run& run : runs)
+    for (Result& each : run.report.results) {
+      Measurement& m = each.measurement;
+      m.latency.swap(m.throughput);
+      m.latency_launches_s.swap(m.launches_s);
+    }
+  EXPECT_EQ(make_baseline(runs, "2026-11-30T00:00:00Z").report.run.launches, 3);
+}
+
+TEST(Samples, of_a_case_that_was_measured_again_beside_the_plan_are_its_own) {
+  reports::Run run = run_of("day1", 1);
+  run.report.results.resize(1);
+  Result beside = run.report.results[0];
+  beside.measurement.measured_case.for_parts = true;
+  run.report.results.push_back(beside);
+  std::vector<Result> journal{line_of(run, 0, 1e-3), line_of(run, 0, 2e-3)};
+  journal[1].measurement.measured_case.for_parts = true;
+  add_samples(journal, run.report);
+  EXPECT_THAT(run.report.results[0].measurement.throughput->samples, testing::Each(1e-3));
+  EXPECT_THAT(run.report.results[1].measurement.throughput->samples, testing::Each(2e-3));
+}
+
 TEST(Baseline, refuses_different_hardware) {
   std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
   runs[0].report.topology.platform = "p5.48xlarge";
   runs[1].report.topology.platform = "p5en.48xlarge";
   EXPECT_THAT(problem_of(runs), HasSubstr("p5en.48xlarge"));
-}
-
-// Journal line of the first case with this median and six samples.
-Result line_of(const reports::Run& run, int launch, double median_s) {
-  Result line;
-  line.measurement.measured_case = run.report.results.front().measurement.measured_case;
-  line.measurement.launch = launch;
-  line.measurement.throughput.emplace().samples = std::vector<double>(6, median_s);
-  line.measurement.throughput->summary = summarize(line.measurement.throughput->samples);
-  return line;
-}
-
-std::vector<reports::Run> ten_runs() {
-  std::vector<reports::Run> runs;
-  for (int i = 0; i < 10; ++i) runs.push_back(run_of("day" + std::to_string(i), 1));
-  return runs;
 }
 
 std::size_t launches_of_first_case(const Baseline& baseline) {
@@ -192,6 +248,16 @@ TEST(Sides, are_made_of_runs_that_weigh_alike) {
     alike[i].report.run.started = fmt::format("2026-11-20T12:00:0{}Z", i);  // the same start is a copy
   EXPECT_THAT(make_side("BASE", alike).observations.front().throughput, SizeIs(75));
   EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
+}
+
+TEST(Sides, count_no_launches_of_runs_without_the_arm) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  for (Result& result : runs[0].report.results)
+    result.measurement.launches_s = std::vector<double>(7, result.measurement.throughput->summary.median);
+  runs[1].report.results.clear();
+  const Side side = make_side("BASE", runs);
+  EXPECT_THAT(side.observations.front().throughput, SizeIs(7));
+  EXPECT_THAT(side.remarks, SizeIs(0));
 }
 
 TEST(Sides, without_measurements_name_no_arm_that_they_lack) {

@@ -295,6 +295,26 @@ TEST(Compare, takes_what_most_runs_of_base_told_for_what_base_is_like) {
   }
 }
 
+TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  fresh.sources = {"first", "second"};
+  fresh.observations[0].mean_fractions = {{0, std::nullopt}, {1, 0.6}};
+  for (const std::size_t unsteady : {0, 1, 4, 5, 9}) {
+    SCOPED_TRACE(unsteady);
+    const bool news = unsteady < 5;
+    for (std::size_t i = 0; i < 9; ++i)
+      base.observations[0].mean_fractions[i] = i < unsteady ? std::optional(0.7) : std::nullopt;
+    const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+    EXPECT_EQ(c.exit_code == ExitCode::slow, news) << c.headline;
+    EXPECT_EQ(c.bad_ends.size(), news ? 1u : 0u);
+    EXPECT_EQ(in_history.exit_code, ExitCode::slow);
+    ASSERT_EQ(in_history.bad_ends.size(), 1u);
+    EXPECT_EQ(in_history.bad_ends[0].source, "second");
+    EXPECT_THAT(in_history.headline, testing::StartsWith(std::string(news ? "REGRESSION" : "AS BAD AS BEFORE") +
+                                                         ": NEW found slow samples that a median hides; "));
+  }
+}
+
 TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
   const Side base = make_up_side("BASE", small(), 1);
   Side fresh = make_up_side("NEW", small(), 2);
@@ -377,6 +397,58 @@ TEST(Compare, refuses_other_hardware_unless_asked) {
   }
   EXPECT_THAT(compare(base, fresh, {.across_hardware = true}).differences,
               Contains(Field(&Difference::kind, "hardware")));
+}
+
+// The case of a side on these numbers of ranks, with times that differ from one to the next.
+Side on_ranks(const std::string& name, const std::vector<int>& numbers) {
+  Side side = make_up_side(name, small(), 1);
+  const Observation one = side.observations[0];
+  side.observations.clear();
+  for (const int ranks : numbers) {
+    Observation& each = side.observations.emplace_back(one);
+    each.measured_case.ranks = ranks;
+    for (std::vector<Launch>* const launches : {&each.latency, &each.throughput})
+      for (Launch& launch : *launches) {
+        launch.median_s *= ranks;
+        for (double& sample : launch.samples_s) sample *= ranks;
+      }
+  }
+  return side;
+}
+
+TEST(Compare, across_hardware_pairs_cases_of_as_many_ranks) {
+  for (const std::vector<int>& numbers : {std::vector<int>{8, 32}, std::vector<int>{32, 8}}) {
+    const Comparison c = compare(on_ranks("BASE", {8, 32}), on_ranks("NEW", numbers), {.across_hardware = true});
+    ASSERT_EQ(c.bands.size(), 1u);
+    EXPECT_EQ(c.bands[0].sizes, 2);
+    EXPECT_NEAR(c.bands[0].time.ratio, 1, 1e-9);
+    EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+  }
+}
+
+TEST(Compare, across_hardware_pairs_no_case_with_one_of_several_others) {
+  EXPECT_EQ(compare(on_ranks("BASE", {8}), on_ranks("NEW", {16}), {.across_hardware = true}).bands.size(), 1u);
+  const Comparison c = compare(on_ranks("BASE", {8, 32}), on_ranks("NEW", {8, 16}), {.across_hardware = true});
+  EXPECT_NEAR(c.bands.at(0).time.ratio, 1, 1e-9);
+  EXPECT_EQ(c.only_in_base.size(), 1u);
+  EXPECT_EQ(c.only_in_new.size(), 1u);
+  EXPECT_THAT(c.remarks, Contains(HasSubstr("1 case of NEW is not compared")));
+  try {
+    compare(on_ranks("BASE", {8, 32}), on_ranks("NEW", {16}), {.across_hardware = true});
+    FAIL() << "compared";
+  } catch (const UsageError& problem) {
+    EXPECT_THAT(problem.what(), HasSubstr("1 case of NEW is not compared"));
+  }
+}
+
+// All times of a side may be rounded alike, those of slow samples too.
+TEST(Compare, widens_the_interval_of_means_by_rounding) {
+  Side side = make_up_side("BASE", small(), 1);
+  for (Launch& launch : side.observations[0].throughput) launch.rounding_s = 0.03 * launch.median_s;
+  const Comparison c = compare(side, side);
+  ASSERT_TRUE(c.bands.at(0).mean);
+  EXPECT_LT(c.bands[0].time.interval.low, 1 / 1.05);
+  EXPECT_LT(c.bands[0].mean->interval.low, 1 / 1.05);
 }
 
 TEST(Compare, lists_what_differs_beside_the_times) {

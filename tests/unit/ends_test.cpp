@@ -211,6 +211,28 @@ TEST(Ends, of_the_newest_run_of_a_history_stand_whatever_earlier_runs_were) {
       }
 }
 
+TEST(Ends, of_a_comparison_are_listed_with_their_evidence_for_people) {
+  const std::vector<reports::Run> healthy{as_run("base", run_with({}))};
+  std::vector<reports::Run> fresh{as_run("new", run_with({})), as_run("other", run_with({}, 1.001))};
+  fresh[1].report.run.started = "2026-11-21T12:00:00Z";
+  for (const char* const host : {"n0", "n1"})
+    fresh[0].report.findings.push_back({"gpu.lost",
+                                        topo::Severity::error,
+                                        {host, "", {}, {}},
+                                        fmt::format("a GPU of {} is gone", host),
+                                        "",
+                                        topo::About::hardware});
+  fresh[1].report.status = "partial";
+  fresh[1].report.run.ended_by = "ended by SIGTERM";
+  const Comparison c = compare(make_side("BASE", healthy), make_side("NEW", fresh));
+  for (const std::string& text : {render_console(c), render_markdown(c)}) {
+    EXPECT_THAT(text, HasSubstr("NEW found or ended with:"));
+    for (const char* const end : {"new: gpu.lost on n0: a GPU of n0 is gone\n",
+                                  "new: gpu.lost on n1: a GPU of n1 is gone\n", "other: ended by SIGTERM\n"})
+      EXPECT_THAT(text, HasSubstr(end));
+  }
+}
+
 TEST(Ends, of_a_side_that_skipped_everything_name_the_reason) {
   const std::vector<reports::Run> whole{as_run("whole", run_with({}))};
   const std::vector<reports::Run> empty{as_run("empty", run_with({&all_ends[1]}))};

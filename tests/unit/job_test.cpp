@@ -130,6 +130,18 @@ TEST(JobTraces, ARankWhoseRecordEndsBeforeItsFirstCallOfTheWholeJobIsTheOneThatI
   EXPECT_EQ(trace_of({text}).processes.back().rank, 2);
 }
 
+TEST(JobTraces, AreNotOfAnotherNumberOfHostsThanTheyName) {
+  std::string text = start_line(0, 2, "a") + start_line(1, 2, "a");
+  for (int rank = 0; rank < 2; ++rank) text += call_line(rank, "AllReduce", "a", 8);
+  EXPECT_EQ(analyse(trace_of({text}), 1).job.node_of_rank, (NodeOfRank{0, 0}));
+  try {
+    analyse(trace_of({text}), 2);
+    FAIL() << "analysed";
+  } catch (const UsageError& problem) {
+    EXPECT_STREQ(problem.what(), "--hosts 2: the records name 1 host: leave --hosts out");
+  }
+}
+
 TEST(JobTraces, RemarksOfHostileRecordsStayFew) {
   std::string text = start_line(0, 2, "a") + call_line(0, "AllReduce", "a", 8);
   for (int i = 0; i < 1000; ++i) text += call_line(0, "Op" + std::to_string(i), "a", 8);

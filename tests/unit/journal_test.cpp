@@ -64,6 +64,21 @@ TEST_F(Journals, are_read_as_they_were_written) {
   EXPECT_NEAR(m.throughput->summary.interval->low, line_of(3).measurement.throughput->summary.interval->low, 1e-15);
 }
 
+TEST_F(Journals, keep_the_rounding_of_imported_times) {
+  Result line = line_of(0);
+  line.measurement.throughput->rounding_us = 2.5;
+  reports::Run run{.name = "import", .report = {}, .journal = read(to_json(line, true).dump() + "\n")};
+  line.measurement.launches_s = {line.measurement.throughput->summary.median};
+  run.report.results = {line};
+  const Side side = make_side("NEW", {&run, 1});
+  ASSERT_EQ(side.observations.at(0).throughput.size(), 1u);
+  EXPECT_EQ(side.observations[0].throughput[0].samples_s.size(), 6u) << "of the journal";
+  EXPECT_NEAR(side.observations[0].throughput[0].rounding_s, 2.5e-6, 1e-15);
+  std::string odd = to_json(line, true).dump() + "\n";
+  odd.replace(odd.find("\"rounding_us\":2.5"), 17, "\"rounding_us\":-25");
+  EXPECT_THAT(problem_of(odd), HasSubstr("is no rounding error of a time"));
+}
+
 TEST_F(Journals, may_be_written_by_others_with_blanks) {
   std::string text = to_json(line_of(1), true).dump();
   const nlohmann::json parsed = nlohmann::json::parse(text);

@@ -521,6 +521,50 @@ TEST(NcclTests, tables_of_a_report_are_read_like_nccl_tests_own) {
   EXPECT_THAT(read.run.remarks, Not(Contains(HasSubstr("x algbw"))));
 }
 
+// A log of a scaling test has tables of several numbers of ranks.
+TEST(NcclTests, of_several_numbers_of_ranks_stay_apart_in_all_tables) {
+  Report ours = of_ours();
+  ours.provenance = "imported";
+  const std::vector<Result> all = ours.results;
+  for (Result each : all) {
+    Measurement& m = each.measurement;
+    m.measured_case.ranks = 2;
+    m.measured_case.nodes = 1;
+    m.throughput->summary.median *= 2;
+    ours.results.push_back(each);
+  }
+  const std::string text = render_nccl_tests(ours);
+  EXPECT_THAT(text, HasSubstr("# mpirun -np 4 -N 2 "));
+  EXPECT_THAT(text, HasSubstr("# mpirun -np 2 -N 2 "));
+  const Report read = import(text, "", "lab").report;
+  EXPECT_EQ(read.run.ranks, 4);
+  ASSERT_EQ(read.results.size(), 12u);
+  int few = 0;
+  for (const Result& each : read.results) {
+    const Case& c = each.measurement.measured_case;
+    few += c.ranks == 2;
+    EXPECT_EQ(c.nodes, c.ranks / 2);
+    EXPECT_NEAR(each.measurement.throughput->summary.median, static_cast<double>(c.bytes.count) / 1e11 * 4 / c.ranks,
+                5e-9);
+  }
+  EXPECT_EQ(few, 6);
+  std::vector<int> ranks;
+  for (const SummaryRow& row : summary_of(ours))
+    if (row.operation == "all_reduce") ranks.push_back(row.ranks);
+  EXPECT_THAT(ranks, ElementsAre(2, 4));
+  const std::string table = render_table(ours);
+  EXPECT_THAT(table, HasSubstr("# all_reduce, 2 ranks on 1 node\n"));
+  EXPECT_THAT(table, HasSubstr("# all_reduce, 4 ranks on 2 nodes\n"));
+  for (Result& each : ours.results)
+    if (Case& c = each.measurement.measured_case; c.ranks == 2) c.ranks = 4;
+  EXPECT_THAT(summary_of(ours).at(0).operation + "; " + summary_of(ours).at(1).operation,
+              testing::AnyOf("all_gather, 1 node; all_gather, 2 nodes", "all_reduce, 1 node; all_reduce, 2 nodes"));
+  for (Result& each : ours.results)
+    if (Case& c = each.measurement.measured_case; c.nodes == 1) c.ranks = 16, c.nodes = 8;
+  EXPECT_THAT(render_nccl_tests(ours),
+              HasSubstr("# all_reduce of 16 ranks on 8 nodes: no table, since the report does not list their hosts\n"));
+}
+
 TEST(NcclTests, keep_what_their_figures_are_from_import_to_import) {
   Report means = of_ours(), simulated = of_ours();
   means.provenance = "imported";

@@ -202,6 +202,27 @@ TEST(History, whose_newest_run_is_wrong_or_cut_off_is_never_well) {
   EXPECT_THAT(c.headline, testing::StartsWith("WRONG DATA in 1 case of NEW, as of BASE; "));
 }
 
+TEST(History, leaves_out_runs_of_other_arms_tunings_and_copies) {
+  std::vector<reports::Run> runs = runs_of(std::vector<double>(10, 1));
+  runs[4].report.results.clear();
+  for (Result& each : runs[6].report.results) each.measurement.measured_case.arm = "a";
+  runs.push_back(runs.back());
+  runs.back().name = "day10-copy";
+  EXPECT_THAT(leave_out_others(runs),
+              testing::ElementsAre("day5 is left out: it holds nothing of the arm 'default'; it has: no measurements",
+                                   "day7 is left out: it holds nothing of the arm 'default'; it has: a",
+                                   "day10-copy is left out: it is a copy of day10"));
+  EXPECT_THAT(runs, SizeIs(8));
+  EXPECT_THAT(history(runs).trend->points, SizeIs(8));
+  runs.back().report.results.clear();
+  runs.back().report.status = "partial";  // killed before its first case was done
+  EXPECT_THAT(leave_out_others(runs), IsEmpty());
+  runs.pop_back();
+  for (reports::Run& run : runs)
+    for (Result& each : run.report.results) each.measurement.measured_case.arm = "a";
+  EXPECT_THAT(trend_of(runs, "a").rows, SizeIs(1));
+}
+
 TEST(Sides, do_not_take_times_of_wrong_data) {
   std::vector<reports::Run> runs = runs_of({1, 1});
   runs[0].report.exit_code = ExitCode::wrong_data;

@@ -5,7 +5,6 @@
 #include <filesystem>
 #include <future>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/comparing.hpp"
@@ -29,18 +28,15 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
   return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
-// The first run of NEW that is also in BASE, under any name; "": none.
+// The first run of NEW that is also in BASE, under any name or as a copy; "": none.
 std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
-  const auto file_of = [](const std::string& source) {
-    std::error_code problem;
-    const fs::path path = fs::is_directory(source, problem) ? fs::path(source) / "report.json" : fs::path(source);
-    return fs::canonical(path, problem).string();
-  };
-  std::set<std::string> files;
-  for (const std::string& source : base.sources) files.insert(file_of(source));
-  const auto found =
-      std::ranges::find_if(fresh.sources, [&](const std::string& each) { return files.contains(file_of(each)); });
-  return found == fresh.sources.end() ? "" : *found;
+  for (std::size_t i = 0; i < fresh.identities.size(); ++i) {
+    const auto found = std::ranges::find(base.identities, fresh.identities[i]);
+    if (found == base.identities.end()) continue;
+    const std::string& one = base.sources[static_cast<std::size_t>(found - base.identities.begin())];
+    return one == fresh.sources[i] ? one : fmt::format("{}, {}", one, fresh.sources[i]);
+  }
+  return "";
 }
 
 reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
@@ -89,15 +85,21 @@ const reports::Run* later_by_link(const std::string& folder, std::span<const rep
 // Compares the newest run with earlier ones.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
   const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
+  if (options.base_arm != options.new_arm)
+    throw UsageError("--history compares runs of one arm: give --base-arm and --new-arm the same name");
   std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
-  if (runs.size() < 2)
-    throw UsageError(fmt::format("'{}' holds one run; a history needs two or more", options.history));
   reports::order_by_launch(runs, utc_now());
+  const std::vector<std::string> left_out = reports::leave_out_others(runs, options.new_arm);
+  if (runs.size() < 2)
+    throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,
+                                 runs.empty() ? "no run" : "one run",
+                                 left_out.empty() ? "" : " (" + join(left_out, "; ") + ")"));
   const std::span<const reports::Run> all = runs;
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),
                        reports::make_side("NEW", all.last(1), options.new_arm), how);
-  reports::add_trend(comparison, reports::trend_of(all));
+  comparison.remarks.insert(comparison.remarks.end(), left_out.begin(), left_out.end());
+  reports::add_trend(comparison, reports::trend_of(all, options.new_arm));
   if (const reports::Run* const later = later_by_link(options.history, all))
     comparison.remarks.push_back(
         format_printable("NEW is the run that started last, by its report; the link `latest` leads to {}, started {}: "

@@ -7,6 +7,7 @@
 
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/run/comparing.hpp"
+#include "bench/app/run/run_folder.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
@@ -74,23 +75,40 @@ ExitCode report_command(const Request& request) {
   const std::vector<std::string> formats =
       options.given.contains("--format") ? options.formats : std::vector<std::string>{"console"};
   std::string text;
+  bool failed = false;
+  // The answer of a comparison is known, and is printed whatever cannot be written.
+  const auto attempt = [&](const auto& write) {
+    try {
+      if (!failed) write();
+    } catch (const EnvironmentError& problem) {
+      if (!comparison) throw;
+      print_error(fmt::format("{}. {}; or name another --out", problem.what(), disk_remedy));
+      failed = true;
+    }
+  };
   for (const std::string& format : formats) {
     const reports::Writer& writer = reports::find_writer(format);
     if (writer.suffix.empty()) {
       text += options.table ? reports::render_table(report) : writer.render(report);
       continue;
     }
-    const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
-    reports::make_folder(options.out);
-    reports::check_writable(path);
-    reports::write_atomically(path, writer.render(report));
-    text += path.string() + "\n";
+    attempt([&] {
+      const std::filesystem::path path = std::filesystem::path(options.out) / writer.file_name("report");
+      reports::make_folder(options.out);
+      reports::check_writable(path);
+      reports::write_atomically(path, writer.render(report));
+      text += path.string() + "\n";
+    });
   }
   if (!comparison) return print_result_for(ExitCode::ok, reports::coloured_for_terminal(text));
-  if (std::ranges::find(formats, "console") != formats.end()) text += "\n" + reports::render_console(*comparison);
-  for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
-    text += path.string() + "\n";
-  return print_result_for(comparison->exit_code, text);
+  const bool on_console = std::ranges::find(formats, "console") != formats.end();
+  if (on_console) text += "\n" + reports::render_console(*comparison);
+  attempt([&] {
+    for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
+      text += path.string() + "\n";
+  });
+  if (failed && !on_console) text += printable(comparison->headline) + "\n";
+  return print_result_for(failed ? worse(comparison->exit_code, ExitCode::environment) : comparison->exit_code, text);
 }
 
 namespace {
