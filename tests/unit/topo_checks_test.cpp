@@ -239,7 +239,11 @@ TEST(TopoChecks, findings_survive_json) {
   Topology topology = healthy(1);
   topology.hosts[0].instance = "i-1";
   topology.hosts[0].nics[5].state = "down";
-  const nlohmann::json there = to_json(look(topology));
+  std::vector<Finding> findings = look(topology);
+  EXPECT_FALSE(to_json(findings).at(0).contains("hosts"));
+  findings.at(0).hosts = {"n1", "n2"};
+  const nlohmann::json there = to_json(findings);
+  EXPECT_EQ(there.at(0).at("hosts").size(), 2U);
   EXPECT_EQ(there.at(0).at("severity"), "error");
   EXPECT_EQ(there[0].at("subject").at("instance"), "i-1");
   EXPECT_EQ(there[0]["subject"].at("nic"), "rdma5");
