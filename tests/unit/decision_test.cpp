@@ -292,6 +292,25 @@ TEST(Decision, keeps_no_host_that_may_corrupt_data_or_be_silent_among_the_health
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n");
 }
 
+TEST(Decision, leaves_out_all_hosts_of_which_one_is_silent_or_corrupts_data_and_an_end_of_each_link_that_may) {
+  topo::Finding either = broken("");
+  either.id = "gpu.corrupt";
+  either.hosts = {"h0", "h1"};
+  Report report = report_of({.grades = {Grade::ok}, .findings = {either}});
+  EXPECT_EQ(healthy_hosts(report), "h2 slots=2\n");
+  EXPECT_THAT(report.decision.sentence, testing::StartsWith("REJECT: gpu.corrupt"));
+  report.findings.front().id = "gpu.slow_under_load";
+  EXPECT_EQ(healthy_hosts(report), "") << "slow ones may be used";
+  Situation situation{.grades = {Grade::wrong}};
+  situation.questions = {
+      {.candidates = {"link n0-n1", "link n1-n2"}, .evidence = "seen", .next = "measure it", .fault = "wrong"}};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h0 slots=2\nh2 slots=2\n") << "h1 is an end of both";
+  situation.questions.front().candidates = {"nic n2r0", "domain d0"};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\n") << "hosts without NVLink are domains of their own";
+  situation.questions.front().fault = "slow";
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "");
+}
+
 TEST(Decision, says_what_corrupts_data_before_what_is_slow) {
   topo::Finding wrong = broken("h2");
   wrong.id = "gpu.corrupt";
