@@ -256,6 +256,7 @@ class Collector {
     text += join(std::vector(kinds_of_nics.begin(), kinds_of_nics.end()));
     c.nic.reset();
     c.other_nic.reset();
+    if (std::exchange(c.every_root, false)) c.root = 0;  // as with_rounds() does for a retest
     return text + " " + describe(c);
   }
 

@@ -136,6 +136,10 @@ TEST(Observations, of_groups_compare_no_types_reductions_or_roots_with_each_othe
   second.op.reset();
   second.root = 1;
   EXPECT_EQ(slow_samples(), 0);
+  report.results[0].measurement.measured_case.every_root = true;
+  second.root = 0;
+  EXPECT_EQ(slow_samples(), 4) << "all roots are measured again with the first";
+  report.results[0].measurement.measured_case.every_root = false;
   second.root.reset();
   second.in_place = true;
   EXPECT_EQ(slow_samples(), 0);
