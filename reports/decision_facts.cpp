@@ -43,6 +43,14 @@ bool was_interrupted(const Report& report, const Result& result) {
 
 bool is_of_default(const TuningFailure& failure) { return failure.setting == "default" && !failure.wrong_data; }
 
+const TuningFailure* wrong_data_of_default(const Report& report) {
+  if (!report.tuning) return nullptr;
+  const auto found = std::ranges::find_if(report.tuning->failures, [](const TuningFailure& failure) {
+    return failure.setting == "default" && failure.wrong_data;
+  });
+  return found == report.tuning->failures.end() ? nullptr : &*found;
+}
+
 bool names_a_rank(const Report& report) {
   return report.run.ended_by.find("rank ") != std::string::npos ||
          std::ranges::any_of(report.results,

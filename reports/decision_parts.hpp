@@ -42,6 +42,9 @@ bool was_interrupted(const Report& report, const Result& result);
 // failure of a setting that was tried is that setting's.
 bool is_of_default(const TuningFailure& failure);
 
+// The first failure of NCCL's own settings in a tuning that was wrong data; null without any.
+const TuningFailure* wrong_data_of_default(const Report& report);
+
 // True if a failure names a rank. An end by a signal or by a full disk names none.
 bool names_a_rank(const Report& report);
 

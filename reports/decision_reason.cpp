@@ -75,7 +75,8 @@ std::string about_parts(const Report& report, std::set<std::string> told = {}) {
   return join(clauses);
 }
 
-// Wrong data that no suspect explains, of measurements, else of findings, whose hosts are added to `told`.
+// Wrong data that no suspect explains, of measurements, else of findings, whose hosts are added to `told`, else of
+// NCCL's own settings in a tuning.
 std::string about_wrong(const Report& report, std::set<std::string>& told) {
   const std::size_t wrong = count_of(report, Grade::wrong);
   if (wrong == 0) {
@@ -85,6 +86,10 @@ std::string about_wrong(const Report& report, std::set<std::string>& told) {
         findings.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
         told.insert(finding.subject.host);
       }
+    const TuningFailure* const tuned = wrong_data_of_default(report);
+    if (findings.empty() && tuned)
+      return fmt::format("tuning: wrong data with NCCL's own settings, {} {}", tuned->collective,
+                         to_text(Bytes{tuned->bytes}));
     return shortened(findings);
   }
   std::string text = fmt::format("wrong data in {} of {}", wrong, counted(report.results.size(), "measurement"));
@@ -287,7 +292,7 @@ std::string about_comparison(const Report& report) {
     return std::string(arms ? "arm b is slower than arm a" : "it is slower than the baseline") +
            (report.comparison.starts_with(regression) ? ": " + report.comparison.substr(regression.size()) : "");
   }
-  if (report.exit_code == ExitCode::wrong_data) return "data was wrong while settings were tried";
+  if (report.exit_code == ExitCode::wrong_data) return "data was wrong";
   if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
   return "";
 }

@@ -105,6 +105,9 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
+  if (word == reject && wrong_data_of_default(report))
+    add_step(list,
+             "run p5bench again without tuning (--tuning off); if data is wrong again, measure halves of the hosts");
   if (word == reject && fraction_of_other_pairs(report))
     add_step(list,
              fmt::format("then measure again: pairs that use no part named above are slow too, so {} at fault as well",

@@ -457,12 +457,18 @@ void withdraw_sampled_pairs(std::vector<Result>& results) {
   }
 }
 
+// The slowest of several groups; empty where the report does not have them.
+static Group slowest_group_of(const Measurement& m) {
+  if (!m.slowest_group.empty() || m.groups.size() < 2) return m.slowest_group;
+  return std::ranges::max_element(m.groups, {}, [](const GroupResult& each) { return each.median.count; })->group;
+}
+
 std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes) {
   std::size_t withdrawn = 0;
   const std::vector<int>& node_of_rank = report.topology.host_of_rank;
   for (Result& each : report.results) {
     if (each.verdict.grade != Grade::slow) continue;
-    const Group& group = each.measurement.slowest_group;
+    const Group group = slowest_group_of(each.measurement);
     const auto waited = [&](int rank) {
       return std::cmp_less(rank, node_of_rank.size()) && nodes.contains(node_of_rank[static_cast<std::size_t>(rank)]);
     };
@@ -487,8 +493,17 @@ bool tells_wrong_data(const topo::Finding& finding) {
 
 namespace {
 
+// Failures with a tried setting are that setting's; failures with the default are the machine's.
+bool fails_by_default(const Report& report, bool wrong_data) {
+  return report.tuning && std::ranges::any_of(report.tuning->failures, [&](const TuningFailure& failure) {
+           return failure.setting == "default" && failure.wrong_data == wrong_data;
+         });
+}
+
 // Wrong data that no measurement has.
-bool has_wrong_data(const Report& report) { return std::ranges::any_of(report.findings, tells_wrong_data); }
+bool has_wrong_data(const Report& report) {
+  return std::ranges::any_of(report.findings, tells_wrong_data) || fails_by_default(report, true);
+}
 
 }  // namespace
 
@@ -496,6 +511,7 @@ Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
     if (grade == Grade::wrong && has_wrong_data(report)) return grade;
+    if (grade == Grade::failed && fails_by_default(report, false)) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
     if (grade == Grade::slow && (!report.suspects.empty() || !report.open_questions.empty())) return grade;
   }
@@ -516,11 +532,7 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
   if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
       !report.open_questions.empty())
     code = worse(code, ExitCode::slow);
-  // Failures with a tried setting are that setting's; failures with the default are the machine's.
-  if (report.tuning)
-    for (const TuningFailure& failure : report.tuning->failures)
-      if (failure.setting == "default")
-        code = worse(code, failure.wrong_data ? ExitCode::wrong_data : ExitCode::unfinished);
+  if (fails_by_default(report, false)) code = worse(code, ExitCode::unfinished);
   const auto has_finding = [&](std::string_view id) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };

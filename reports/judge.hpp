@@ -42,8 +42,8 @@ void withdraw_sampled_pairs(std::vector<Result>& results);
 // cores, and the fastest sample is not slow. Returns their number.
 std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes);
 
-// Grade of the run, the first that applies: wrong, failed, faulty (an error about hardware or fabric), slow (also with
-// a suspect or an open question), ok; unknown when nothing was judged.
+// Grade of the run, the first that applies: wrong, failed (both also of NCCL's own settings in a tuning), faulty (an
+// error about hardware or fabric), slow (also with a suspect or an open question), ok; unknown when nothing was judged.
 Grade overall(const Report& report);
 
 // Exit code for a report whose plan was completed. With `wants_verdict` a run in which nothing was measured, or

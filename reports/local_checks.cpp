@@ -4,9 +4,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
-#include <limits>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,184 +24,6 @@ namespace {
 
 // Two GPUs suffice: no fault makes a GPU faster, so the slower one is at fault.
 constexpr std::size_t least_gpus = 2;
-
-// Healthy GPUs of one model differ in compute rate because their chips differ in power; Azure warns at 3.5 % below the
-// median and repairs at 7 % (Azure/ai-infrastructure-on-azure, skills/slurm, 2026).
-constexpr double tolerated_compute = 0.035;
-// Another program on a GPU may explain a warning: the driver gives programs equal turns, so that a second one leaves
-// half of the GPU, and even three others, none of which should be there, a quarter. Where less than that is left of its
-// matrix products the GPU itself is at fault, as with clocks that stay at idle (345 of 1980 MHz).
-constexpr double condemned_rate = 0.75;
-constexpr const char* about_clocks =
-    "compare its clocks, power and temperature under load with the others': nvidia-smi -q -d CLOCK,POWER,TEMPERATURE,"
-    "PERFORMANCE; if they do not differ, replace the instance";
-
-constexpr const char* about_links =
-    "compare its clocks and its NVLinks with the others' while a job runs: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE "
-    "and "
-    "nvidia-smi nvlink -e; if they do not differ, replace the instance";
-constexpr const char* about_slow_nics =
-    "compare the PCIe link and the error counters of the NIC beside it with the others'; if they do not differ, "
-    "replace "
-    "the instance";
-constexpr double any_deviation = std::numeric_limits<double>::infinity();
-// Messages share processors and memory with the products, whose order differs from GPU to GPU.
-constexpr double tolerated_messages = 0.1;
-
-// The tolerances are wide on purpose: host copies share memory and switches with the host's other work, and launch
-// rates differed by 40 % between processes on a shared H200 host (2026-11-22). No rate of copies, memory or launches
-// condemns a GPU: a busy host, or another program for the moment in which one is measured, explains them too.
-constexpr std::array checks{
-    LocalCheck{.name = "device_copy_gb_per_s",
-               .label = "device copy",
-               .unit = "GB/s",
-               .tolerated = 0.05,
-               .action = "look at its memory and clocks: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK,PERFORMANCE"},
-    LocalCheck{.name = "host_to_device_gb_per_s",
-               .label = "host to device",
-               .unit = "GB/s",
-               .tolerated = 0.25,
-               .action = "compare its PCIe link with the others': nvidia-smi -q, \"GPU Link Info\""},
-    LocalCheck{.name = "device_to_host_gb_per_s",
-               .label = "device to host",
-               .unit = "GB/s",
-               .tolerated = 0.25,
-               .action = "compare its PCIe link with the others': nvidia-smi -q, \"GPU Link Info\""},
-    LocalCheck{.name = "host_both_ways_gb_per_s",
-               .label = "host and device both ways",
-               .unit = "GB/s",
-               .tolerated = 0.25,
-               .action = "compare its PCIe link with the others': nvidia-smi -q, \"GPU Link Info\""},
-    LocalCheck{.name = "memory_read_gb_per_s",
-               .label = "reading memory",
-               .unit = "GB/s",
-               .tolerated = 0.05,
-               .action = "look at its memory and clocks: nvidia-smi -q -d ECC,ROW_REMAPPER,CLOCK,PERFORMANCE"},
-    LocalCheck{.name = "slowest_slice_share",
-               .label = "rate of the slowest 64th of memory over the median",
-               .unit = "",
-               .tolerated = 0.1,
-               .action = "a part of its memory is slow: replace the instance, and open a case with support.txt"},
-    LocalCheck{.name = "bf16_tflop_per_s",
-               .label = "bf16 matrix products",
-               .unit = "TFLOP/s",
-               .tolerated = tolerated_compute,
-               .condemned = condemned_rate,
-               .action = about_clocks},
-    LocalCheck{.name = "fp8_tflop_per_s",
-               .label = "fp8 matrix products",
-               .unit = "TFLOP/s",
-               .tolerated = tolerated_compute,
-               .condemned = condemned_rate,
-               .action = about_clocks},
-    LocalCheck{.name = "burn_first_tflop_per_s",
-               .label = "bf16 matrix products at the start of the burn",
-               .unit = "TFLOP/s",
-               .tolerated = tolerated_compute,
-               .condemned = 2 * tolerated_compute,
-               .action = about_clocks},
-    LocalCheck{.name = "burn_last_tflop_per_s",
-               .label = "bf16 matrix products at the end of the burn",
-               .unit = "TFLOP/s",
-               .tolerated = tolerated_compute,
-               .condemned = 2 * tolerated_compute,
-               .action = about_clocks},
-    LocalCheck{.name = "burn_least_tflop_per_s",
-               .label = "the slowest second of the burn",
-               .unit = "TFLOP/s",
-               .tolerated = 0.1,
-               .condemned = condemned_rate,
-               .action = about_clocks},
-    LocalCheck{.name = "launch_us",
-               .label = "launch of an empty kernel",
-               .unit = "us",
-               .more_is_better = false,
-               .tolerated = 1,
-               .action = "check what else runs on the cores near it, and their clock"},
-    // Under load. Rates are shown, and what is left of the rate alone is judged: that needs no figure of another
-    // machine, and parts that are slow alone too are named by the checks above or as suspects.
-    LocalCheck{.name = "load_products_alone_tflop_per_s",
-               .label = "bf16 matrix products before messages pass",
-               .unit = "TFLOP/s",
-               .tolerated = any_deviation,
-               .action = about_clocks,
-               .under_load = true},
-    LocalCheck{.name = "load_products_tflop_per_s",
-               .label = "while messages pass",
-               .unit = "TFLOP/s",
-               .tolerated = any_deviation,
-               .action = about_clocks,
-               .under_load = true},
-    LocalCheck{.name = "load_products_share",
-               .label = "what messages leave of the rate of matrix products",
-               .unit = "",
-               .tolerated = tolerated_compute,
-               .condemned = condemned_rate,
-               .action = about_clocks,
-               .under_load = true,
-               .rate = "load_products_tflop_per_s"},
-    LocalCheck{.name = "load_links_alone_gb_per_s",
-               .label = "messages over links alone",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_links,
-               .under_load = true},
-    LocalCheck{.name = "load_links_gb_per_s",
-               .label = "while it computes",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_links,
-               .under_load = true},
-    LocalCheck{.name = "load_links_share",
-               .label = "what matrix products leave of the rate of messages over links",
-               .unit = "",
-               .tolerated = tolerated_messages,
-               .condemned = condemned_rate,
-               .action = about_links,
-               .under_load = true,
-               .of_exchange = true,
-               .rate = "load_links_gb_per_s"},
-    LocalCheck{.name = "load_nics_alone_gb_per_s",
-               .label = "messages over NICs alone",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_slow_nics,
-               .under_load = true},
-    LocalCheck{.name = "load_nics_gb_per_s",
-               .label = "while it computes",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_slow_nics,
-               .under_load = true},
-    LocalCheck{.name = "load_nics_share",
-               .label = "what matrix products and links leave of the rate of messages over NICs",
-               .unit = "",
-               .tolerated = tolerated_messages,
-               .condemned = condemned_rate,
-               .action = about_slow_nics,
-               .under_load = true,
-               .of_exchange = true,
-               .rate = "load_nics_gb_per_s"},
-    LocalCheck{.name = "load_copies_alone_gb_per_s",
-               .label = "copies to the host alone",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_clocks,
-               .under_load = true},
-    LocalCheck{.name = "load_copies_gb_per_s",
-               .label = "while it computes",
-               .unit = "GB/s",
-               .tolerated = any_deviation,
-               .action = about_clocks,
-               .under_load = true},
-    LocalCheck{.name = "load_copies_share",
-               .label = "what matrix products leave of the rate of copies to the host",
-               .unit = "",
-               .tolerated = 0.25,
-               .action = about_clocks,
-               .under_load = true,
-               .rate = "load_copies_gb_per_s"},
-};
 
 struct Device {
   std::size_t rank = 0;
@@ -237,6 +57,16 @@ bool was_left_out(const Report& report, std::size_t rank, const LocalCheck& chec
   if (rank >= report.compute_checks.size()) return false;
   const ComputeCheck& compute = report.compute_checks[rank];
   return !compute.corruption.empty() || (check.unit == "TFLOP/s" && !compute.not_measured.empty());
+}
+
+// The size of the matrix products behind a figure; "" for figures of anything else, and where the size is not known:
+// that of products under load is the same on all GPUs. Rates of unlike sizes are not comparable.
+std::string size_of_products(const Report& report, std::size_t rank, const LocalCheck& check) {
+  if (check.unit != "TFLOP/s" || check.under_load || rank >= report.compute_checks.size()) return "";
+  const std::string_view type = check.name.starts_with("fp8") ? "fp8 " : "bf16 ";
+  for (const auto& [product, digest] : report.compute_checks[rank].digests)
+    if (product.starts_with(type)) return product.substr(type.size());
+  return "";
 }
 
 std::string text_of(double value, const LocalCheck& check) {
@@ -366,27 +196,17 @@ void add_whole_hosts(const Report& report, const std::vector<Device>& alike, con
   }
 }
 
-void find_worse(const Report& report, const std::vector<Device>& alike, const LocalCheck& check,
-                const std::vector<LoadOfRank>& loads, std::vector<topo::Finding>& findings) {
-  std::vector<double> all;
-  std::vector<const Device*> without;
-  for (const Device& device : alike) {
-    if (const auto value = figure(report, device.rank, check)) {
-      all.push_back(*value);
-    } else if (!check.under_load && !was_left_out(report, device.rank, check)) {
-      without.push_back(&device);
-    }
-  }
-  if (all.empty() || all.size() + without.size() < least_gpus) return;
-  for (const Device* const device : without)
-    findings.push_back(finding_of(
-        *device, check, topo::Severity::error,
-        fmt::format("no figure; median of the {} others of its model: {}", all.size(), text_of(median(all), check))));
-  if (all.size() < least_gpus) return;
+// Adds findings for those of the GPUs, whose figures are comparable, that are worse than the others. `of_model`: all
+// GPUs of their model.
+void find_worse_of(const Report& report, const std::vector<Device>& of_model, const std::vector<Device>& alike,
+                   const LocalCheck& check, const std::vector<LoadOfRank>& loads,
+                   std::vector<topo::Finding>& findings) {
+  if (alike.size() < least_gpus) return;
   std::vector<Worse> worse_ones;
   const std::map<std::size_t, Deviation> own = deviations(report, alike, check);
   std::map<std::size_t, Deviation> rates;
-  if (!check.rate.empty()) rates = deviations(report, alike, *std::ranges::find(checks, check.rate, &LocalCheck::name));
+  if (!check.rate.empty())
+    rates = deviations(report, alike, *std::ranges::find(local_checks(), check.rate, &LocalCheck::name));
   for (const Device& device : alike) {
     const auto its = own.find(device.rank);
     if (its == own.end()) continue;
@@ -403,13 +223,13 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
     return alike_ones;
   };
   std::set<std::size_t> told;
-  add_whole_hosts(report, alike, check, worse_ones, told, findings);
+  add_whole_hosts(report, of_model, check, worse_ones, told, findings);
   for (const Worse& one : worse_ones) {
     if (told.contains(one.device->rank)) continue;
     const bool condemned = is_condemned(one, check, report);
     const std::vector<const Worse*> others = same_as(one);
     std::string evidence = fmt::format("{}; median of the {} others of its model: {:.4g} ({:.0f} % {})",
-                                       text_of(one.here, check), all.size() - 1, one.others,
+                                       text_of(one.here, check), alike.size() - 1, one.others,
                                        100 * own.at(one.device->rank).by, check.more_is_better ? "less" : "more");
     const std::string either =
         fmt::format("{} may be slow", others.size() < 2 ? "of two that exchange messages either"
@@ -430,6 +250,7 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
       // Neither host is known to be at fault: one finding without a host.
       told.merge(std::set(ranks));
       finding.subject = {};
+      finding.hosts = hosts;
       finding.evidence = fmt::format("{} (ranks {}), {}: {}", fmt::join(hosts, " or "), fmt::join(ranks, ", "),
                                      check.label, evidence.substr(0, evidence.find("; rank "))) +
                          fmt::format("; {}", either);
@@ -441,6 +262,27 @@ void find_worse(const Report& report, const std::vector<Device>& alike, const Lo
   }
 }
 
+void find_worse(const Report& report, const std::vector<Device>& of_model, const LocalCheck& check,
+                const std::vector<LoadOfRank>& loads, std::vector<topo::Finding>& findings) {
+  std::map<std::string, std::vector<Device>> by_size;
+  std::vector<double> all;
+  std::vector<const Device*> without;
+  for (const Device& device : of_model) {
+    if (const auto value = figure(report, device.rank, check)) {
+      all.push_back(*value);
+      by_size[size_of_products(report, device.rank, check)].push_back(device);
+    } else if (!check.under_load && !was_left_out(report, device.rank, check)) {
+      without.push_back(&device);
+    }
+  }
+  if (all.empty()) return;
+  for (const Device* const device : without)
+    findings.push_back(finding_of(
+        *device, check, topo::Severity::error,
+        fmt::format("no figure; median of the {} others of its model: {}", all.size(), text_of(median(all), check))));
+  for (const auto& [size, alike] : by_size) find_worse_of(report, of_model, alike, check, loads, findings);
+}
+
 topo::Finding corruption_of(const std::vector<Device>& devices, std::string evidence) {
   topo::Finding finding;
   finding.id = std::string(corrupt);
@@ -450,6 +292,9 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   const bool one_host = std::ranges::all_of(devices, [&](const Device& each) { return each.host == first.host; });
   if (first.host && one_host) finding.subject = {first.host->name, first.host->instance, {}, {}};
   if (devices.size() == 1) finding.subject.gpu = first.gpu;
+  for (const Device& each : devices)
+    if (!one_host && each.host && std::ranges::find(finding.hosts, each.host->name) == finding.hosts.end())
+      finding.hosts.push_back(each.host->name);
   finding.evidence = std::move(evidence);
   finding.action =
       one_host ? "do not use it: replace the instance, and open a case with support.txt"
@@ -458,7 +303,8 @@ topo::Finding corruption_of(const std::vector<Device>& devices, std::string evid
   return finding;
 }
 
-// GPUs of one model and library whose result of the same product differs from the majority's.
+// GPUs of one model and library whose result of the same product differs from the majority's. Without a majority those
+// of several hosts are one finding of no host.
 void find_other_digests(const Report& report, const std::vector<Device>& alike, std::vector<topo::Finding>& findings) {
   std::map<std::pair<std::string, std::string>, std::map<std::string, std::vector<Device>>> by_product;
   for (const Device& device : alike) {
@@ -471,6 +317,20 @@ void find_other_digests(const Report& report, const std::vector<Device>& alike, 
     const auto most = std::ranges::max_element(by_digest, {}, [](const auto& each) { return each.second.size(); });
     const bool tied = std::ranges::count_if(
                           by_digest, [&](const auto& each) { return each.second.size() == most->second.size(); }) > 1;
+    const std::string type = product.second.substr(0, product.second.find(' '));
+    std::vector<Device> all;
+    for (const auto& [digest, devices] : by_digest) all.insert(all.end(), devices.begin(), devices.end());
+    const bool one_host = std::ranges::all_of(all, [&](const Device& each) { return each.host == all.front().host; });
+    if (tied && !one_host) {
+      std::vector<std::size_t> ranks;
+      for (const Device& each : all) ranks.push_back(each.rank);
+      std::ranges::sort(ranks);
+      findings.push_back(corruption_of(
+          all, fmt::format("ranks {}: the bits of the {} matrix product differ, and it is not known on which of these "
+                           "GPUs they are wrong",
+                           fmt::join(ranks, ", "), type)));
+      continue;
+    }
     for (const auto& [digest, devices] : by_digest)
       if (tied || digest != most->first)
         for (const Device& device : devices)
@@ -478,14 +338,12 @@ void find_other_digests(const Report& report, const std::vector<Device>& alike, 
               {device},
               fmt::format(
                   "rank {}: the bits of the {} matrix product differ from those of {} other GPUs of its model{}",
-                  device.rank, product.second, alike.size() - devices.size(),
+                  device.rank, type, all.size() - devices.size(),
                   tied ? "; it is not known which of them are wrong" : "")));
   }
 }
 
 }  // namespace
-
-std::span<const LocalCheck> local_checks() { return checks; }
 
 bool is_of_all_gpus(const topo::Finding& finding) {
   return (finding.id == slow_alone_id || finding.id == slow_under_load_id) && finding.evidence.starts_with(all_gpus);
@@ -542,7 +400,7 @@ static std::vector<topo::Finding> slower_ones(const Report& report, bool under_l
   }
   std::vector<topo::Finding> findings;
   for (const auto& [kind, alike] : comparable)
-    for (const LocalCheck& check : checks)
+    for (const LocalCheck& check : local_checks())
       if (check.under_load == under_load) find_worse(report, alike, check, loads, findings);
   return findings;
 }
@@ -552,8 +410,8 @@ std::vector<topo::Finding> slow_under_load(const Report& report) { return slower
 
 void keep_better(LocalChecks& first, const LocalChecks& second) {
   for (const auto& [name, value] : second.figures) {
-    const auto check = std::ranges::find(checks, name, &LocalCheck::name);
-    const bool more_is_better = check == checks.end() || check->more_is_better;
+    const auto check = std::ranges::find(local_checks(), name, &LocalCheck::name);
+    const bool more_is_better = check == local_checks().end() || check->more_is_better;
     const auto [known, is_new] = first.figures.emplace(name, value);
     if (!is_new) known->second = more_is_better ? std::max(known->second, value) : std::min(known->second, value);
   }
@@ -581,7 +439,7 @@ std::string published_text(const topo::Topology& topology, std::string_view figu
 
 std::vector<std::string> local_ranges(const Report& report) {
   std::vector<std::string> ranges;
-  for (const LocalCheck& check : checks) {
+  for (const LocalCheck& check : local_checks()) {
     std::vector<double> values;
     for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
       if (const auto value = figure(report, rank, check)) values.push_back(*value);
@@ -595,22 +453,27 @@ std::vector<std::string> local_ranges(const Report& report) {
 }
 
 std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh) {
-  const auto values_in = [](std::span<const Report> reports, const LocalCheck& check) {
-    std::vector<double> values;
+  const auto values_by_size = [](std::span<const Report> reports, const LocalCheck& check) {
+    std::map<std::string, std::vector<double>> values;
     for (const Report& report : reports)
       for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
-        if (const auto value = figure(report, rank, check)) values.push_back(*value);
+        if (const auto value = figure(report, rank, check))
+          values[size_of_products(report, rank, check)].push_back(*value);
     return values;
   };
   std::vector<std::string> sentences;
-  for (const LocalCheck& check : checks) {
-    const std::vector<double> before = values_in(base, check), now = values_in(fresh, check);
-    if (before.empty() || now.empty()) continue;
-    const double was = median(before), is = median(now), worse = (check.more_is_better ? was - is : is - was) / was;
-    if (worse > check.tolerated)
-      sentences.push_back(fmt::format("each GPU, {}: {:.4g} instead of {}, {:.1f} % {} (medians; not in the answer)",
-                                      check.label, is, text_of(was, check), 100 * worse,
-                                      check.more_is_better ? "less" : "more"));
+  for (const LocalCheck& check : local_checks()) {
+    const std::map<std::string, std::vector<double>> before = values_by_size(base, check);
+    for (const auto& [size, now] : values_by_size(fresh, check)) {
+      const auto same = before.find(size);
+      if (same == before.end()) continue;
+      const double was = median(same->second), is = median(now),
+                   worse = (check.more_is_better ? was - is : is - was) / was;
+      if (worse > check.tolerated)
+        sentences.push_back(fmt::format("each GPU, {}: {:.4g} instead of {}, {:.1f} % {} (medians; not in the answer)",
+                                        check.label, is, text_of(was, check), 100 * worse,
+                                        check.more_is_better ? "less" : "more"));
+    }
   }
   return sentences;
 }

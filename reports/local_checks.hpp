@@ -48,7 +48,7 @@ void keep_better(LocalChecks& first, const LocalChecks& second);
 // Finding id, an error: a GPU with wrong results or memory; the run then ends with ExitCode::wrong_data.
 inline constexpr std::string_view corrupt = "gpu.corrupt";
 // GPUs whose own results differed or whose memory changed; else GPUs whose result of the same matrix product differs
-// from the majority of their model.
+// from the majority of their model. One finding without a host where that may be on one of several.
 std::vector<topo::Finding> corruptions(const Report& report);
 
 // Takes back those of wrong messages that a suspect of the same host explains: a NIC that corrupts data, say.

@@ -90,14 +90,26 @@ std::string word_of(const topo::Finding& finding) {
   return word;
 }
 
+// The numbers of the hosts with these names.
+std::set<std::size_t> hosts_named(const std::vector<std::string>& names, const topo::Topology& topology) {
+  std::set<std::size_t> hosts;
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
+    if (std::ranges::find(names, topology.hosts[host].name) != names.end()) hosts.insert(host);
+  return hosts;
+}
+
 std::string word_of_slow(const Measurement& m) { return fmt::format("slow {}", m.measured_case.collective->name); }
 
-// The number of the host of a group's first rank; null where the topology does not have it.
+// The number of the rank's host; null where the topology does not have it.
+std::optional<std::size_t> host_of_rank(int rank, const Report& report) {
+  const std::vector<int>& all = report.topology.host_of_rank;
+  if (rank < 0 || std::cmp_greater_equal(rank, all.size())) return std::nullopt;
+  return static_cast<std::size_t>(all[static_cast<std::size_t>(rank)]);
+}
+
+// That of a group's first rank.
 std::optional<std::size_t> host_of_group(const GroupResult& group, const Report& report) {
-  const std::vector<int>& host_of_rank = report.topology.host_of_rank;
-  const int first = group.group.empty() ? -1 : group.group.front();
-  if (first < 0 || std::cmp_greater_equal(first, host_of_rank.size())) return std::nullopt;
-  return static_cast<std::size_t>(host_of_rank[static_cast<std::size_t>(first)]);
+  return host_of_rank(group.group.empty() ? -1 : group.group.front(), report);
 }
 
 // The slowest group of each host, under whose number it is; those of hosts that the topology does not have under null.
@@ -171,12 +183,28 @@ void blame_failed(const Report& report, HostVerdicts& hosts) {
     }
 }
 
-// True if a suspect or a question on one host explains the fault.
+// True if a suspect or a question explains the fault. A question of several hosts explains no failure of a rank.
 bool is_explained(const Report& report, std::string_view fault) {
   return std::ranges::find(report.suspects, fault, &Suspect::fault) != report.suspects.end() ||
          std::ranges::any_of(report.open_questions, [&](const OpenQuestion& question) {
-           return question.fault == fault && !question.host.empty();
+           return question.fault == fault && (fault == "wrong" || !question.host.empty());
          });
+}
+
+// Wrong data of one node is that node's. Of several nodes the one that receives it need not be the one that corrupts
+// it, so all nodes of the wrong groups are in doubt.
+void blame_wrong(const Measurement& m, const Report& report, HostVerdicts& hosts) {
+  const std::string word = "wrong data";
+  std::set<std::size_t> nodes;
+  for (const Group& group : m.wrong_groups)
+    for (const int rank : group)
+      if (const std::optional<std::size_t> host = host_of_rank(rank, report)) nodes.insert(*host);
+  if (m.measured_case.nodes > 1) return nodes.empty() ? hosts.doubt_all(word) : hosts.doubt(nodes, word);
+  const std::optional<int> first = m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt;
+  hosts.blame_rank(first, &NodeVerdict::unfit, word);
+  if (!first) return;
+  if (const std::optional<std::size_t> host = host_of_rank(*first, report)) nodes.erase(*host);
+  for (const std::size_t node : nodes) hosts.blame(report.topology.hosts.at(node).name, &NodeVerdict::unfit, word);
 }
 
 // One of the candidates is at fault, so all nodes that one is on or joins are in doubt.
@@ -324,21 +352,22 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
     if (its.empty()) hosts.blame(suspect.host, &NodeVerdict::unfit, word);
     for (const std::size_t host : its) hosts.blame(report.topology.hosts[host].name, &NodeVerdict::unfit, word);
   }
-  for (const topo::Finding& finding : report.findings)
-    if (topo::condemns(finding) && finding.subject.host.empty())
-      hosts.doubt_all(word_of(finding));
-    else if (topo::condemns(finding))
+  for (const topo::Finding& finding : report.findings) {
+    if (!topo::condemns(finding)) continue;
+    if (!finding.subject.host.empty())
       hosts.blame(finding.subject.host, &NodeVerdict::unfit, word_of(finding));
+    else if (!finding.hosts.empty())
+      hosts.doubt(hosts_named(finding.hosts, report.topology), word_of(finding));
+    else
+      hosts.doubt_all(word_of(finding));
+  }
   for (const topo::Finding& finding : report.findings)
     if (finding.id == cores_busy_id && finding.severity == topo::Severity::error)
       hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
   for (const Result& result : report.results) {
-    const Measurement& m = result.measurement;
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
-    // The rank that receives wrong data need not be the one that corrupts it.
     if (result.verdict.grade == Grade::wrong && !is_explained(report, "wrong"))
-      hosts.blame_rank(m.first_wrong ? std::optional(m.first_wrong->rank) : std::nullopt, &NodeVerdict::unfit,
-                       "wrong data");
+      blame_wrong(result.measurement, report, hosts);
   }
   for (const OpenQuestion& question : report.open_questions) blame_candidates(question, report.topology, hosts);
   // Slow measurements of the whole job put all hosts in doubt, unless another reason names some.
@@ -349,7 +378,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
   if (!is_explained(report, "silent")) blame_failed(report, hosts);
   if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
   if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
-  if (report.exit_code == ExitCode::unfinished)
+  // A host is fit by what was measured there, whatever made the check end otherwise.
+  if (report.exit_code != ExitCode::ok && report.exit_code != ExitCode::environment)
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
       if (NodeVerdict& each = hosts.verdicts[host];
           each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host, false))
@@ -469,15 +499,27 @@ std::string output_folder(const std::vector<std::string>& command) {
 
 namespace {
 
-// Adds an end of each suspected link that is silent or corrupts data and has both ends among the others: the end of
-// most of them first.
+// The ends of each link that is silent or corrupts data, or may be what does.
+std::set<std::set<std::size_t>> ends_of_broken_links(const Report& report) {
+  std::set<std::set<std::size_t>> all;
+  const auto add = [&](const std::optional<Part>& part) {
+    if (part && part->kind == Part::Kind::link) all.insert(hosts_of(*part, report.topology));
+  };
+  for (const Suspect& suspect : report.suspects)
+    if (suspect.fault != "slow") add(part_of(suspect));
+  for (const OpenQuestion& question : report.open_questions)
+    if (question.fault != "slow")
+      for (const std::string& candidate : question.candidates) add(part_named(candidate));
+  return all;
+}
+
+// Adds an end of each of these links that has both ends among the others: the end of most of them first.
 void leave_out_ends_of_links(const Report& report, std::set<std::string>& unfit) {
   const auto name = [&](std::size_t host) -> const std::string& { return report.topology.hosts[host].name; };
+  const std::set<std::set<std::size_t>> all = ends_of_broken_links(report);
   for (;;) {
     std::map<std::size_t, int> links;  // by host
-    for (const Suspect& suspect : report.suspects) {
-      if (suspect.kind != "link" || suspect.fault == "slow") continue;
-      const std::set<std::size_t> ends = hosts_of(suspect, report.topology);
+    for (const std::set<std::size_t>& ends : all) {
       if (std::ranges::any_of(ends, [&](std::size_t end) { return unfit.contains(name(end)); })) continue;
       for (const std::size_t end : ends) ++links[end];
     }
@@ -495,16 +537,19 @@ std::set<std::string> hosts_to_leave_out(const Report& report) {
   for (const Suspect& suspect : report.suspects)
     if (suspect.kind == "domain")
       for (const std::size_t host : hosts_of(suspect, report.topology)) unfit.insert(report.topology.hosts[host].name);
-  leave_out_ends_of_links(report, unfit);
   // A host that may be the one that corrupts data or stays silent is not healthy, even if it is not known to be.
   for (const OpenQuestion& question : report.open_questions) {
     if (question.fault == "slow") continue;
     for (const std::string& candidate : question.candidates) {
       const std::optional<Part> part = part_named(candidate);
-      if (!part || !is_in_node(*part)) continue;
+      if (!part || !(is_in_node(*part) || part->kind == Part::Kind::domain)) continue;
       for (const std::size_t host : hosts_of(*part, report.topology)) unfit.insert(report.topology.hosts[host].name);
     }
   }
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding) && finding.id != slow_under_load_id)
+      unfit.insert(finding.hosts.begin(), finding.hosts.end());
+  leave_out_ends_of_links(report, unfit);
   return unfit;
 }
 

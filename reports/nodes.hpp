@@ -19,7 +19,7 @@ ExitCode check_exit_code(const Report& report, ExitCode code);
 struct NodeVerdict {
   std::vector<std::string> unfit = {};       // not sound: exit codes 10 and 11
   std::vector<std::string> in_doubt = {};    // the same codes, but another node, or waiting for cores, may be why
-  std::vector<std::string> unfinished = {};  // a measurement failed there, or the host did not answer
+  std::vector<std::string> unfinished = {};  // a measurement failed there, none was made, or the host did not answer
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
 
@@ -45,7 +45,7 @@ std::string render_nodes(const Report& report, bool brief);
 // The folder that the command writes to; "" if it writes no files.
 std::string output_folder(const std::vector<std::string>& command);
 // rejected_hosts(), the hosts of suspected NVLink domains and those of which one may be silent or corrupt data, and one
-// end of each link that does, so that no job of the others uses it. Both hosts of a slow link stay.
+// end of each link that does or may do so, so that no job of the others uses it. Both hosts of a slow link stay.
 std::set<std::string> hosts_to_leave_out(const Report& report);
 
 // Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this

@@ -246,17 +246,18 @@ class Collector {
     return gpu_of(place, static_cast<std::size_t>(std::ranges::find(places_, place) - places_.begin()), topology_);
   }
 
-  // Key of comparable operations. Single NICs of one kind and rate share a key, so that one pair that is fast by chance
-  // has little weight.
+  // Key of comparable operations: types, reductions and roots differ in time. Single NICs of one kind and rate share a
+  // key, so that one pair that is fast by chance has little weight.
   std::string comparison_key(Case c) const {
-    std::string text = fmt::format("{} {} {} ", c.backend, to_text(c.bytes), c.group);
+    std::string text = c.backend + " ";
     std::set<std::string> kinds_of_nics;
     for (const std::optional<int>* nic : {&c.nic, &c.other_nic})
       if (*nic) kinds_of_nics.insert(kind_of_nic(static_cast<std::size_t>(**nic)));
     text += join(std::vector(kinds_of_nics.begin(), kinds_of_nics.end()));
     c.nic.reset();
     c.other_nic.reset();
-    return text + operation_of(c) + c.pair;
+    if (std::exchange(c.every_root, false)) c.root = 0;  // as with_rounds() does for a retest
+    return text + " " + describe(c);
   }
 
   // Kind and rate, from the first rank with such a NIC.

@@ -97,6 +97,13 @@ class ReachabilityFindings {
     return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
   }
 
+  // An error about several hosts is about one of them, or what lies between: it has no host as its subject.
+  topo::Finding about_hosts(const FindingRow& row, const std::vector<int>& hosts, std::string evidence) const {
+    topo::Finding error = finding(row, Severity::error, {}, std::move(evidence));
+    for (const int host : hosts) error.hosts.push_back(at(host).name);
+    return error;
+  }
+
   topo::Finding finding(const FindingRow& row, Severity severity, std::optional<int> host, std::string evidence) const {
     const bool condemns = severity == Severity::error;
     topo::Finding finding_of_row{.id = std::string(row.id),
@@ -135,8 +142,8 @@ class ReachabilityFindings {
       if (nic < at(host).nics.size()) findings.back().subject.nic = at(host).nics[nic];
     }
     for (const auto& [a, b] : culprit.pairs)
-      findings.push_back(finding(
-          silent_nics, Severity::error, {},
+      findings.push_back(about_hosts(
+          silent_nics, {a, b},
           fmt::format("{} and {} exchanged no message in {}; other NICs of both did; which of "
                       "the two it is cannot be told{}",
                       name_of_nic(nic, a), name_of_nic(nic, b), to_text(limit_), network_of({a, b}, culprit.because))));
@@ -146,10 +153,10 @@ class ReachabilityFindings {
     std::ranges::sort(hosts);
     hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
     findings.push_back(
-        finding(silent_nics, Severity::error, {},
-                fmt::format("{} exchanged no message with each other in {} each; other NICs of these "
-                            "hosts did{}",
-                            names_of_nics(nic, hosts), to_text(limit_), network_of(hosts, culprit.because))));
+        about_hosts(silent_nics, hosts,
+                    fmt::format("{} exchanged no message with each other in {} each; other NICs of these "
+                                "hosts did{}",
+                                names_of_nics(nic, hosts), to_text(limit_), network_of(hosts, culprit.because))));
   }
 
   // The hosts that were tried with this one, and the most informative failure.
@@ -200,9 +207,9 @@ class ReachabilityFindings {
                             : was_received(a) && was_received(b)
                                 ? ", though each reaches other hosts"
                                 : "; without other hosts to try, it cannot be determined which of them is at fault";
-    return finding(pair, is_final ? Severity::error : Severity::warning, a,
-                   fmt::format("{} and {} exchanged no message in {}{}{}", name(a), name(b), to_text(limit_), how,
-                               network_of({a, b}, because)));
+    const std::string evidence = fmt::format("{} and {} exchanged no message in {}{}{}", name(a), name(b),
+                                             to_text(limit_), how, network_of({a, b}, because));
+    return is_final ? about_hosts(pair, {a, b}, evidence) : finding(pair, Severity::warning, a, evidence);
   }
 
   bool was_received(int host) const {

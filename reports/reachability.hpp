@@ -20,9 +20,9 @@ struct ReachabilityHost {
   std::string address, library;
 };
 
-// Errors about the fabric: each silent host, NIC or pair, or one error if no host receives anything. Warnings: a
-// pair that succeeded only at the second attempt, hosts that share an address, hosts that could not run the test.
-// `limit` is the timeout of a message.
+// Errors about the fabric: each silent host, NIC or pair (Finding::hosts), or one error if no host receives anything.
+// Warnings: a pair that succeeded only at the second attempt, hosts that share an address, hosts that could not run the
+// test. `limit` is the timeout of a message.
 std::vector<topo::Finding> reachability_findings(const Reachability& reached,
                                                  const std::vector<ReachabilityHost>& hosts, Seconds limit);
 

@@ -15,9 +15,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
-#include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
-#include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/markup.hpp"
 #include "reports/observations.hpp"
@@ -697,49 +695,6 @@ std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology)
 std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology) {
   const std::optional<Part> part = part_of(suspect);
   return part ? hosts_of(*part, topology) : std::set<std::size_t>();
-}
-
-std::string support_text(const Report& report) {
-  const bool found = std::ranges::any_of(report.findings, topo::condemns);
-  if (report.suspects.empty() && report.open_questions.empty() && !found) return "";
-  std::string text = printable(report.decision.sentence) + "\n\n";
-  text += fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version, report.provenance,
-                      report.run.cluster, report.run.ranks, report.run.nodes,
-                      report.topology.platform.empty() ? "platform not known" : report.topology.platform,
-                      report.run.started);
-  text += "\nWhat is wrong\n";
-  for (const Suspect& suspect : report.suspects)
-    text += fmt::format("- {} (confidence {:.4f})\n", printable(sentence_about(suspect)), suspect.confidence);
-  for (const OpenQuestion& question : report.open_questions)
-    text += fmt::format("- one of {}: {}. To do: {}\n", printable(join(question.candidates)),
-                        printable(question.evidence), printable(question.next));
-  std::set<std::string> hosts = rejected_hosts(report);
-  for (const Suspect& suspect : report.suspects) hosts.insert(suspect.host);
-  for (const topo::Finding& finding : report.findings) {
-    if (!topo::condemns(finding)) continue;
-    text += fmt::format("- {}{}: {}. To do: {}\n", finding.id,
-                        finding.subject.host.empty() ? "" : " on " + printable(finding.subject.host),
-                        printable(finding.evidence), printable(finding.action));
-    hosts.insert(finding.subject.host);
-  }
-  text += "\nHosts\n";
-  for (const topo::Host& host : report.topology.hosts) {
-    if (!hosts.contains(host.name)) continue;
-    text += fmt::format("- {}: instance {}, {}, kernel {}\n", printable(host.name),
-                        host.instance.empty() ? "not known" : printable(host.instance),
-                        host.instance_type.empty() ? "type not known" : printable(host.instance_type),
-                        host.kernel.empty() ? "not known" : printable(host.kernel));
-    for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
-      text += fmt::format("    GPU {}: {} {} {}\n", i, printable(host.gpu_devices[i].name),
-                          printable(host.gpu_devices[i].uuid), printable(host.gpu_devices[i].pci.address));
-    for (const topo::Nic& nic : host.nics)
-      if (nic.kind == "efa" || nic.kind == "infiniband")
-        text += fmt::format("    NIC {}: {} {}\n", printable(nic.name), nic.kind, printable(nic.pci.address));
-  }
-  text += "\nSoftware\n";
-  for (const auto& [key, value] : report.context)
-    if (!key.starts_with("env.")) text += fmt::format("- {}: {}\n", printable(key), printable(value));
-  return text;
 }
 
 }  // namespace p5::reports

@@ -56,6 +56,7 @@ void fields(auto& archive, Is<Finding> auto& finding) {
   archive.must("evidence", finding.evidence);
   archive.must("action", finding.action);
   archive.may("about", json_fields::named(finding.about, about_from));
+  archive.some("hosts", finding.hosts);
 }
 
 Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }

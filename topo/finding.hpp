@@ -34,6 +34,9 @@ struct Finding {
   std::string evidence;             // observation, with figures
   std::string action;               // remedy
   std::optional<About> about = {};  // null: in reports of older versions
+  // Names of the hosts of which one is at fault, or what joins them, where `subject` names no host. If this is empty
+  // too, the finding concerns all hosts.
+  std::vector<std::string> hosts = {};
 };
 
 // True if the finding makes the machine unsound.

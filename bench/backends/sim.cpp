@@ -526,7 +526,7 @@ class SimBackend final : public Backend {
     if (burn.count > 0)
       for (const char* name : {"burn_first_tflop_per_s", "burn_last_tflop_per_s", "burn_least_tflop_per_s"})
         checks.figures[name] = figure(680) * compute;
-    checks.compute = {.digests = {{"bf16", "5"}, {"fp8", "6"}}, .library = "simulated"};
+    checks.compute = {.digests = {{"bf16 8192", "5"}, {"fp8 8192", "6"}}, .library = "simulated"};
     const bool wrong = std::ranges::any_of(machine_.faults, [&](const Fault& fault) {
       return fault.mode == Fault::Mode::miscompute && fault.node == node && fault.part == gpu;
     });

@@ -4,7 +4,7 @@
 
 Runs the check N times (20 unless given) on all GPUs: prints for each GPU and part the median rate alone and under load
 and the median share, by how much the repeats differ, the largest deviation of a share from the other GPUs' median (what
-the tolerances of reports/local_checks.cpp are for), the findings about GPUs, and the seconds of a check. Then, with
+the tolerances of reports/local_tolerances.cpp are for), the findings about GPUs, and the seconds of a check. Then, with
 --burn, one burn of that time and its table. Ends with 1 if a GPU was named. P5BENCH_BUILD is the folder with p5bench
 (an installed bin will do), P5BENCH_MPIRUN another launcher. Needs only Python's standard library."""
 

@@ -401,7 +401,7 @@ class FabricMore(OnTwoNetworks):
     def test_a_run_goes_on_when_the_network_is_there_again(self):
         self.make_without(2, ["h2"])
         finding = self.faulty_run(self.ON_GPUS, self.NCCL, **GPUS)
-        self.assertEqual(finding["id"], "fabric.pair")
+        self.assertEqual((finding["id"], finding["subject"]["host"], finding["hosts"]), ("fabric.pair", "", ["h1", "h2"]))
         self.hosts.mend("h2", 1)
         self.assertEqual(self.wait_for_end(self.start(2, [*self.ON_GPUS, "--resume"], self.NCCL, **GPUS)), UNJUDGED, self.printed())
 

@@ -127,6 +127,11 @@ class Schema(unittest.TestCase):
         self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
         self.assert_refused(lambda report: report["measurements"][0]["verdict"].update(grade="faulty"))
 
+    def test_a_finding_may_name_the_hosts_of_which_one_is_at_fault(self):
+        self.report["findings"][0]["hosts"] = ["n1", "n2"]
+        self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])
+        self.assert_refused(lambda report: report["findings"][0].update(hosts=[7]))
+
     def test_tuning_is_null_or_whole(self):
         self.report["tuning"] = first_of_each_list(make_examples.tuning())
         self.assertEqual([error.message for error in self.validator.iter_errors(self.report)], [])

@@ -292,6 +292,25 @@ TEST(Decision, keeps_no_host_that_may_corrupt_data_or_be_silent_among_the_health
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n");
 }
 
+TEST(Decision, leaves_out_all_hosts_of_which_one_is_silent_or_corrupts_data_and_an_end_of_each_link_that_may) {
+  topo::Finding either = broken("");
+  either.id = "gpu.corrupt";
+  either.hosts = {"h0", "h1"};
+  Report report = report_of({.grades = {Grade::ok}, .findings = {either}});
+  EXPECT_EQ(healthy_hosts(report), "h2 slots=2\n");
+  EXPECT_THAT(report.decision.sentence, testing::StartsWith("REJECT: gpu.corrupt"));
+  report.findings.front().id = "gpu.slow_under_load";
+  EXPECT_EQ(healthy_hosts(report), "") << "slow ones may be used";
+  Situation situation{.grades = {Grade::wrong}};
+  situation.questions = {
+      {.candidates = {"link n0-n1", "link n1-n2"}, .evidence = "seen", .next = "measure it", .fault = "wrong"}};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h0 slots=2\nh2 slots=2\n") << "h1 is an end of both";
+  situation.questions.front().candidates = {"nic n2r0", "domain d0"};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\n") << "hosts without NVLink are domains of their own";
+  situation.questions.front().fault = "slow";
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "");
+}
+
 TEST(Decision, says_what_corrupts_data_before_what_is_slow) {
   topo::Finding wrong = broken("h2");
   wrong.id = "gpu.corrupt";
@@ -618,6 +637,53 @@ TEST(Decision, names_what_failed_with_nccls_own_settings_while_tuning) {
   report.tuning->failures.resize(2);
   EXPECT_EQ(decide(report).sentence, "CANNOT TELL: tuning: NCCL's own settings failed at 1 size: no answer");
   EXPECT_THAT(decide(report).next, Not(Contains(HasSubstr("at the same rank"))));
+}
+
+TEST(Decision, names_wrong_data_of_nccls_own_settings_while_tuning_before_what_is_slow) {
+  for (const bool suspected : {true, false}) {
+    Report report = report_of({.grades = {suspected ? Grade::slow : Grade::ok}});
+    if (suspected) report.suspects = {suspect("nic", "n1r5", "h1")};
+    report.tuning.emplace().failures = {
+        {.collective = "all_gather", .bytes = 8, .setting = "ring/ll", .wrong_data = true, .because = "its own"}};
+    EXPECT_EQ(overall(report), suspected ? Grade::slow : Grade::ok);
+    report.tuning->failures.push_back(
+        {.collective = "all_reduce", .bytes = 1 << 20, .setting = "default", .wrong_data = true, .because = ""});
+    report.exit_code = exit_code(report, true);
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+    EXPECT_EQ(overall(report), Grade::wrong);
+    const Decision decision = decide(report);
+    EXPECT_EQ(decision.sentence, std::string(suspected ? "REJECT h1: " : "REJECT: ") +
+                                     "tuning: wrong data with NCCL's own settings, all_reduce 1 MiB" +
+                                     (suspected ? ", nic n1r5 is slow" : ""));
+    EXPECT_THAT(decision.next, Contains(HasSubstr("measure halves of the hosts")));
+    report.tuning->failures.back().wrong_data = false;
+    EXPECT_EQ(exit_code(report, true), ExitCode::unfinished);
+    EXPECT_EQ(overall(report), Grade::failed);
+  }
+}
+
+// A host that is slow by itself, and a measurement of all that failed.
+TEST(Decision, rejects_a_host_that_is_slow_by_itself_though_something_else_failed) {
+  Report report = report_of({.grades = {Grade::slow, Grade::failed}});
+  report.topology.platform = "p5.48xlarge";
+  report.limits = {
+      {std::string(topo::gpu_link), topo::Level::achievable, {370}, "nvlink", "18 NVLinks x 20.6 GB/s = 370 GB/s"}};
+  Measurement& m = report.results.front().measurement;
+  m.measured_case.group = "node";
+  m.measured_case.ranks = 2;
+  m.measured_case.nodes = 1;
+  m.measured_case.collective = &p2p;
+  m.measured_case.pattern = "both_ways";
+  const auto times = [](float time) { return std::vector<float>(7, time); };
+  m.groups = {
+      {{0, 1}, {0.0029F}, times(0.0029F)}, {{2, 3}, {0.009F}, times(0.009F)}, {{4, 5}, {0.0029F}, times(0.0029F)}};
+  ASSERT_THAT(hosts_slow_alone(report), testing::ElementsAre("h1"));
+  report.exit_code = exit_code(report, true);
+  EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+  const Decision decision = decide(report);
+  EXPECT_THAT(decision.sentence, testing::StartsWith("REJECT h1: slow without the other nodes (p2p 50 % of limit)"));
+  EXPECT_THAT(decision.next, Contains(HasSubstr("does not explain what failed")));
+  EXPECT_EQ(healthy_hosts(report), "h0 slots=2\nh2 slots=2\n");
 }
 
 TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {

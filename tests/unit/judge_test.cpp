@@ -161,6 +161,14 @@ TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
     EXPECT_EQ(withdrawn.grade, Grade::unknown);
     EXPECT_NE(withdrawn.because.find("not judged: ranks waited for processor cores"), std::string::npos);
   }
+  // The report keeps no slowest group of collectives, but the groups.
+  for (const int busy : {0, 1}) {
+    Measurement m = measured(all_reduce, GiB(4), slow, 16, 2, "nccl");
+    m.groups = {{{0, 1}, {1e-3}}, {{2, 3}, {2e-3}}};
+    m.throughput->summary.min = m.throughput->summary.median * slow / fast;
+    report.results = {{m, judge(m, report.limits, report.topology, {})}};
+    EXPECT_EQ(withdraw_slow_by_waiting(report, {busy}), busy == 1 ? 1u : 0u) << "the group of node 1 is the slowest";
+  }
 }
 
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {

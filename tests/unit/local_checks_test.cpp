@@ -181,6 +181,53 @@ TEST(LocalChecks, name_gpus_whose_product_has_other_bits_than_most_and_all_where
   EXPECT_THAT(corruptions(report), IsEmpty()) << "other versions of the library may take other sums";
 }
 
+// A GPU of which another program holds the memory computes smaller products.
+TEST(LocalChecks, compare_products_of_one_size_only) {
+  const auto with_rate = [](double rate) { return LocalFigures{{"bf16_tflop_per_s", rate}}; };
+  Report report = report_of_checks({with_rate(700), with_rate(700), with_rate(700), with_rate(100)});
+  const auto set_last = [&](const std::string& product) {
+    report.compute_checks.assign(4, {.digests = {{"bf16 8192", "a"}}, .library = "cuBLASLt 13.1.0"});
+    report.compute_checks[3].digests = {{product, "b"}};
+  };
+  set_last("bf16 256");
+  EXPECT_THAT(corruptions(report), IsEmpty());
+  EXPECT_THAT(slow_alone(report), IsEmpty());
+  const std::vector<Report> base{report_of_checks({with_rate(700)})}, fresh{report_of_checks({with_rate(100)})};
+  std::vector<Report> large = base, small = fresh;
+  large[0].compute_checks = {{.digests = {{"bf16 8192", "a"}}}};
+  small[0].compute_checks = {{.digests = {{"bf16 256", "b"}}}};
+  EXPECT_THAT(worse_figures(base, fresh), SizeIs(1));
+  EXPECT_THAT(worse_figures(large, small), IsEmpty());
+  set_last("bf16 8192");
+  ASSERT_THAT(corruptions(report), SizeIs(1));
+  EXPECT_THAT(corruptions(report)[0].evidence,
+              HasSubstr("rank 3: the bits of the bf16 matrix product differ from those of 3 other GPUs"));
+  ASSERT_THAT(slow_alone(report), SizeIs(1));
+  EXPECT_THAT(slow_alone(report)[0].evidence, HasSubstr("rank 3, alone, bf16 matrix products: 100 TFLOP/s; median of "
+                                                        "the 3 others of its model: 700"));
+  set_last("bf16 256");
+  report.local_checks[1].clear();
+  report.compute_checks[1] = {};
+  ASSERT_THAT(slow_alone(report), SizeIs(1)) << "one without a figure is compared with all";
+  EXPECT_THAT(slow_alone(report)[0].evidence, HasSubstr("rank 1, alone, bf16 matrix products: no figure"));
+}
+
+TEST(LocalChecks, reject_neither_of_two_hosts_whose_products_differ) {
+  Report report = report_of_checks({{}, {}});
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  report.topology.host_of_rank[1] = 1;
+  for (const char* const digest : {"a", "b"})
+    report.compute_checks.push_back({.digests = {{"bf16 8192", digest}}, .library = "cuBLASLt 13.1.0"});
+  const std::vector<topo::Finding> found = corruptions(report);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_THAT(found[0].hosts, ElementsAre("alpha", "beta"));
+  EXPECT_THAT(found[0].evidence,
+              HasSubstr("ranks 0, 1: the bits of the bf16 matrix product differ, and it is not known"));
+  EXPECT_THAT(found[0].action, HasSubstr("measure each of them with a third one"));
+}
+
 // ---- copies between host and device: the ranks of a host take turns
 
 struct CopiesOfHost {
@@ -350,6 +397,7 @@ TEST(LocalChecks, under_load_condemn_no_host_of_two_that_alone_have_no_other_par
   const std::vector<topo::Finding> found = slow_under_load(report);
   ASSERT_THAT(found, SizeIs(1));
   EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_THAT(found[0].hosts, ElementsAre("n0", "n1"));
   EXPECT_THAT(found[0].evidence, testing::StartsWith("n0 or n1 (ranks 1, 4), "));
 }
 
@@ -464,6 +512,7 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
   report.topology.host_of_rank[2] = 1;
   report.run.nodes = 2;
   EXPECT_EQ(corruptions(report)[0].subject.host, "");
+  EXPECT_THAT(corruptions(report)[0].hosts, ElementsAre("alpha", "beta"));
   EXPECT_THAT(corruptions(report)[0].action, HasSubstr("measure each of them with a third one"));
   const Report back = report_from_json(to_json(report));
   EXPECT_EQ(back.compute_checks, report.compute_checks);

@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <map>
+#include <string>
 #include <utility>
+
+#include "bench/model/collective.hpp"
 
 namespace p5::reports {
 namespace {
@@ -99,6 +102,47 @@ TEST_F(FourHosts, without_gpus_have_none_at_fault) {
     ASSERT_THAT(found, SizeIs(1));
     EXPECT_EQ(found[0].part.kind == Part::Kind::node, !gpus);
   }
+}
+
+// A switch sums float32 faster than GPUs sum int8 in a ring, on all nodes alike.
+TEST(Observations, of_groups_compare_no_types_reductions_or_roots_with_each_other) {
+  Report report;
+  for (int node = 0; node < 4; ++node) {
+    report.topology.hosts.emplace_back().name = "h" + std::to_string(node);
+    report.topology.host_of_rank.insert(report.topology.host_of_rank.end(), {node, node});
+  }
+  for (const double time : {1e-3, 1.3e-3}) {
+    Measurement& m = report.results.emplace_back().measurement;
+    m.measured_case.backend = "sim";
+    m.measured_case.collective = &find_collective("all_reduce");
+    m.measured_case.bytes = GiB(1);
+    m.measured_case.group = "node";
+    m.measured_case.ranks = 2;
+    for (int node = 0; node < 4; ++node) m.groups.push_back({{2 * node, 2 * node + 1}, {time}});
+  }
+  const auto slow_samples = [&] {
+    int slow = 0, all = 0;
+    for (const TransferRecord& record : observe(report, {})) slow += record.slow.hits, all += record.slow.count;
+    EXPECT_EQ(all, 8);
+    return slow;
+  };
+  EXPECT_EQ(slow_samples(), 4) << "of one operation the slower half is slow";
+  Case& second = report.results[1].measurement.measured_case;
+  second.type = DataType::int8;
+  EXPECT_EQ(slow_samples(), 0);
+  second.type = DataType::float32;
+  second.op = ReduceOp::prod;
+  EXPECT_EQ(slow_samples(), 0);
+  second.op.reset();
+  second.root = 1;
+  EXPECT_EQ(slow_samples(), 0);
+  report.results[0].measurement.measured_case.every_root = true;
+  second.root = 0;
+  EXPECT_EQ(slow_samples(), 4) << "all roots are measured again with the first";
+  report.results[0].measurement.measured_case.every_root = false;
+  second.root.reset();
+  second.in_place = true;
+  EXPECT_EQ(slow_samples(), 0);
 }
 
 // Pairs of the i-th GPUs of six nodes of eight, all pairs of two nodes at the same time, with 20 samples each. `slow`:

@@ -47,6 +47,7 @@ TEST(Nodes, of_a_suspected_link_are_in_doubt_and_those_of_a_domain_are_unfit_and
   Report report = two_nodes();
   for (const char* const name : {"n2", "n3"}) report.topology.hosts.emplace_back().name = name;
   report.exit_code = ExitCode::slow;
+  add(report, "all_reduce", 4, Grade::ok);
   Suspect& suspect = report.suspects.emplace_back();
   suspect.kind = "link", suspect.name = "n0-n2", suspect.host = "n0", suspect.evidence = "half as fast";
   std::vector<NodeVerdict> nodes = judge_nodes(report);
@@ -98,12 +99,69 @@ TEST(Nodes, all_nodes_of_a_question_are_named_and_no_others) {
   EXPECT_THAT(of_domain[2].in_doubt, IsEmpty());
 }
 
-TEST(Nodes, wrong_data_are_the_ranks_that_found_them) {
+TEST(Nodes, wrong_data_of_one_node_are_those_of_the_ranks_that_found_them) {
   Report report = two_nodes();
-  add(report, "all_reduce", 2, Grade::wrong).measurement.first_wrong.emplace().rank = 3;
-  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  Measurement& m = add(report, "all_reduce", 1, Grade::wrong).measurement;
+  m.first_wrong.emplace().rank = 3;
+  std::vector<NodeVerdict> nodes = judge_nodes(report);
   EXPECT_THAT(nodes[0].unfit, IsEmpty());
   EXPECT_THAT(nodes[1].unfit, ElementsAre("wrong data at rank 3 (GPU 1)"));
+  m.wrong_groups = {{0, 1}, {2, 3}};
+  nodes = judge_nodes(report);
+  EXPECT_THAT(nodes[0].unfit, ElementsAre("wrong data"));
+  EXPECT_THAT(nodes[1].unfit, ElementsAre("wrong data at rank 3 (GPU 1)"));
+}
+
+// The sum of all is wrong on all ranks, of which the first is named.
+TEST(Nodes, wrong_data_between_nodes_put_all_of_them_in_doubt) {
+  Report report = two_nodes();
+  report.topology.hosts.emplace_back().name = "n2";
+  report.topology.host_of_rank.push_back(2);
+  Measurement& m = add(report, "all_reduce", 3, Grade::wrong).measurement;
+  m.first_wrong.emplace().rank = 0;
+  for (const NodeVerdict& each : judge_nodes(report)) {
+    EXPECT_THAT(each.unfit, IsEmpty());
+    EXPECT_THAT(each.in_doubt, ElementsAre("wrong data"));
+  }
+  m.wrong_groups = {{0, 2}};
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  for (const std::size_t node : {0, 1}) EXPECT_THAT(nodes[node].in_doubt, ElementsAre("wrong data")) << node;
+  EXPECT_THAT(nodes[2].in_doubt, IsEmpty());
+  for (const NodeVerdict& each : nodes) EXPECT_THAT(each.unfit, IsEmpty());
+  // A question of two hosts explains them.
+  report.open_questions = {{.candidates = {"nic n0r0", "nic n1r0"}, .evidence = "seen", .next = "", .fault = "wrong"}};
+  m.measured_case.collective = &find_collective("p2p");
+  m.measured_case.nodes = 2;
+  m.measured_case.nic = 0;
+  m.first_wrong->rank = 3;
+  const std::vector<NodeVerdict> asked = judge_nodes(report);
+  for (const std::size_t node : {0, 1}) EXPECT_THAT(asked[node].in_doubt, ElementsAre("nic n0r0 or nic n1r0")) << node;
+  for (const NodeVerdict& each : asked) EXPECT_THAT(each.unfit, IsEmpty());
+}
+
+TEST(Nodes, of_which_one_is_at_fault_are_in_doubt_and_no_others) {
+  Report report = two_nodes();
+  for (const char* const name : {"n2", "n3"}) report.topology.hosts.emplace_back().name = name;
+  topo::Finding pair{"fabric.pair", topo::Severity::error, {}, "no message", "look", topo::About::fabric};
+  pair.hosts = {"n0", "n2"};
+  report.findings = {pair};
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  for (const std::size_t node : {0, 2}) EXPECT_THAT(nodes[node].in_doubt, ElementsAre("fabric.pair")) << node;
+  for (const std::size_t node : {1, 3}) EXPECT_THAT(nodes[node].in_doubt, IsEmpty()) << node;
+  for (const NodeVerdict& each : nodes) EXPECT_THAT(each.unfit, IsEmpty());
+}
+
+TEST(Nodes, on_which_nothing_was_measured_are_not_fit_because_another_is_broken) {
+  Report report = two_nodes();
+  find(report, "gpu.lost", topo::About::hardware);
+  report.exit_code = check_exit_code(report, ExitCode::environment);
+  EXPECT_EQ(report.exit_code, ExitCode::slow);
+  EXPECT_EQ(render_nodes(report, true),
+            "n0: NOT FINISHED: no operation was measured there\nn1 (i-0abc): NOT FIT: gpu.lost\n");
+  add(report, "p2p", 1, Grade::unknown).measurement.outcome = Outcome::skipped;
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: "));
+  add(report, "all_reduce", 2, Grade::ok);
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: fit; "));
 }
 
 TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
@@ -215,6 +273,9 @@ TEST(Nodes, the_code_says_what_the_lines_say_for_all_ends_and_all_pairs_of_them)
       const std::string lines = render_nodes(report, true);
       const auto says = [&](const char* words) { return lines.find(words) != std::string::npos; };
       const std::string both = fmt::format("{}; {}: {}\n{}", a.name, b.name, static_cast<int>(report.exit_code), lines);
+      const bool measured = std::ranges::any_of(
+          report.results, [](const Result& each) { return each.measurement.outcome == Outcome::measured; });
+      EXPECT_FALSE(report.exit_code != ExitCode::ok && !measured && says(": fit;")) << both;
       switch (report.exit_code) {
         case ExitCode::ok:
           EXPECT_FALSE(says("NOT") || says("IN DOUBT")) << both;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -291,6 +292,27 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   ASSERT_EQ(again.size(), 1u);
   EXPECT_EQ(again[0].nic, 1);
   EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));
+}
+
+TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
+  Case sum;
+  sum.backend = "sim";
+  sum.collective = &find_collective("all_reduce");
+  sum.bytes = MiB(64);
+  sum.group = "node";
+  sum.op = ReduceOp::sum;
+  sum.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 1}, {2, 3}}});
+  Case most = sum;
+  most.op = ReduceOp::max;
+  Case of_bytes = sum;
+  of_bytes.type = DataType::int8;
+  const std::vector<Case> known{sum, most, of_bytes};
+  const auto control = make_solo_control_plane(4);
+  for (const Case& each : known) {
+    const std::vector<Case> again = cases_again(*control, {{.like = each, .pairs = {}}}, known, job_of({0, 0, 1, 1}));
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(describe(again[0]), describe(each));
+  }
 }
 
 TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {

@@ -354,6 +354,7 @@ TEST(ReachFindings, of_the_nics_of_two_hosts_name_neither) {
   EXPECT_EQ(found[0].id, "fabric.nics");
   EXPECT_TRUE(topo::condemns(found[0]));
   EXPECT_EQ(found[0].subject.host, "");
+  EXPECT_THAT(found[0].hosts, ElementsAre("n1", "n2"));
   EXPECT_FALSE(found[0].subject.nic);
   EXPECT_THAT(found[0].evidence, HasSubstr("eth1 of n1 and eth1 of n2"));
 }
@@ -379,6 +380,8 @@ TEST(ReachFindings, of_two_hosts_blame_both) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].id, "fabric.pair");
   EXPECT_TRUE(topo::condemns(found[0]));
+  EXPECT_EQ(found[0].subject.host, "") << "the second one is at fault";
+  EXPECT_THAT(found[0].hosts, ElementsAre("n1", "n2"));
   EXPECT_THAT(found[0].evidence,
               AllOf(HasSubstr("n1 (eth0, 10.0.0.1) and n2"), HasSubstr("it cannot be determined which")));
 }

@@ -242,6 +242,32 @@ TEST(Suspects, make_a_run_slow_and_are_told_with_evidence_and_what_to_do) {
   EXPECT_EQ(support_text(report), "");
 }
 
+// A case of support needs the instances of all that may be at fault.
+TEST(Suspects, are_told_with_the_instances_of_all_hosts_that_may_be_at_fault) {
+  Report report;
+  for (const char* const name : {"a", "b", "c", "d"}) {
+    topo::Host& host = report.topology.hosts.emplace_back();
+    host.name = name;
+    host.instance = fmt::format("i-{}", name);
+  }
+  const auto told = [&] {
+    const std::string text = support_text(report);
+    std::string instances;
+    for (const topo::Host& host : report.topology.hosts)
+      if (text.find("instance " + host.instance + ",") != std::string::npos) instances += host.name;
+    return instances;
+  };
+  Suspect& link = report.suspects.emplace_back();
+  link.kind = "link", link.name = "n0-n2", link.host = "a";
+  EXPECT_EQ(told(), "ac");
+  report.suspects.clear();
+  report.open_questions = {{.candidates = {"node n1", "nic n3r0", "rail 2"}, .evidence = "seen", .next = "swap"}};
+  EXPECT_EQ(told(), "bd");
+  report.open_questions.clear();
+  report.findings = {{"fabric.pair", topo::Severity::error, {}, "no message", "look", topo::About::fabric, {"b", "c"}}};
+  EXPECT_EQ(told(), "bc");
+}
+
 // Each NIC of GPU 2 of node 1 alone, with one partner; NICs in `slow` take twice as long. Returns the text about its
 // NIC.
 Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out = {}, const Longer& longer = {}) {

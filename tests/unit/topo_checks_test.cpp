@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "bench/base/error.hpp"
 #include "topo/finding.hpp"
@@ -206,6 +209,37 @@ TEST(TopoChecks, a_missing_efa_device_is_an_error) {
   EXPECT_THAT(found[0].evidence, HasSubstr("31 EFA devices, p5.48xlarge has 32"));
 }
 
+TEST(TopoChecks, slower_infiniband_ports_of_all_hosts_may_serve_storage_and_one_that_is_faster_elsewhere_does_not) {
+  Topology topology;
+  topology.platform = "hgx-h100";
+  for (const char* const name : {"n0", "n1", "n2"}) {
+    Host& host = topology.hosts.emplace_back();
+    host.name = name;
+    for (int i = 0; i < 10; ++i)
+      host.nics.push_back(
+          {"mlx5_" + std::to_string(i), "infiniband", "mlx5_core", "up", GBps{i < 8 ? 50.0 : 25.0}, i / 5});
+  }
+  const auto errors = [&] {
+    std::vector<Finding> found = only(topology, "nic.rate");
+    std::erase_if(found, [](const Finding& finding) { return !condemns(finding); });
+    return found;
+  };
+  EXPECT_THAT(errors(), IsEmpty());
+  ASSERT_THAT(only(topology, "nic.rate"), SizeIs(3));
+  EXPECT_EQ(only(topology, "nic.rate")[0].evidence,
+            "mlx5_8, mlx5_9 (2 of 10 infiniband devices on n0) at 25 GB/s of 50 by the kernel");
+  topology.hosts[1].nics[3].rate = GBps{25};
+  ASSERT_THAT(errors(), SizeIs(1));
+  EXPECT_EQ(errors()[0].subject.host, "n1");
+  EXPECT_EQ(errors()[0].subject.nic, "mlx5_3");
+  topology.hosts[1].nics[3].rate = GBps{50};
+  std::swap(topology.hosts[1].nics[0].rate, topology.hosts[1].nics[8].rate);
+  EXPECT_THAT(errors(), IsEmpty()) << "the same rates under other names";
+  topology.hosts.resize(1);
+  topology.hosts[0].nics[3].rate = GBps{25};
+  EXPECT_THAT(errors(), IsEmpty()) << "one host alone does not tell";
+}
+
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
   Topology topology = healthy();
   topology.platform = "";
@@ -239,7 +273,11 @@ TEST(TopoChecks, findings_survive_json) {
   Topology topology = healthy(1);
   topology.hosts[0].instance = "i-1";
   topology.hosts[0].nics[5].state = "down";
-  const nlohmann::json there = to_json(look(topology));
+  std::vector<Finding> findings = look(topology);
+  EXPECT_FALSE(to_json(findings).at(0).contains("hosts"));
+  findings.at(0).hosts = {"n1", "n2"};
+  const nlohmann::json there = to_json(findings);
+  EXPECT_EQ(there.at(0).at("hosts").size(), 2U);
   EXPECT_EQ(there.at(0).at("severity"), "error");
   EXPECT_EQ(there[0].at("subject").at("instance"), "i-1");
   EXPECT_EQ(there[0]["subject"].at("nic"), "rdma5");

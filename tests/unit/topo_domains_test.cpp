@@ -63,6 +63,20 @@ TEST(Domains, leave_out_gpus_of_which_the_driver_tells_nothing_and_accuse_no_hos
   EXPECT_TRUE(found().contains("domain.clique")) << "the driver says that they are in none";
 }
 
+TEST(Domains, without_a_switch_plane_are_told_with_their_hosts_and_no_others) {
+  Topology topology = ultraservers(4);
+  for (const std::size_t host : {2, 3})
+    for (Gpu& gpu : topology.hosts[host].gpu_devices) {
+      gpu.fabric_clique = 7;
+      gpu.links = 17;
+    }
+  std::vector<Finding> planes = look(topology);
+  std::erase_if(planes, [](const Finding& finding) { return finding.id != "domain.plane"; });
+  ASSERT_EQ(planes.size(), 1U);
+  EXPECT_EQ(planes[0].subject.host, "");
+  EXPECT_THAT(planes[0].hosts, ElementsAre(topology.hosts[2].name, topology.hosts[3].name));
+}
+
 TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {
   Topology topology = ultraservers(2);
   topology.settings = JobSettings{.variables = {{"NCCL_MNNVL_ENABLE", "0"}}, .dangling = {}};

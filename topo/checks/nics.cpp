@@ -38,6 +38,24 @@ Finding down(const Host& host, const Nic& nic) {
                                    "the port stays down"};
 }
 
+// The highest rate of a NIC of each name on any host; empty where all hosts have the same rates, under whatever names.
+std::map<std::string, double> rates_of_places(const Topology& topology) {
+  std::map<std::string, double> highest;
+  std::set<std::vector<double>> of_hosts;
+  for (const Host& host : topology.hosts) {
+    std::vector<double> rates;
+    for (const Nic& nic : host.nics) {
+      if (!of_fabric(nic) || !nic.rate || nic.state != "up") continue;
+      rates.push_back(nic.rate->count);
+      double& its = highest[nic.name];
+      its = std::max(its, nic.rate->count);
+    }
+    std::ranges::sort(rates);
+    of_hosts.insert(std::move(rates));
+  }
+  return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
+}
+
 }  // namespace
 
 std::vector<Finding> nics_down(const Topology& topology) {
@@ -89,14 +107,31 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   for (const Host& host : topology.hosts)
     for (const Nic& nic : host.nics)
       if (!states_one_rate_for_all(host, platform)) believed.insert(&nic);
-  return nics_of_each_host(
-      topology, "nic.rate", Severity::error,
-      [&](const Nic& nic) { return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full); },
+  // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host has a
+  // faster one in their place.
+  const std::map<std::string, double> of_places = rates_of_places(topology);
+  const auto serves_storage = [&](const Nic& nic) {
+    const auto place = of_places.find(nic.name);
+    return !efa && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
+  };
+  const auto is_slow = [&](const Nic& nic) {
+    return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
+           nic.rate->count < 0.99 * *full;
+  };
+  const auto evidence = [&](const Nic& nic) {
+    return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full);
+  };
+  std::vector<Finding> findings = nics_of_each_host(
+      topology, "nic.rate", Severity::error, evidence,
       "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
-      [&](const Nic& nic) {
-        return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
-               nic.rate->count < 0.99 * *full;
-      });
+      [&](const Nic& nic) { return is_slow(nic) && !serves_storage(nic); });
+  std::ranges::move(
+      nics_of_each_host(topology, "nic.rate", Severity::warning, evidence,
+                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+                        "all traffic waits for the slowest rail",
+                        [&](const Nic& nic) { return is_slow(nic) && serves_storage(nic); }),
+      std::back_inserter(findings));
+  return findings;
 }
 
 std::vector<Finding> old_efa_drivers(const Topology& topology) {

@@ -76,19 +76,20 @@ std::vector<Finding> missing_planes(const Topology& topology) {
   for (const auto& [clique, gpus] : gpus_without_plane(topology)) {
     const Gpu& first = *gpus.front();
     const std::vector<int> cliques = cliques_of_hosts(topology);
-    const auto host = std::ranges::find(cliques, clique) - cliques.begin();
+    std::vector<std::string> hosts;
+    for (std::size_t host = 0; host < cliques.size(); ++host)
+      if (cliques[host] == clique) hosts.push_back(topology.hosts[host].name);
     findings.push_back(
         {.id = "domain.plane",
          .severity = Severity::error,
          .subject = {},
-         .evidence =
-             fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
-                         "switch plane is missing, not the links of one GPU",
-                         gpus.size(), clique, topology.hosts[static_cast<std::size_t>(host)].name,
-                         plural(static_cast<std::size_t>(std::ranges::count(cliques, clique)) - 1, "other host"),
-                         *first.links, expected_links(topology, first), inactive_links(first)),
+         .evidence = fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
+                                 "switch plane is missing, not the links of one GPU",
+                                 gpus.size(), clique, hosts.front(), plural(hosts.size() - 1, "other host"),
+                                 *first.links, expected_links(topology, first), inactive_links(first)),
          .action = "look at the switch trays of that domain (their NVOS or BMC, and the fabric manager's log there); "
-                   "replace the tray, or the UltraServer"});
+                   "replace the tray, or the UltraServer",
+         .hosts = hosts});
   }
   return findings;
 }

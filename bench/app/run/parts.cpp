@@ -55,8 +55,7 @@ bool names_parts(const Run& run) {
 bool is_same(const Case& known, Case again) {
   again.other_nic.reset();
   const Case &a = known, &b = again;
-  return a.backend == b.backend && a.group == b.group && operation_of(a) == operation_of(b) && a.bytes == b.bytes &&
-         a.type == b.type;
+  return a.backend == b.backend && a.bytes == b.bytes && describe(a) == describe(b);
 }
 
 // Rounds of a retest: the suspect pairs again, or suspect ranks paired with others.

@@ -358,7 +358,7 @@ void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
     }
     compute.library = MatrixProducts::library();
     ProductRun run(queue, type, size);
-    compute.digests[name_of(type)] = run.digest();
+    compute.digests[fmt::format("{} {}", name_of(type), size)] = run.digest();
     run.run_for({warming_up.count * share_of_time()});
     run.forget_rates();
     run.run_for({measured.count * share_of_time()});
