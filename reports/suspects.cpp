@@ -197,7 +197,8 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }
 
-// NICs beside one GPU are distinguished only by single measurements with a node that is not slow.
+// Evidence about one or all of the NICs beside a GPU, which are distinguished only by single measurements with a node
+// that is not slow.
 std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord> records,
                        const std::set<int>& slow_nodes, const NicNumbers& numbers) {
   std::set<int> fast;
@@ -283,8 +284,8 @@ bool are_two_nodes(const topo::Topology& topology) {
   return topology.hosts.size() == 2 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
 }
 
-// Two nodes cannot be compared with others: if transfers between them are slow and those within are not, either node
-// or, unless NVSwitches join them, their link may be faulty.
+// The question which of two nodes is faulty or, unless NVSwitches join them, whether their link is: if transfers
+// between them are slow and those within are not, since they cannot be compared with others.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   if (!are_two_nodes(report.topology)) return std::nullopt;
   const auto slow_on = [&](int nodes) {

@@ -6,11 +6,12 @@
 // 2. Race: the default against candidates, in blocks of one sample each in random order, so that drift and disturbances
 //    affect all alike. Candidates are compared by the median over blocks of their ratio to the default of the same
 //    block. The setting that the default uses is no candidate. A first rung of blocks measures all candidates, then the
-//    channel counts next to the best one's; each further rung has twice as many blocks, until the race is decided.
-//    Candidates that can gain nothing are dropped. A size starts with the winner of its neighbour.
-// 3. Bound: the winner and the default in a second quantity, in which it may lose only as much as is tolerated: with
-//    the time to launch them, as in an application whose host is not ahead of the device. More channels take longer to
-//    launch.
+//    channel counts next to the best one's; each further rung has fewer candidates and twice as many blocks, as in
+//    successive halving, until the race is decided. Candidates that can gain nothing are dropped. A size starts with
+//    the winner of its neighbour.
+// 3. Bound: a constraint. The winner and the default in a second quantity, in which it may lose only as much as is
+//    tolerated: with the time to launch them, as in an application whose host is not ahead of the device. More channels
+//    take longer to launch.
 //
 // Beside other work (SearchRules::beside) the race is about the time until the operation and that work are done, and
 // the bound about the operation alone. The fewer channels an operation has the more of the GPU it leaves to the work,

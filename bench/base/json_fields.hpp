@@ -1,7 +1,7 @@
-// Conversion of structures to JSON and back through one list of fields: a function `fields(visit, value)` beside the
-// structure names each field once. `must`: required. `may`: keeps its value where it is missing or null. `some`: a list
-// that is omitted while it is empty, or a value that is omitted_if() it is the usual one. Members that are not plain
-// numbers (text, unit, name of an enumerator) are wrapped, see As.
+// Conversion of structures to JSON and back through one list of fields: a function `fields(archive, value)` beside the
+// structure names each field once. `must`: required. `may`: nullable; keeps its value where it is missing or null.
+// `some`: optional; a list that is omitted while it is empty, or a value that is omitted_if() it is the usual one.
+// Members that are not plain numbers (text, unit, name of an enumerator) are wrapped, see As.
 //
 // Input is untrusted: a value of another type or out of range is refused with its JSON pointer. Numbers are at least 0
 // unless wrapped in `any`, `above_zero`, `at_least` or `between`; texts are arbitrary unless wrapped in `one_of`.

@@ -10,12 +10,14 @@ namespace p5 {
 
 // The route decides which part of a machine limits a collective, and how.
 enum class Route {
-  rings,            // through all ranks, over all NICs of a node: inter-node traffic per node is about the message size
-  sums,             // as rings, but a tree between two or three nodes sends one sum per node and needs less of the NICs
-  exchange,         // each rank with all others at once, each over its own NICs
-  uneven_exchange,  // as exchange; blocks grow with the distance in the ring of ranks, none to itself
-  star,             // all others with the root at once, over the root's own NICs
-  neighbours,       // whole message from one rank to one other, over that rank's own NICs
+  // A ring, as of all_gather: through all ranks, over all NICs of a node. Inter-node traffic per node is about the
+  // message size.
+  rings,
+  sums,             // all_reduce: a ring, or between two or three nodes a tree of sums, which needs less of the NICs
+  exchange,         // all_to_all: each rank with all others at once, each over its own NICs
+  uneven_exchange,  // all_to_allv: as exchange; blocks grow with the distance in the ring of ranks, none to itself
+  star,             // gather and scatter: all others with the root at once, over the root's own NICs
+  neighbours,       // point-to-point: whole message from one rank to one other, over that rank's own NICs
 };
 
 // ---- A traffic matrix: who sends how much to whom, as whole parts in proportion.

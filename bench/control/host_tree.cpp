@@ -135,8 +135,8 @@ class HostTree final : public ControlPlane {
     }
   }
 
-  // Large messages progress only while both sides poll, and a rank that continues may not poll for long. The wait is
-  // limited, so that a stuck receiver does not hold up its senders.
+  // Polls until all sent messages have left: large ones progress only while both sides poll, and a rank that continues
+  // may not poll for long. The wait is limited, so that a stuck receiver does not hold up its senders.
   void complete_sends() {
     const Clock::time_point start = Clock::now();
     wait_until([&] { return transport_->all_left() || since(start).count > patience_.count; });
@@ -233,7 +233,8 @@ class HostTree final : public ControlPlane {
     });
   }
 
-  // A rank may be one gather ahead, and a part sent directly arrives again with its host's.
+  // Keeps the parts of the current gather and of the next one, which a rank may have begun. A part that was sent
+  // directly arrives again with its host's, and is then dropped.
   void receive_parts(MessageContent& content) {
     if (content.number < gathers_done_) return;
     PartsByRank& parts = parts_of_[content.number];
@@ -258,7 +259,7 @@ class HostTree final : public ControlPlane {
   std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded or, at the leader, completed
   std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, not forwarded yet
   std::string latest_part_;                        // kept in case the leader requests it
-  std::uint32_t requested_ = 0;                    // the leader requested parts of gathers before this one
+  std::uint32_t requested_ = 0;                    // the leader polled for the parts of all gathers before this one
   mutable std::mutex awaited_mutex_;
   std::set<int> awaited_;
 

@@ -108,7 +108,8 @@ class Splits {
   std::vector<double> sums_;
 };
 
-// Permutations in units of 1/chance: this many of them may score as high as the series.
+// Permutations: this number divided by the chance. The observed order counts as one of those that may reach its score,
+// so that three others may.
 constexpr double permutations_for_one = 4;
 
 struct StrongestSplit {

@@ -18,7 +18,8 @@ constexpr int samples_of_trial = 3;
 constexpr int most_operations = 1000;
 // Time for which the other operations run, in multiples of the timed operation's time alone: at first, and at most.
 constexpr int first_cover = 2, most_cover = 8;
-// Operations that end while all run, where an operation is not said to wait for the others.
+// Fewest operations of a work that end while all run; where fewer end, it waits for the others
+// (ConcurrentOperation::covered).
 constexpr int least_beside = 2;
 
 std::vector<bool> operations_only(std::size_t works, std::initializer_list<std::size_t> which) {
@@ -35,7 +36,7 @@ bool ConcurrentSampling::Combination::needs_cover() const {
 
 bool ConcurrentSampling::Combination::is_covered(std::size_t rank) const {
   const std::vector<RankTime>& times = of_rank.at(rank);
-  return !times.empty() && 2 * std::ranges::count(times, true, &RankTime::covered) >= std::ssize(times);
+  return !times.empty() && 2 * std::ranges::count(times, true, &RankTime::others_ran) >= std::ssize(times);
 }
 
 double ConcurrentSampling::Combination::median_of(std::size_t rank) const {
@@ -44,7 +45,7 @@ double ConcurrentSampling::Combination::median_of(std::size_t rank) const {
   const bool any = std::ranges::none_of(ranks, covers);
   std::vector<double> seconds;
   for (const RankTime& time : of_rank.at(rank))
-    if (any || (time.covered && covers(rank))) seconds.push_back(time.seconds);
+    if (any || (time.others_ran && covers(rank))) seconds.push_back(time.seconds);
   return seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : median(std::move(seconds));
 }
 
@@ -126,8 +127,8 @@ void ConcurrentSampling::take_ranks(Combination& to, const std::vector<Concurren
       to.of_rank.resize(std::max(to.of_rank.size(), rank + 1));
       for (const std::vector<double>& ends : samples) {
         if (std::isnan(ends[to.timed])) continue;
-        const bool covered = std::ranges::none_of(ends, [&](double end) { return end < ends[to.timed]; });
-        to.of_rank[rank].push_back({ends[to.timed] / to.operations[to.timed], covered});
+        const bool others_ran = std::ranges::none_of(ends, [&](double end) { return end < ends[to.timed]; });
+        to.of_rank[rank].push_back({ends[to.timed] / to.operations[to.timed], others_ran});
       }
       ++rank;
     }
@@ -162,8 +163,8 @@ std::vector<std::vector<double>> ConcurrentSampling::ends_to_cover(const std::ve
 }
 
 // Doubles the number of those other operations that ended before the timed one. False if none may be doubled: at most
-// `most_cover`, and no sample may take more than half of the wall time, since samples of ranks that were not busy
-// throughout are left out anyway.
+// `most_cover`, and no sample may take more than half of the case's share of the wall time, since samples of ranks that
+// were not busy throughout are left out anyway.
 bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std::vector<double>>& of_ranks) const {
   bool any = false;
   for (std::size_t w = 0; w < names_.size(); ++w) {

@@ -60,12 +60,12 @@ class ConcurrentSampling {
     // Seconds, [series][sample]: with Wanted::each one series for each operation, else one series.
     std::vector<std::vector<double>> samples = {};
     struct RankTime {
-      double seconds = 0;  // per operation of `timed`
-      bool covered = true;
+      double seconds = 0;      // per operation of `timed`
+      bool others_ran = true;  // until the operations of `timed` ended on this rank
     };
     std::vector<std::vector<RankTime>> of_rank = {};  // with Detail::ranks
     bool needs_cover() const;
-    bool is_covered(std::size_t rank) const;  // in most samples
+    bool is_covered(std::size_t rank) const;  // the others ran on, in half of its samples or more
     double median_of(std::size_t rank) const;
   };
   enum class Stage { trial, cover, sampling, last, done };

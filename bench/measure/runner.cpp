@@ -114,9 +114,9 @@ FailureContext gather_failure_context(ControlPlane& control, const Backend& back
   FailureContext mine = backend.failure_context();
   if (failed.rank.value_or(0) != control.hosted().front()) mine.log.clear();
   FailureContext all;
-  for (FailureContext& words : gather_at_leader(control, mine)) {
-    if (!words.log.empty()) all.log = std::move(words.log);
-    if (!words.library_status.empty()) all.library_status = std::move(words.library_status);
+  for (FailureContext& context : gather_at_leader(control, mine)) {
+    if (!context.log.empty()) all.log = std::move(context.log);
+    if (!context.library_status.empty()) all.library_status = std::move(context.library_status);
   }
   return all;
 }
@@ -127,6 +127,8 @@ constexpr Seconds abort_grace{15};
 
 // One round of a case, from opening a session to verification.
 class RoundRun {
+  // Runs one step on all participants, watched. `watchdog_` is null where the backend recovers; the watchdog of the
+  // options then ends a step only `abort_grace` after the backend's own timeout.
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
     Seconds limit{std::max(options_.timeout.count, 10 * predict_step(case_, backend_.cost()).count)};

@@ -45,8 +45,8 @@ using OperationsTogether = std::map<std::string, std::vector<int>>;
 
 struct RunnerOptions {
   Seconds budget{600};                     // wall time for all cases
-  Seconds timeout{30};                     // without progress, for backends that cannot recover
-  Watchdog* watchdog = nullptr;            // armed for each step of such a backend
+  Seconds timeout{30};                     // of a step without progress; backends that recover end it by themselves
+  Watchdog* watchdog = nullptr;            // armed for each step; for longer where the backend recovers
   double precision = 0.01;                 // target half-width of the interval, relative to the median;
   Bytes tight_from = KiB(64);              // twice that below this size
   int most_samples = StoppingRule{}.most;  // per series; only the leader's counts

@@ -21,9 +21,9 @@ class ControlPlane {
   virtual int participants() const { return ranks(); }
   virtual int participant() const { return hosted().front(); }
 
-  // All participants' blobs in order, at the leader; empty elsewhere.
+  // The texts of all participants in order, at the leader; empty elsewhere.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
-  // The leader's blob, at every participant.
+  // The leader's text, at every participant.
   virtual std::string broadcast(const std::string& leaders) = 0;
 
   // Sends all others an abort notice outside of the collective calls, for participants that wait for something else

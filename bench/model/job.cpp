@@ -37,31 +37,31 @@ auto microseconds_or_null(auto& time) {
 
 }  // namespace
 
-void fields(auto& visit, Is<JobOperation> auto& each) {
-  visit.must("collective", json_fields::As{each.collective, [](const Collective* one) { return json(one->name); },
-                                           [](const json& j) { return &find_collective(json_fields::text_in(j)); }});
-  visit.must("bytes", each.bytes);
-  visit.may("type", json_fields::named(each.type, parse_data_type));
-  visit.may("op", json_fields::named(each.op, parse_reduce_op));
-  visit.may("root", json_fields::between(0, most_ranks_of_job, each.root));
-  visit.may("group", json_fields::or_null(each.group));
-  visit.some("groups", each.groups);
-  visit.must("ranks", json_fields::between(1, most_ranks_of_job, each.ranks));
-  visit.some("sends", each.sends);
-  visit.may("gap_us", microseconds_or_null(each.gap));
-  visit.may("time_us", microseconds_or_null(each.time));
-  visit.may("fastest_us", microseconds_or_null(each.fastest));
-  visit.may("computed_us", microseconds_or_null(each.computed));
-  visit.may("computed_alone_us", microseconds_or_null(each.computed_alone));
+void fields(auto& archive, Is<JobOperation> auto& each) {
+  archive.must("collective", json_fields::As{each.collective, [](const Collective* one) { return json(one->name); },
+                                             [](const json& j) { return &find_collective(json_fields::text_in(j)); }});
+  archive.must("bytes", each.bytes);
+  archive.may("type", json_fields::named(each.type, parse_data_type));
+  archive.may("op", json_fields::named(each.op, parse_reduce_op));
+  archive.may("root", json_fields::between(0, most_ranks_of_job, each.root));
+  archive.may("group", json_fields::or_null(each.group));
+  archive.some("groups", each.groups);
+  archive.must("ranks", json_fields::between(1, most_ranks_of_job, each.ranks));
+  archive.some("sends", each.sends);
+  archive.may("gap_us", microseconds_or_null(each.gap));
+  archive.may("time_us", microseconds_or_null(each.time));
+  archive.may("fastest_us", microseconds_or_null(each.fastest));
+  archive.may("computed_us", microseconds_or_null(each.computed));
+  archive.may("computed_alone_us", microseconds_or_null(each.computed_alone));
 }
 
-void fields(auto& visit, Is<Job> auto& job) {
-  visit.must("ranks", json_fields::between(1, most_ranks_of_job, job.ranks));
-  visit.some("node_of_rank", job.node_of_rank);
-  visit.must("steps", json_fields::at_least(1, job.steps));
-  visit.may("step_us", microseconds_or_null(job.step));
-  visit.must("operations", job.operations);
-  visit.some("remarks", job.remarks);
+void fields(auto& archive, Is<Job> auto& job) {
+  archive.must("ranks", json_fields::between(1, most_ranks_of_job, job.ranks));
+  archive.some("node_of_rank", job.node_of_rank);
+  archive.must("steps", json_fields::at_least(1, job.steps));
+  archive.may("step_us", microseconds_or_null(job.step));
+  archive.must("operations", job.operations);
+  archive.some("remarks", job.remarks);
 }
 
 namespace {

@@ -8,8 +8,8 @@ random factor.
 import copy
 import json
 import pathlib
-import re
 import random
+import re
 import shutil
 import sys
 import xml.etree.ElementTree

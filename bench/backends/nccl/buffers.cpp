@@ -15,7 +15,7 @@ constexpr std::uint64_t most_slots = 20;
 
 std::uint64_t stride_of(std::uint64_t bytes) { return (bytes + guard - 1) / guard * guard + 2 * guard; }
 
-// Added to the guard before each buffer.
+// Bytes that --unalign adds to the guard before each buffer.
 std::uint64_t shift_of(const Case& c) { return static_cast<std::uint64_t>(c.calls.unalign) * size_of(c.type); }
 
 }  // namespace
