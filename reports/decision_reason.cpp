@@ -390,7 +390,7 @@ std::string reason_not_judged(const Report& report) {
   }
   if (most_lacked_time(report)) return about_left_out(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)
-    return "host memory was measured, which is not judged";
+    return "host memory was measured; only GPUs are accepted";
   // The reason of the largest message, preferably between nodes.
   const Result* largest = nullptr;
   const auto weight = [](const Result& each) {

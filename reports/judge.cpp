@@ -480,7 +480,7 @@ std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes)
     if (judge(fastest, report.limits, report.topology, Comparability{}).grade == Grade::slow) continue;
     each.verdict.grade = Grade::unknown;
     each.verdict.because =
-        fmt::format("not judged: ranks waited for processor cores, and only the fastest sample is not slow ({})",
+        fmt::format("not judged: ranks waited for processor cores, and the fastest sample is not slow ({})",
                     each.verdict.because);
     ++withdrawn;
   }

@@ -357,7 +357,7 @@ void add_explain(CLI::App& app, Declarations& all, Options& o) {
   all.add_check(check_explain);
 }
 
-constexpr std::array<End, 7> ends{{{0, "good, or host memory alone"},
+constexpr std::array<End, 7> ends{{{0, "good, or host memory that is not slow"},
                                    {2, "usage"},
                                    {10, "not sound or a regression"},
                                    {11, "wrong data"},
