@@ -479,9 +479,8 @@ std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes)
     summary.trimmed_mean.reset();
     if (judge(fastest, report.limits, report.topology, Comparability{}).grade == Grade::slow) continue;
     each.verdict.grade = Grade::unknown;
-    each.verdict.because =
-        fmt::format("not judged: ranks waited for processor cores, and the fastest sample is not slow ({})",
-                    each.verdict.because);
+    each.verdict.because = fmt::format(
+        "not judged: ranks waited for processor cores, and the fastest sample is not slow ({})", each.verdict.because);
     ++withdrawn;
   }
   return withdrawn;
