@@ -255,6 +255,22 @@ class Workers(unittest.TestCase):
             worker.send("warm_up", operations=1)
         self.assertRegex(workers[1].receive()["error"], r"a message through rdmap80s0 failed: No route to host \(Unreachable remote - never received a response")
 
+    def test_a_peer_that_does_not_answer_stalls_both_ends_alike(self):
+        workers = [self.start(P5BENCH_STANDIN_SILENCE="0.5", **faults) for faults in ({}, {"P5BENCH_STANDIN_FAULT": "silent:*:rdmap80s0"})]
+        for worker in workers:
+            self.identify(worker)
+        self.join(workers)
+        self.ask(workers, "open", case=case("p2p", MIB // 4, 2, pattern="ping_pong", nic=1), round=0, group=[0, 1], form="")
+        for worker in workers:
+            worker.send("warm_up", operations=1)
+        healthy, silent = workers
+        told = healthy.receive()
+        self.assertRegex(told["error"], "a message through rdmap80s0 failed: No route to host")
+        self.assertTrue(told["elsewhere"], "the fault is not at the end that reports it")
+        silent.give_up()
+        self.assertTrue(silent.receive()["gave_up"])
+        self.assertEqual(healthy.completed(), silent.completed())
+
     def test_peers_that_the_device_does_not_take_are_told_with_both_addresses(self):
         here, there = self.start(), self.start(P5BENCH_STANDIN_ZONE="2")
         for worker in (here, there):

@@ -380,6 +380,14 @@ void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registrat
   while (!try_post(write_now, "fi_writedata", under_way)) make_room();
 }
 
+// True for errors that say that the peer did not answer. The sender reports them, which may be the healthy end: the
+// fault may be at either one or between them.
+static bool is_unanswered(int error) {
+  constexpr int no_receive = 269;  // FI_ENORX, which older headers do not have
+  constexpr std::array unanswered{FI_ECONNABORTED, FI_ENOTCONN, FI_EHOSTUNREACH, no_receive};
+  return std::ranges::find(unanswered, error) != unanswered.end();
+}
+
 void Endpoint::progress() {
   std::array<fi_cq_data_entry, 16> entries{};
   const ssize_t count = fi_cq_read(completions_.get(), entries.data(), entries.size());
@@ -387,8 +395,11 @@ void Endpoint::progress() {
   if (count == -FI_EAVAIL) {
     fi_cq_err_entry error{};
     check(fi_cq_readerr(completions_.get(), &error, 0), "fi_cq_readerr");
-    throw CaseError(fmt::format("a message through {} failed: {} ({})", device_of(*info_), fi_strerror(error.err),
-                                fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0)));
+    const std::string what =
+        fmt::format("a message through {} failed: {} ({})", device_of(*info_), fi_strerror(error.err),
+                    fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0));
+    if (is_unanswered(error.err)) throw StalledError(what);
+    throw CaseError(what);
   }
   check(count, "fi_cq_read");
   for (std::size_t i = 0; std::cmp_less(i, count); ++i) {

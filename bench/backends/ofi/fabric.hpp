@@ -112,7 +112,7 @@ class Endpoint {
              int& under_way);
   // Adds to the number of writes of peers that is_done() waits for.
   void expect(int writes) { awaited_ += writes; }
-  // Polls completions. Throws CaseError on an error of the library.
+  // Polls completions. Throws StalledError if a peer does not answer, CaseError on other errors of the library.
   void progress();
   // True if all operations since forget_done() and all expected writes have completed.
   bool is_done() const { return under_way() == 0; }
