@@ -361,6 +361,12 @@ bool has_alike_groups(const Measurement& m, const topo::Topology& topology) {
          find_backend(c.backend).parts == BackendInfo::Parts::gpus;
 }
 
+// True for messages over several NICs by another library than the run's. They are no evidence about its transfers:
+// their data takes another way through the host.
+bool is_of_other_library(const Case& c, const Report& report) {
+  return !c.nic && !report.run.backend.empty() && c.backend != report.run.backend;
+}
+
 // Groups of several nodes whose operations all have limits by other parts than NICs, as where the NICs of a node are
 // faster together than the links of a GPU.
 std::set<Transfers> kinds_that_spare_nics(const Report& report) {
@@ -464,7 +470,7 @@ std::vector<std::size_t> cases_of_pairs(const Report& report) {
     const Measurement& m = report.results[at].measurement;
     const Case& c = m.measured_case;
     if (!c.collective->pairwise || c.arm != "default" || c.pair.empty() || m.groups.empty()) continue;
-    if (!has_bandwidth(c) || !is_comparable(c, report.topology)) continue;
+    if (!has_bandwidth(c) || !is_comparable(c, report.topology) || is_of_other_library(c, report)) continue;
     const std::string operation = fmt::format("{} {} {} {}", c.backend, c.group, operation_of(c), name_of(c.type));
     const auto [found, first] = best.try_emplace(operation, at);
     const Measurement& other = report.results[found->second].measurement;
@@ -487,7 +493,9 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
     if (m.measured_case.collective->pairwise || has_alike_groups(m, report.topology)) second.push_back(&m);
   collector.add_times(first, false);
   collector.add_times(second, true);
-  for (const Result& result : report.results) collector.add_silence(result.measurement, false);
+  for (const Result& result : report.results)
+    if (!is_of_other_library(result.measurement.measured_case, report))
+      collector.add_silence(result.measurement, false);
   for (const Measurement& m : again) collector.add_silence(m, true);
   std::vector<TransferRecord> all = std::move(collector).all();
   const std::set<Transfers> spare_nics = kinds_that_spare_nics(report);

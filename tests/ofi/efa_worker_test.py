@@ -233,6 +233,8 @@ class Workers(unittest.TestCase):
         self.assertEqual(self.most_under_way(), [1, 0, 0, 0])
         self.move(workers, 4 * MIB, operations=1)
         self.assertEqual(self.most_under_way(), [1, 1, 1, 1])
+        self.move(workers, 4 * MIB)
+        self.assertEqual(self.most_under_way(), [32, 32, 32, 32], "each NIC has as much under way as alone")
 
     def test_a_provider_that_has_to_be_there_is_not_replaced(self):
         self.assertRegex(self.identify(self.start(FI_PROVIDER_PATH="/nowhere"))["error"], "the kernel shows devices of efa, but libfabric .*fi_info -p efa")

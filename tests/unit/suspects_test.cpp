@@ -26,6 +26,7 @@
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
+#include "reports/observations.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
 
@@ -278,6 +279,28 @@ Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out 
   EXPECT_EQ(all.size(), longer ? 2u : 1u);
   EXPECT_NE(found, all.end());
   return found == all.end() ? Suspect{} : *found;
+}
+
+TEST(Suspects, of_the_runs_library_are_not_told_by_messages_of_another_one) {
+  Report report = report_of({.longer = slow_nic(1, 2, 2)}, 1);
+  report.run.backend = "sim";
+  const std::vector<TransferRecord> alone = observe(report, {});
+  Measurement& m = report.results.emplace_back().measurement;
+  Case& c = m.measured_case;
+  c.backend = "ofi";
+  c.collective = &find_collective("p2p");
+  c.pattern = "one_way";
+  c.pair = "other_node";
+  c.bytes = MiB(4);
+  c.ranks = 2;
+  c.for_parts = true;
+  for (int rank = 0; rank < 8; ++rank) m.groups.push_back({{rank, rank + 8}, {1e-3}});
+  const std::vector<TransferRecord> beside = observe(report, {});
+  ASSERT_EQ(beside.size(), alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(beside[i].samples.size(), alone[i].samples.size());
+    EXPECT_EQ(beside[i].silent.count, alone[i].silent.count);
+  }
 }
 
 // Four hosts with four NICs each, beside one rank. NIC 2 alone has been measured between all pairs; `silent` ones gave

@@ -488,14 +488,18 @@ std::size_t Nics::meeting(int peer) const {
   return first_;
 }
 
+std::size_t Nics::parts_of(std::size_t bytes, std::optional<int> nic) const {
+  // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
+  const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
+  return nic || common_.empty() || bytes / common_.size() < least_part ? 1 : common_.size();
+}
+
 // Calls post(number of the NIC, offset, bytes) for each part.
 template <class Post>
 void Nics::divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post) {
-  // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
-  const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
   if (common_.empty()) return post(meeting(peer), 0, bytes);
-  const std::size_t parts = bytes / common_.size() >= least_part ? common_.size() : 1;
+  const std::size_t parts = parts_of(bytes, nic);
   for (std::size_t i = 0; i < parts; ++i) {
     const std::size_t from = bytes * i / parts;
     post(common_[i], from, bytes * (i + 1) / parts - from);

@@ -183,6 +183,8 @@ class Nics {
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
   Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
 
+  // Number of NICs that a message of that size is divided among, equal on all ranks.
+  std::size_t parts_of(std::size_t bytes, std::optional<int> nic) const;
   // Through NIC `nic` alone. With nullopt, in equal parts through the NICs that all ranks have if the parts are large
   // enough for RDMA, else through the first of them. Sender and receiver must use the same `nic`. Both calls return at
   // once; `under_way` counts parts as for an Endpoint.

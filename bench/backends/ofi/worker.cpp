@@ -91,13 +91,18 @@ class OfiSession final : public Session {
 namespace {
 
 // Messages up to 512 KiB have as many buffers as in the mpi backend, larger ones twice as many: NICs need 16 to 32 MiB
-// in flight for their full rate.
-constexpr Bytes pool{64u << 20};
+// in flight for their full rate, each of those that a message is divided among.
+constexpr Bytes pool_of_nic{64u << 20};
 constexpr int most_slots = 32;
 
 // Messages from this size on reuse buffers within a sample while others are in flight, so that the NIC never idles.
 constexpr Bytes windowed = MiB(1);
 constexpr int most_operations = 128;
+
+int slots_of_nics(const Case& c, const Nics& nics) {
+  const std::size_t bytes = c.shape.input_elements * size_of(c.type);
+  return slots_for(c, {pool_of_nic.count * nics.parts_of(bytes, c.nic)}, most_slots);
+}
 
 }  // namespace
 
@@ -109,7 +114,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
       rank_(rank),
       ranks_(ranks),
       data_(data),
-      buffers_(case_, slots_for(case_, pool, most_slots)) {
+      buffers_(case_, slots_of_nics(case_, nics)) {
   if (case_.collective->route != Route::neighbours)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
