@@ -106,6 +106,14 @@ class Workers(unittest.TestCase):
         """At both hosts' NIC of this number; they have the same state file, as both workers run on one host."""
         return dict(zip(COUNTERS, COUNTED.unpack_from(next(self.folder.glob(f"nic-*{nic}000000")).read_bytes())))
 
+    def test_all_queues_have_been_read_before_any_peer_sends(self):
+        self.joined()
+        listening = []  # Mailbox::listening of standin/wire.hpp, of each endpoint
+        for path in self.folder.glob("mailbox-*"):
+            with path.open("rb") as mailbox:
+                listening.append(struct.unpack("=4xI", mailbox.read(8))[0])
+        self.assertEqual(listening, [1] * 8)
+
     def test_single_nics_write_and_other_messages_are_read(self):
         for machine, nic, counter in (("p5.48xlarge", 0, "rdma_write_recv_bytes"), ("p5.48xlarge", None, "rdma_read_bytes"),
                                       ("p4d.24xlarge", 0, "rdma_read_bytes")):  # whose device cannot write: the peer's reads

@@ -430,6 +430,7 @@ class Worker final : public WorkerProgram {
     rank_ = rank;
     ranks_ = ranks;
     nics_->connect(ids);
+    nics_->progress();  // EFA allocates receive buffers when a queue is first read: before any peer sends
     return library_variables();
   }
 
