@@ -600,7 +600,9 @@ std::optional<Moved> Nics::moved() const {
     const auto read = counted("rdma_read_bytes"), sent = counted("send_bytes");
     if (!read || !sent) return std::nullopt;
     all.read += *read + counted("rdma_read_resp_bytes").value_or(0);
-    all.written += counted("rdma_write_bytes").value_or(0) + counted("rdma_write_recv_bytes").value_or(0);
+    const auto written = counted("rdma_write_bytes");
+    all.counts_writes = all.counts_writes && written;
+    all.written += written.value_or(0) + counted("rdma_write_recv_bytes").value_or(0);
     all.packets += *sent + counted("recv_bytes").value_or(0);
   }
   return all;

@@ -157,6 +157,7 @@ void look_up(const protocol::SharedPage& page);
 struct Moved {
   std::uint64_t read = 0, written = 0;  // by RDMA of the device, from and to the peer's memory
   std::uint64_t packets = 0;            // in packets, copied by processors
+  bool counts_writes = true;            // false: the kernel has no counters of writes, and `written` is 0
 };
 
 // All NICs of a rank.

@@ -345,6 +345,8 @@ std::optional<Selection> OfiSession::selection() {
   const std::uint64_t read = now->read - moved_before_->read, written = now->written - moved_before_->written,
                       packets = now->packets - moved_before_->packets;
   if (read + written + packets == 0) return told;
+  // Packets are then the addresses to write to, and the data may have been written.
+  if (writes_ && !now->counts_writes && read < packets) return told;
   told.source = "counters of the NICs";
   told.protocol = std::max(read, written) < packets ? std::string(packets_protocol)
                   : written > read                  ? "device write"
