@@ -281,6 +281,15 @@ class Workers(unittest.TestCase):
         self.assertTrue(silent.receive()["gave_up"])
         self.assertEqual(healthy.completed(), silent.completed())
 
+    def test_only_what_peers_write_to_is_registered_for_their_writes(self):
+        workers = self.joined(P5BENCH_STANDIN_WRITABLE=str(MIB))
+        for options in ({"nic": None}, {"nic": 1, "pattern": "both_ways"}):
+            self.move(workers, 2 * MIB, operations=2, **options)
+        self.move(workers, MIB, operations=2, nic=0)
+        for worker in workers:
+            told = worker.ask("open", case=case("p2p", 2 * MIB // 4, 2, pattern="one_way", nic=0), round=0, group=[0, 1], form="")
+            self.assertRegex(told["error"], "fi_mr_regattr: Cannot allocate memory")
+
     def test_peers_that_the_device_does_not_take_are_told_with_both_addresses(self):
         here, there = self.start(), self.start(P5BENCH_STANDIN_ZONE="2")
         for worker in (here, there):

@@ -193,14 +193,14 @@ std::string name_of_library(const fi_info& info) {
 }
 
 Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes,
-                           std::optional<int> gpu, std::uint64_t key) {
-  const bool written = (info.caps & FI_RMA) != 0;
-  if (!written && !gpu && (info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
+                           std::optional<int> gpu, bool is_target, std::uint64_t key) {
+  if (!is_target && !gpu && (info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
   const iovec place{.iov_base = memory, .iov_len = bytes};
   fi_mr_attr attributes{};
   attributes.mr_iov = &place;
   attributes.iov_count = 1;
-  attributes.access = FI_SEND | FI_RECV | (written ? FI_WRITE | FI_REMOTE_WRITE : 0);
+  attributes.access = FI_SEND | FI_RECV | ((info.caps & FI_RMA) != 0 ? FI_WRITE : 0);
+  if (is_target) attributes.access |= FI_REMOTE_WRITE;
   attributes.requested_key = key;
   if (gpu) {
     attributes.iface = FI_HMEM_CUDA;
@@ -474,9 +474,9 @@ int Nics::peer_at(int nic, int rank, int of_peer) {
   return known->second;
 }
 
-Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu) {
+Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu, bool is_target) {
   Registrations all;
-  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu) : Registration());
+  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu, is_target) : Registration());
   return all;
 }
 

@@ -63,13 +63,13 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// Memory of the host or of GPU `gpu`, registered so that a NIC may read and write it. Empty if the provider requires
-// registration neither for its own transfers nor for writes of peers.
+// Memory of the host or of GPU `gpu`, registered so that a NIC may read and write it, and with `is_target` peers may
+// write to it, which EFA grants to 2^20 pages at most. Empty if nothing of this requires a registration.
 class Registration {
  public:
   Registration() = default;
   Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes, std::optional<int> gpu,
-               std::uint64_t key);
+               bool is_target, std::uint64_t key);
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
   // Target of a byte in this memory, for peers.
   Target target(const std::byte* at) const;
@@ -90,8 +90,8 @@ class Endpoint {
   void connect(const std::vector<std::string>& addresses);
   // Connects to one more endpoint of a rank. Returns its index for send() and write(), beyond those of the ranks.
   int add_peer(const std::string& address, int rank);
-  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}) {
-    return {domain_.get(), *info_, memory, bytes, gpu, ++registrations_};
+  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false) {
+    return {domain_.get(), *info_, memory, bytes, gpu, is_target, ++registrations_};
   }
   // True if the provider supports RMA writes with completions at the receiver.
   bool writes() const;
@@ -182,7 +182,7 @@ class Nics {
   int peer_at(int nic, int rank, int of_peer);
 
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
-  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
+  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false);
 
   // Number of NICs that a message of that size is divided among, equal on all ranks.
   std::size_t parts_of(std::size_t bytes, std::optional<int> nic) const;

@@ -197,13 +197,13 @@ void OfiSession::enlist() {
   if (mirror_ && !data_.copied) {
     GpuMemory& memory = mirror_->memory();
     memory.gpu().use();
-    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number()));
+    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number(), writes_));
     return;
   }
   const std::size_t size = size_of(case_.type);
   for (int slot = 0; slot < buffers_.slots(); ++slot) {
     inputs_.push_back(nics_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
-    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size));
+    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size, {}, writes_));
   }
 }
 
@@ -483,7 +483,8 @@ class Worker final : public WorkerProgram {
         if (!nics_->has(nic)) continue;
         const std::unique_ptr<GpuMemory> memory = gpus_->allocate(data_.beside[nic], trial);
         memory->gpu().use();
-        nics_->at(static_cast<int>(nic)).enlist(memory->data(), trial, memory->gpu().number());
+        Endpoint& its = nics_->at(static_cast<int>(nic));
+        its.enlist(memory->data(), trial, memory->gpu().number(), its.writes());
       }
       data_.name = memory_of_gpus;
     } catch (const CaseError& problem) {
