@@ -281,6 +281,17 @@ class Workers(unittest.TestCase):
         self.assertTrue(silent.receive()["gave_up"])
         self.assertEqual(healthy.completed(), silent.completed())
 
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processor cores")
+    def test_a_worker_leaves_the_cores_that_the_launcher_bound_it_to(self):
+        own = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {min(own)})
+        worker = self.start()
+        os.sched_setaffinity(0, own)
+        self.assertEqual(len(os.sched_getaffinity(worker.process.pid)), 1)
+        self.identify(worker)
+        self.assertGreater(len(os.sched_getaffinity(worker.process.pid)), 1)
+
     def test_only_what_peers_write_to_is_registered_for_their_writes(self):
         workers = self.joined(P5BENCH_STANDIN_WRITABLE=str(MIB))
         for options in ({"nic": None}, {"nic": 1, "pattern": "both_ways"}):

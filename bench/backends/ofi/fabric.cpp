@@ -187,6 +187,16 @@ ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory) {
   return share_of(mine, {.local_rank = 0, .local_ranks = 1});
 }
 
+std::vector<std::string> pci_addresses(const ChosenNics& nics) {
+  std::vector<std::string> all;
+  for (const Info& info : nics.infos) {
+    if (!info || pci_of(*info) == std::tuple(0, 0, 0, 0)) continue;
+    const auto [domain, bus, device, function] = pci_of(*info);
+    all.push_back(fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, device, function));
+  }
+  return all;
+}
+
 std::string name_of_library(const fi_info& info) {
   return fmt::format("libfabric {}, asked for API {}, {}", text_of(fi_version()), text_of(api_version()),
                      info.fabric_attr->prov_name);

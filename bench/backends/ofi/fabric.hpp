@@ -55,7 +55,8 @@ struct ChosenNics {
 // that is nearest. If a provider lists interfaces instead, each rank takes all those named in `local`, or by default
 // the first that is not loopback. Throws CaseError if there is none, or, with `gpu_memory`, none that supports FI_HMEM.
 ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory);
-std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
+std::vector<std::string> pci_addresses(const ChosenNics& nics);  // "0000:4f:00.0"; none of providers without NICs
+std::string name_of_library(const fi_info& info);                // "libfabric 2.3, asked for API 1.18, efa"
 
 // Address and key of memory that another rank may write to.
 struct Target {

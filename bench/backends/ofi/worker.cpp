@@ -450,7 +450,7 @@ class Worker final : public WorkerProgram {
     if (gpus_) try_gpu_memory(local);
     if (nics_) return;
     ChosenNics chosen = choose_nics(local, false);
-    nics_.emplace(std::move(chosen.infos), page_, false);
+    open_near(chosen, false);
     if (!gpus_) return;
     if (local.memory == "gpu") {
       data_.copied = true;
@@ -472,12 +472,18 @@ class Worker final : public WorkerProgram {
     }
   }
 
+  // Buffers in host memory, of the library too, are to be near the NICs, whatever cores the launcher chose.
+  void open_near(ChosenNics& chosen, bool gpu_memory) {
+    if (const std::vector<std::string> addresses = pci_addresses(chosen); !addresses.empty()) bind_near(addresses);
+    nics_.emplace(std::move(chosen.infos), page_, gpu_memory);
+  }
+
   // Uses GPU memory if all NICs can access it; each step may show that they cannot.
   void try_gpu_memory(const protocol::LocalRank& local) {
     constexpr std::size_t trial = 1 << 20;
     try {
       ChosenNics chosen = choose_nics(local, true);
-      nics_.emplace(std::move(chosen.infos), page_, true);
+      open_near(chosen, true);
       choose_gpus(local, chosen);
       for (std::size_t nic = 0; nic < nics_->count(); ++nic) {
         if (!nics_->has(nic)) continue;
