@@ -23,11 +23,24 @@ constexpr double tolerated_share = 0.1, false_alarm = 0.01;
 
 using Key = std::tuple<std::string, std::string, std::string>;  // host, GPU, NIC
 
+auto find_gpu(const topo::Host& host, const std::string& gpu) {
+  return std::ranges::find_if(host.gpu_devices, [&](const topo::Gpu& each) { return each.pci.address == gpu; });
+}
+
 bool lists(const topo::Host& host, const std::string& gpu, const std::string& nic) {
-  const auto found =
-      std::ranges::find_if(host.gpu_devices, [&](const topo::Gpu& each) { return each.pci.address == gpu; });
+  const auto found = find_gpu(host, gpu);
   return found != host.gpu_devices.end() && std::ranges::find(found->nics, nic) != found->nics.end();
 }
+
+bool are_on_different_numa_nodes(const topo::Host& host, const std::string& gpu, const std::string& nic) {
+  const auto its = find_gpu(host, gpu);
+  const auto device = std::ranges::find(host.nics, nic, &topo::Nic::name);
+  if (its == host.gpu_devices.end() || device == host.nics.end()) return false;
+  return its->numa_node >= 0 && device->numa_node >= 0 && its->numa_node != device->numa_node;
+}
+
+// Paths are of one kind if they are as long by design: beside each other, on one NUMA node, or across.
+std::size_t distance_kind(const GdrPath& path) { return path.beside ? 0 : path.crosses ? 2 : 1; }
 
 // Paths of one kind from the slowest on, with sums of the log rates from the next one on.
 class PathKind {
@@ -64,24 +77,24 @@ class PathKind {
 };
 
 // Paths that are slower than the others of their kind by more than the tolerance, and by more than those scatter:
-// Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The two kinds differ in rate;
+// Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The kinds differ in rate;
 // their scatter is taken as one.
 std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
-  std::array<PathKind, 2> both_kinds;
+  std::array<PathKind, 3> kinds;
   for (std::size_t i = 0; i < paths.size(); ++i)
-    if (paths[i].gb_per_s > 0) both_kinds[paths[i].beside].add(i, paths[i].gb_per_s);
-  for (PathKind& kind : both_kinds) kind.sort();
+    if (paths[i].gb_per_s > 0) kinds[distance_kind(paths[i])].add(i, paths[i].gb_per_s);
+  for (PathKind& kind : kinds) kind.sort();
   std::vector<std::size_t> taken;
   std::size_t low = 0;
   while (2 * taken.size() < paths.size()) {
     PathKind& kind =
-        *std::ranges::max_element(both_kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
+        *std::ranges::max_element(kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
     const double shortfall = kind.shortfall().value_or(0);
     if (shortfall <= -std::log(1 - tolerated_share)) break;
     taken.push_back(kind.take());
     double squares = 0;
     int degrees = 0;
-    for (const PathKind& each : both_kinds) {
+    for (const PathKind& each : kinds) {
       squares += each.squares();
       degrees += std::max(0, static_cast<int>(each.left()) - 1);
     }
@@ -111,6 +124,7 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
       const auto place = static_cast<std::size_t>(gpus.beside_of_rank.at(source).at(nic) + c.gpu.value_or(0));
       GdrPath path{.host = host.name, .gpu = its[place % its.size()], .nic = topology.nics_of_rank[source].at(nic)};
       path.beside = !c.gpu || lists(host, path.gpu, path.nic);
+      path.crosses = are_on_different_numa_nodes(host, path.gpu, path.nic);
       // Other load on the hosts only lowers a rate, and a slow link limits even the best sample, so the best one
       // counts.
       double best = pair.median.count;
@@ -140,7 +154,7 @@ std::vector<topo::Finding> slow_paths(const std::vector<GdrPath>& paths) {
     if (!path.slow) continue;
     std::vector<double> rest;
     for (const GdrPath& each : paths)
-      if (&each != &path && each.beside == path.beside) rest.push_back(each.gb_per_s);
+      if (&each != &path && distance_kind(each) == distance_kind(path)) rest.push_back(each.gb_per_s);
     topo::Finding finding;
     finding.id = "gdr.slow_path";
     finding.severity = topo::Severity::warning;
@@ -150,7 +164,10 @@ std::vector<topo::Finding> slow_paths(const std::vector<GdrPath>& paths) {
         "NIC {} of {} reads the memory of the GPU {} at {:.4g} GB/s; of the {} other paths between {} the median is "
         "{:.4g} GB/s, and the NIC is no slower from another GPU",
         path.nic, path.host, path.gpu, path.gb_per_s, rest.size(),
-        path.beside ? "a NIC and a GPU beside it" : "a NIC and a GPU far from it", median(rest));
+        path.beside    ? "a NIC and a GPU beside it"
+        : path.crosses ? "a NIC and a GPU of another NUMA node"
+                       : "a NIC and a GPU far from it",
+        median(rest));
     finding.action =
         "look at the PCIe links between them (lspci -vv, LnkSta) and whether ACS or an IOMMU sends this traffic "
         "through "

@@ -14,8 +14,10 @@ namespace p5::reports {
 struct GdrPath {
   std::string host, gpu, nic;  // the GPU by its PCI address
   bool beside = false;         // no NIC is nearer to the GPU
-  double gb_per_s = 0;         // reading GPU memory, best sample
-  bool slow = false;           // slower than paths of its kind, while other paths of its NIC are not
+  // The two are of different NUMA nodes, which may be slower by design; false if that is unknown. Not in reports.
+  bool crosses = false;
+  double gb_per_s = 0;  // reading GPU memory, best sample
+  bool slow = false;    // slower than paths of its kind, while other paths of its NIC are not
 };
 
 // Data reported by the ranks' workers: PCI addresses of their GPUs, and for each NIC the index of its nearest GPU.

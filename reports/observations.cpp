@@ -362,6 +362,12 @@ bool has_alike_groups(const Measurement& m, const topo::Topology& topology) {
          find_backend(c.backend).parts == BackendInfo::Parts::gpus;
 }
 
+// True for messages over several NICs by another library than the run's. They are no evidence about its transfers:
+// their data takes another way through the host.
+bool is_of_other_library(const Case& c, const Report& report) {
+  return !c.nic && !report.run.backend.empty() && c.backend != report.run.backend;
+}
+
 // Groups of several nodes whose operations all have limits by other parts than NICs, as where the NICs of a node are
 // faster together than the links of a GPU.
 std::set<Transfers> kinds_that_spare_nics(const Report& report) {
@@ -411,6 +417,19 @@ NicNumbers::NicNumbers(const topo::Topology& topology) : topology_(topology) {
       numbers.push_back(static_cast<int>(found - names.begin()));
     }
   }
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    const topo::Gpu* const gpu = gpu_of(places[rank], rank, topology);
+    const bool is_named =
+        gpu && !gpu->uuid.empty() && rank < topology.gpu_of_rank.size() && topology.gpu_of_rank[rank] == gpu->uuid;
+    std::vector<int> own = of(places[rank]), its = numbers_of(gpu, places[rank].node);
+    const bool was_queried = !own.empty();
+    std::erase(own, lacking);
+    const auto is_its = [&](int number) { return std::ranges::find(its, number) != its.end(); };
+    const bool other_gpus_too = is_named && !its.empty() && !std::ranges::all_of(own, is_its);
+    std::vector<int>& near = near_[places[rank]];
+    near = was_queried && !other_gpus_too ? std::move(own) : std::move(its);
+    if (near.size() == 1) only_ones_.emplace(places[rank].node, near.front());
+  }
 }
 
 const std::vector<int>& NicNumbers::of(RankLocation rank) const {
@@ -420,15 +439,19 @@ const std::vector<int>& NicNumbers::of(RankLocation rank) const {
 }
 
 std::vector<int> NicNumbers::near(RankLocation rank) const {
-  std::vector<int> numbers = of(rank);
-  std::erase(numbers, lacking);
-  if (!of(rank).empty()) return numbers;
-  const topo::Host& host = topology_.hosts.at(static_cast<std::size_t>(rank.node));
-  if (std::cmp_greater_equal(rank.number, host.gpu_devices.size())) return numbers;
-  const std::vector<std::string>& names = host.gpu_devices[static_cast<std::size_t>(rank.number)].nics;
-  const std::vector<std::string>& fabric = names_of_.at(rank.node);
+  if (const auto known = near_.find(rank); known != near_.end()) return known->second;
+  const std::vector<topo::Gpu>& gpus = topology_.hosts.at(static_cast<std::size_t>(rank.node)).gpu_devices;
+  const bool exists = std::cmp_less(rank.number, gpus.size());
+  return numbers_of(exists ? &gpus[static_cast<std::size_t>(rank.number)] : nullptr, rank.node);
+}
+
+// The NICs nearest to a GPU, by the host's topology.
+std::vector<int> NicNumbers::numbers_of(const topo::Gpu* gpu, int node) const {
+  std::vector<int> numbers;
+  if (!gpu) return numbers;
+  const std::vector<std::string>& fabric = names_of_.at(node);
   for (std::size_t i = 0; i < fabric.size(); ++i)
-    if (std::ranges::find(names, fabric[i]) != names.end()) numbers.push_back(static_cast<int>(i));
+    if (std::ranges::find(gpu->nics, fabric[i]) != gpu->nics.end()) numbers.push_back(static_cast<int>(i));
   return numbers;
 }
 
@@ -465,7 +488,7 @@ std::vector<std::size_t> cases_of_pairs(const Report& report) {
     const Measurement& m = report.results[at].measurement;
     const Case& c = m.measured_case;
     if (!c.collective->pairwise || c.arm != "default" || c.pair.empty() || m.groups.empty()) continue;
-    if (!has_bandwidth(c) || !is_comparable(c, report.topology)) continue;
+    if (!has_bandwidth(c) || !is_comparable(c, report.topology) || is_of_other_library(c, report)) continue;
     const std::string operation = fmt::format("{} {} {} {}", c.backend, c.group, operation_of(c), name_of(c.type));
     const auto [found, first] = best.try_emplace(operation, at);
     const Measurement& other = report.results[found->second].measurement;
@@ -488,7 +511,9 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
     if (m.measured_case.collective->pairwise || has_alike_groups(m, report.topology)) second.push_back(&m);
   collector.add_times(first, false);
   collector.add_times(second, true);
-  for (const Result& result : report.results) collector.add_silence(result.measurement, false);
+  for (const Result& result : report.results)
+    if (!is_of_other_library(result.measurement.measured_case, report))
+      collector.add_silence(result.measurement, false);
   for (const Measurement& m : again) collector.add_silence(m, true);
   std::vector<TransferRecord> all = std::move(collector).all();
   const std::set<Transfers> spare_nics = kinds_that_spare_nics(report);
@@ -559,17 +584,19 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
     if (!over_nics) continue;
     const std::vector<int>& numbers = paths.nics->of(rank);
     const std::vector<int> near = paths.nics->near(rank);
-    const Part::Kind kind = near.size() == 1 ? Part::Kind::only_nic : Part::Kind::nic;
+    const auto kind_of = [&](int number) {
+      return paths.nics->is_only_one(rank.node, number) ? Part::Kind::only_nic : Part::Kind::nic;
+    };
     if (transfer.nic) {
       const int nic = transfer.nic_at(end);
       if (!std::cmp_less(nic, numbers.size())) continue;
       const int number = numbers[static_cast<std::size_t>(nic)];
-      parts.insert({kind, rank.node, number});
+      parts.insert({kind_of(number), rank.node, number});
       if (!paths.gpus) parts.insert({Part::Kind::rail, 0, number, number});
       continue;
     }
     if (near.size() == 1 || !numbers.empty())
-      for (const int number : near) parts.insert({kind, rank.node, number});
+      for (const int number : near) parts.insert({kind_of(number), rank.node, number});
     // NICs missing in the host's topology get the number -1 - (index of the GPU).
     if (near.empty())
       parts.insert({Part::Kind::nics, rank.node, -1 - rank.number, -1 - rank.number});

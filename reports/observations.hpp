@@ -30,15 +30,21 @@ class NicNumbers {
   // NICs that the rank can address one by one, `lacking` for one that its host lacks; empty if the rank was not
   // queried.
   const std::vector<int>& of(RankLocation rank) const;
-  // NICs near the rank's GPU: of(), else by the host's topology; empty if neither is known.
+  // NICs near the rank's GPU, as its library uses them; empty if unknown. With fewer ranks than GPUs on a host, of()
+  // has NICs of other GPUs too.
   std::vector<int> near(RankLocation rank) const;
+  // True if a rank of the node has no other NIC near its GPU.
+  bool is_only_one(int node, int number) const { return only_ones_.contains({node, number}); }
   // Device name; "" if unknown.
   std::string name(int node, int number) const;
 
  private:
+  std::vector<int> numbers_of(const topo::Gpu* gpu, int node) const;
+
   const topo::Topology& topology_;
   std::map<int, std::vector<std::string>> names_of_;
-  std::map<RankLocation, std::vector<int>> of_rank_;
+  std::map<RankLocation, std::vector<int>> of_rank_, near_;
+  std::set<std::pair<int, int>> only_ones_;
 };
 
 // Kinds of transfers by the parts they use. Times are compared within a kind only.

@@ -5,6 +5,7 @@
 #include <array>
 #include <functional>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 
 #include "bench/base/error.hpp"
@@ -314,13 +315,32 @@ void add_bypass(std::vector<Finding>& findings, const Host& host, const HostActi
             "the network plugin"));
 }
 
-void add_uneven(std::vector<Finding>& findings, const Host& host, const HostActivity& during) {
+// Names of the NICs that a job's ranks on the host send through. A job with fewer ranks than GPUs leaves NICs idle:
+// only those nearest to its GPUs are in use, none that is known where its GPUs are unknown.
+std::set<std::string> nics_in_use(const Topology& topology, const Host& host) {
+  std::set<std::string> all, nearest;
+  for (const Nic& nic : host.nics) all.insert(nic.name);
+  std::size_t ranks = 0;
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank) {
+    if (&topology.hosts.at(static_cast<std::size_t>(topology.host_of_rank[rank])) != &host) continue;
+    ++ranks;
+    if (rank >= topology.gpu_of_rank.size()) continue;
+    const auto gpu = std::ranges::find(host.gpu_devices, topology.gpu_of_rank[rank], &Gpu::uuid);
+    if (gpu != host.gpu_devices.end()) nearest.insert(gpu->nics.begin(), gpu->nics.end());
+  }
+  return ranks >= host.gpu_devices.size() ? all : nearest;
+}
+
+void add_uneven(std::vector<Finding>& findings, const Topology& topology, const Host& host,
+                const HostActivity& during) {
   constexpr double share = 0.5;
   constexpr std::uint64_t worth_looking = 1 << 30;
   // Only EFA devices are all there for the job; elsewhere some may serve storage.
+  const std::set<std::string> in_use = nics_in_use(topology, host);
   std::vector<std::string> names;
   std::vector<std::uint64_t> all;
   for (const NicActivity& nic : during.nics) {
+    if (!in_use.contains(nic.nic)) continue;
     const auto device = std::ranges::find(host.nics, nic.nic, &Nic::name);
     const auto sent = sent_by(nic);
     if (!sent || device == host.nics.end() || device->kind != "efa") continue;
@@ -454,7 +474,7 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
         findings.push_back(std::move(finding));
       }
     add_bypass(findings, *host, during, least_sent);
-    add_uneven(findings, *host, during);
+    add_uneven(findings, topology, *host, during);
   }
   add_stragglers(findings, topology, hosts);
   const std::vector<FindingKind> kinds = watch_kinds();

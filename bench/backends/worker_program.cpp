@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -14,7 +15,9 @@
 #include <csignal>
 #include <cstdio>
 #include <exception>
+#include <fstream>
 #include <limits>
+#include <sstream>
 #include <utility>
 
 #include "bench/base/error.hpp"
@@ -268,6 +271,41 @@ std::map<std::string, std::string> library_variables() {
     if (allowed && name.size() < text.size()) variables[std::string(name)] = text.substr(name.size() + 1);
   }
   return variables;
+}
+
+// Numbers in the kernel's list format, "0-3,8"; empty if malformed.
+static std::vector<int> parse_cpu_list(const std::string& text) {
+  std::vector<int> numbers;
+  std::istringstream ranges(text);
+  for (std::string range; std::getline(ranges, range, ',');) {
+    int first = 0, last = 0;
+    char dash = 0;
+    std::istringstream parts(range);
+    if (!(parts >> first)) return {};
+    last = first;
+    if (parts >> dash && (dash != '-' || !(parts >> last))) return {};
+    if (first < 0 || last < first || last >= CPU_SETSIZE) return {};
+    for (int each = first; each <= last; ++each) numbers.push_back(each);
+  }
+  return numbers;
+}
+
+void bind_near(const std::vector<std::string>& pci_addresses) {
+  // The kernel limits affinity to the cpuset, so requesting all CPUs shows the allowed ones.
+  cpu_set_t all, allowed, near;
+  CPU_ZERO(&all);
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
+  sched_setaffinity(0, sizeof all, &all);
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  CPU_ZERO(&near);
+  for (const std::string& address : pci_addresses) {
+    std::ifstream file("/sys/bus/pci/devices/" + address + "/local_cpulist");
+    std::string text;
+    std::getline(file, text);
+    for (const int cpu : parse_cpu_list(text))
+      if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &near);
+  }
+  if (CPU_COUNT(&near) > 0) sched_setaffinity(0, sizeof near, &near);
 }
 
 int run_worker(const char* name,

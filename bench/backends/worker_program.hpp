@@ -95,6 +95,10 @@ class WorkerProgram {
 // Variables that the libraries under test and their plugins read and may have added to; no others leave the process.
 std::map<std::string, std::string> library_variables();
 
+// Replaces the launcher's binding by the allowed cores near these PCI devices ("0000:4f:00.0"); all allowed cores if
+// those are unknown.
+void bind_near(const std::vector<std::string>& pci_addresses);
+
 // The main() of a worker: serves orders from the p5bench process that started it until "quit" or until that process
 // ends. Returns early only if initialization failed.
 int run_worker(const char* name,

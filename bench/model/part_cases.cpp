@@ -73,8 +73,8 @@ Case with_rounds(Case like, std::vector<Round> rounds) {
 }
 
 std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
-                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together,
-                            std::optional<int> at_once) {
+                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes,
+                            std::optional<Bytes> most_together, std::optional<int> at_once) {
   const std::size_t ranks = job.node_of_rank.size();
   // Up to a dozen nodes all pairs are measured; with thousands of ranks one round suffices to select the retests.
   const int most_rounds = std::clamp(4096 / static_cast<int>(std::max<std::size_t>(ranks, 1)), 1, 12);
@@ -87,11 +87,12 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
   like.pattern = "one_way";  // providers may alternate directions where both sides send, but not always
   like.pair = "other_node";
   like.ranks = like.nodes = 2;
-  like.shape = like.collective->shape(bytes, false, size_of(like.type), like.ranks);
-  like.bytes = like.shape.bytes;
-  like.bytes_per_rank = like.shape.bytes_per_rank;
   std::vector<Case> cases;
-  const auto add = [&](std::optional<int> nic, const std::vector<bool>& takes_part, std::optional<int> most) {
+  const auto add = [&](std::optional<int> nic, Bytes size, const std::vector<bool>& takes_part,
+                       std::optional<int> most) {
+    like.shape = like.collective->shape(size, false, size_of(like.type), like.ranks);
+    like.bytes = like.shape.bytes;
+    like.bytes_per_rank = like.shape.bytes_per_rank;
     const std::vector<std::vector<bool>> shifts = split_into_shifts(job.node_of_rank, takes_part, most);
     std::vector<Round> rounds;
     const int rounds_per_shift = std::max(1, most_rounds / static_cast<int>(shifts.size()));
@@ -110,9 +111,11 @@ std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job
     std::vector<bool> takes_part;
     for (std::size_t rank = 0; rank < ranks; ++rank)
       takes_part.push_back(measures_nic(nics_of_rank, job.node_of_rank, rank, nic));
-    add(static_cast<int>(nic), takes_part, at_once);
+    add(static_cast<int>(nic), bytes, takes_part, at_once);
   }
-  if (together) add(std::nullopt, std::vector<bool>(ranks, true), std::nullopt);
+  const Bytes of_all{bytes.count * most_nics};
+  if (most_together && most_nics > 0 && of_all.count <= most_together->count)
+    add(std::nullopt, of_all, std::vector<bool>(ranks, true), std::nullopt);
   return cases;
 }
 

@@ -37,12 +37,14 @@ struct Plan {
 // Throws UsageError when an explicit size does not fit or an option contradicts this job.
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
 
-// Cases for the NICs of each rank one by one and, with `together`, all at once: messages between nodes, one way and
-// then the other, in rounds of disjoint pairs of the same NIC. A NIC that several ranks of a node share belongs to the
-// first of them. `nics_of_rank`: names. `at_once`: number of NICs of a node that may transfer at the same time, at
-// least 1; null: one per rank.
+// Cases for the NICs of each rank one by one, with messages of `bytes` between nodes, one way and then the other, in
+// rounds of disjoint pairs of the same NIC. A NIC that several ranks of a node share belongs to the first of them.
+// `nics_of_rank`: names. `most_together`: also all NICs of a rank at once, with `bytes` for each of them in messages of
+// at most that size, without which they would not use all NICs; null: no such case. `at_once`: number of NICs of a node
+// that may transfer at the same time, at least 1; null: one per rank.
 std::vector<Case> nic_cases(const std::string& backend_name, const JobFacts& job,
-                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes, bool together,
+                            const std::vector<std::vector<std::string>>& nics_of_rank, Bytes bytes,
+                            std::optional<Bytes> most_together = std::nullopt,
                             std::optional<int> at_once = std::nullopt);
 
 // Cases for faults that single pairs hide: an all-reduce of the i-th ranks of all nodes, all rails at the same time

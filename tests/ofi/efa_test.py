@@ -13,6 +13,7 @@ import tempfile
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "hosts"))
 import unittest  # noqa: E402
+import unittest.mock  # noqa: E402
 
 from hosts import what_is_missing  # noqa: E402
 from hosts_test import BUILD, HAVE_OFI, PROGRAM, OnHosts  # noqa: E402
@@ -117,6 +118,17 @@ class Whole(OnEfa):
         for m in self.of_nics(report):
             self.assertEqual(m["selection"]["protocol"], "packets")
             self.assertIn("without device RDMA", m["verdict"]["because"])
+
+
+    def test_writes_that_the_kernel_does_not_count_are_not_taken_for_packets(self):
+        kept = tuple(name for name in COUNTERS if not name.startswith("rdma_write"))
+        with unittest.mock.patch.object(sys.modules[__name__], "COUNTERS", kept):
+            report = self.report_with(2, ["--sizes", "1MiB"], P5BENCH_STANDIN_SCALE="0")
+        nics = self.of_nics(report)
+        self.assertEqual([m["selection"]["algorithm"] for m in nics], ["write"] * 4)
+        for m in nics:
+            self.assertEqual(m["selection"].get("protocol", ""), "")
+            self.assertNotIn("device RDMA", m["verdict"]["because"])
 
 
 class Unlike(OnEfa):

@@ -106,6 +106,14 @@ class Workers(unittest.TestCase):
         """At both hosts' NIC of this number; they have the same state file, as both workers run on one host."""
         return dict(zip(COUNTERS, COUNTED.unpack_from(next(self.folder.glob(f"nic-*{nic}000000")).read_bytes())))
 
+    def test_all_queues_have_been_read_before_any_peer_sends(self):
+        self.joined()
+        listening = []  # Mailbox::listening of standin/wire.hpp, of each endpoint
+        for path in self.folder.glob("mailbox-*"):
+            with path.open("rb") as mailbox:
+                listening.append(struct.unpack("=4xI", mailbox.read(8))[0])
+        self.assertEqual(listening, [1] * 8)
+
     def test_single_nics_write_and_other_messages_are_read(self):
         for machine, nic, counter in (("p5.48xlarge", 0, "rdma_write_recv_bytes"), ("p5.48xlarge", None, "rdma_read_bytes"),
                                       ("p4d.24xlarge", 0, "rdma_read_bytes")):  # whose device cannot write: the peer's reads
@@ -233,6 +241,8 @@ class Workers(unittest.TestCase):
         self.assertEqual(self.most_under_way(), [1, 0, 0, 0])
         self.move(workers, 4 * MIB, operations=1)
         self.assertEqual(self.most_under_way(), [1, 1, 1, 1])
+        self.move(workers, 4 * MIB)
+        self.assertEqual(self.most_under_way(), [32, 32, 32, 32], "each NIC has as much under way as alone")
 
     def test_a_provider_that_has_to_be_there_is_not_replaced(self):
         self.assertRegex(self.identify(self.start(FI_PROVIDER_PATH="/nowhere"))["error"], "the kernel shows devices of efa, but libfabric .*fi_info -p efa")
@@ -254,6 +264,42 @@ class Workers(unittest.TestCase):
         for worker in workers:
             worker.send("warm_up", operations=1)
         self.assertRegex(workers[1].receive()["error"], r"a message through rdmap80s0 failed: No route to host \(Unreachable remote - never received a response")
+
+    def test_a_peer_that_does_not_answer_stalls_both_ends_alike(self):
+        workers = [self.start(P5BENCH_STANDIN_SILENCE="0.5", **faults) for faults in ({}, {"P5BENCH_STANDIN_FAULT": "silent:*:rdmap80s0"})]
+        for worker in workers:
+            self.identify(worker)
+        self.join(workers)
+        self.ask(workers, "open", case=case("p2p", MIB // 4, 2, pattern="ping_pong", nic=1), round=0, group=[0, 1], form="")
+        for worker in workers:
+            worker.send("warm_up", operations=1)
+        healthy, silent = workers
+        told = healthy.receive()
+        self.assertRegex(told["error"], "a message through rdmap80s0 failed: No route to host")
+        self.assertTrue(told["elsewhere"], "the fault is not at the end that reports it")
+        silent.give_up()
+        self.assertTrue(silent.receive()["gave_up"])
+        self.assertEqual(healthy.completed(), silent.completed())
+
+    @unittest.skipIf(len(os.sched_getaffinity(0)) < 2, "needs two processor cores")
+    def test_a_worker_leaves_the_cores_that_the_launcher_bound_it_to(self):
+        own = os.sched_getaffinity(0)
+        self.addCleanup(os.sched_setaffinity, 0, own)
+        os.sched_setaffinity(0, {min(own)})
+        worker = self.start()
+        os.sched_setaffinity(0, own)
+        self.assertEqual(len(os.sched_getaffinity(worker.process.pid)), 1)
+        self.identify(worker)
+        self.assertGreater(len(os.sched_getaffinity(worker.process.pid)), 1)
+
+    def test_only_what_peers_write_to_is_registered_for_their_writes(self):
+        workers = self.joined(P5BENCH_STANDIN_WRITABLE=str(MIB))
+        for options in ({"nic": None}, {"nic": 1, "pattern": "both_ways"}):
+            self.move(workers, 2 * MIB, operations=2, **options)
+        self.move(workers, MIB, operations=2, nic=0)
+        for worker in workers:
+            told = worker.ask("open", case=case("p2p", 2 * MIB // 4, 2, pattern="one_way", nic=0), round=0, group=[0, 1], form="")
+            self.assertRegex(told["error"], "fi_mr_regattr: Cannot allocate memory")
 
     def test_peers_that_the_device_does_not_take_are_told_with_both_addresses(self):
         here, there = self.start(), self.start(P5BENCH_STANDIN_ZONE="2")

@@ -1,6 +1,7 @@
 // Which path between a NIC and a GPU is called slow.
 #include "reports/gdr.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -127,6 +128,51 @@ TEST_F(GdrPaths, far_and_beside_are_held_against_their_own_kind) {
   for (const int host : {0, 1})
     for (const int nic : {0, 1}) from(host, nic, true) = time_of(full / 2);
   EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+// Hosts of two sockets: NICs 4i to 4i+3 are beside GPUs 2i and 2i+1.
+TEST_F(GdrPaths, across_sockets_are_held_against_their_own_kind) {
+  topology_ = {};
+  gpus_ = {};
+  measured_.clear();
+  for (const int number : {0, 1}) {
+    topo::Host& host = topology_.hosts.emplace_back();
+    host.name = fmt::format("h{}", number);
+    topology_.host_of_rank.push_back(number);
+    std::vector<std::string>& addresses = gpus_.gpus_of_rank.emplace_back();
+    std::vector<int>& beside = gpus_.beside_of_rank.emplace_back();
+    std::vector<std::string>& names = topology_.nics_of_rank.emplace_back();
+    for (int i = 0; i < 8; ++i) {
+      topo::Gpu& gpu = host.gpu_devices.emplace_back();
+      gpu.pci.address = addresses.emplace_back(fmt::format("0000:{}0:00.0", i));
+      gpu.numa_node = i / 4;
+    }
+    for (int i = 0; i < 16; ++i) {
+      topo::Nic& nic = host.nics.emplace_back();
+      nic.name = names.emplace_back(fmt::format("rdmap{}s0", i));
+      nic.numa_node = i / 8;
+      beside.push_back(i / 2);
+      for (const int gpu : {i / 4 * 2, i / 4 * 2 + 1})
+        host.gpu_devices[static_cast<std::size_t>(gpu)].nics.push_back(nic.name);
+    }
+  }
+  for (const std::optional<int> gpu : {std::optional<int>(), std::optional(1), std::optional(4)})
+    for (int nic = 0; nic < 16; ++nic) {
+      const int source = (nic / 2 + gpu.value_or(0)) % 8;
+      const double rate = source / 2 == nic / 4 ? 24.5 : source / 4 == nic / 8 ? 24 : 12;
+      Measurement& m = measured_.emplace_back();
+      m.measured_case.collective = &find_collective("p2p");
+      m.measured_case.nic = nic;
+      m.measured_case.gpu = gpu;
+      m.measured_case.bytes = MiB(1);
+      m.groups = {{{0, 1}, time_of(rate * (1 + 0.002 * (nic % 5)))}, {{1, 0}, time_of(rate)}};
+    }
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+  measured_.back().groups[0].median = time_of(6);
+  const std::vector<topo::Finding> found = slow_paths(paths());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].subject.nic, "rdmap15s0");
+  EXPECT_THAT(found[0].evidence, HasSubstr("of the 39 other paths between a NIC and a GPU of another NUMA node"));
 }
 
 TEST_F(GdrPaths, a_host_that_lists_a_nic_beside_a_gpu_is_believed) {

@@ -273,7 +273,7 @@ TEST(Plan, of_a_default_run_draws_the_curve_of_one_pair_from_messages_one_way) {
 
 TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   const JobFacts job = job_of({0, 1, 2});
-  const std::vector<Case> nics = nic_cases("ofi", job, {{"a", "b"}, {"a", "b"}, {"a"}}, MiB(8), false);
+  const std::vector<Case> nics = nic_cases("ofi", job, {{"a", "b"}, {"a", "b"}, {"a"}}, MiB(8));
   ASSERT_EQ(nics.size(), 2u);
   const auto directions = [](const Case& c) {
     std::map<Group, int> met;
@@ -284,7 +284,7 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(nics[0]),
             (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}, {{0, 2}, 1}, {{2, 0}, 1}, {{1, 2}, 1}, {{2, 1}, 1}}));
   EXPECT_EQ(directions(nics[1]), (std::map<Group, int>{{{0, 1}, 1}, {{1, 0}, 1}}));
-  const std::vector<Case> lacking = nic_cases("ofi", job, {{"a", "b"}, {"", "b"}, {"a", "b"}}, MiB(8), false);
+  const std::vector<Case> lacking = nic_cases("ofi", job, {{"a", "b"}, {"", "b"}, {"a", "b"}}, MiB(8));
   ASSERT_EQ(lacking.size(), 2u);
   EXPECT_EQ(directions(lacking[0]), (std::map<Group, int>{{{0, 2}, 1}, {{2, 0}, 1}}));
   const auto control = make_solo_control_plane(3);
@@ -317,7 +317,7 @@ TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
 
 TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
   const JobFacts job = job_of({0, 1, 2, 3, 4, 5, 6, 7});
-  const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8), false);
+  const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8));
   const auto control = make_solo_control_plane(8);
   const std::vector<Case> again =
       cases_again(*control, {{.like = nics[0], .pairs = {{0, 1}}, .silent = true}}, nics, job);
@@ -342,7 +342,7 @@ TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
   std::vector<std::vector<std::string>> own;  // each rank of a node has its own partner
   for (int rank = 0; rank < 10; ++rank) own.push_back({std::to_string(rank % 5)});
   const auto widest = [&](std::optional<int> at_once) {
-    const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), false, at_once);
+    const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), std::nullopt, at_once);
     EXPECT_EQ(cases.size(), 1u);
     std::size_t most = 0;
     std::set<int> took_part;
@@ -356,6 +356,17 @@ TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
   EXPECT_EQ(widest(std::nullopt), 5u);
   EXPECT_EQ(widest(2), 2u);
   EXPECT_EQ(widest(1), 1u);
+}
+
+TEST(Plan, of_all_nics_of_a_rank_has_a_whole_message_for_each_of_them) {
+  const JobFacts job = job_of({0, 0, 1, 1});
+  const std::vector<std::vector<std::string>> own{{"a", "b", "c", "d"}, {"e", "f"}, {"a", "b", "c", "d"}, {"e", "f"}};
+  const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), MiB(64));
+  ASSERT_EQ(cases.size(), 5u);
+  for (const Case& c : cases) EXPECT_EQ(c.bytes.count, c.nic ? MiB(1).count : MiB(4).count);
+  EXPECT_FALSE(cases.back().nic);
+  // A smaller message would use one of the NICs.
+  EXPECT_EQ(nic_cases("ofi", job, own, MiB(1), MiB(3)).size(), 4u);
 }
 
 TEST(Plan, leaves_out_pairs_within_nodes_where_nics_have_no_loopback) {

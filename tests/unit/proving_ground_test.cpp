@@ -71,7 +71,7 @@ Outcome run(const Cluster& cluster, const std::vector<std::string>& faults, std:
   report.topology = machine.topology;
   report.run.backend = machine.backend_name;
   std::vector<Case> known = plan.cases;
-  const std::vector<Case> nics = nic_cases(machine.backend_name, job, machine.topology.nics_of_rank, MiB(8), false);
+  const std::vector<Case> nics = nic_cases(machine.backend_name, job, machine.topology.nics_of_rank, MiB(8));
   known.insert(known.end(), nics.begin(), nics.end());
   const std::vector<Case> groups = group_cases(machine.backend_name, job, MiB(256));
   known.insert(known.end(), groups.begin(), groups.end());

@@ -26,6 +26,7 @@
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
+#include "reports/observations.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
 
@@ -304,6 +305,60 @@ Suspect nic_beside_gpu(const std::set<int>& slow, const std::set<int>& left_out 
   EXPECT_EQ(all.size(), longer ? 2u : 1u);
   EXPECT_NE(found, all.end());
   return found == all.end() ? Suspect{} : *found;
+}
+
+// Ranks on GPUs 0 to 3 of hosts with 8 GPUs, each beside 4 NICs. Single NICs are measured by ranks that divide all 32.
+TEST(Suspects, of_a_job_on_half_of_the_gpus_are_the_nics_of_these_gpus) {
+  Report report = report_of({.gpus = 4, .longer = slow_nic(0, 1, 2)}, 1);
+  const auto name_of_nic = [](int number) { return fmt::format("nic{}", number); };
+  for (std::size_t node = 0; node < report.topology.hosts.size(); ++node) {
+    topo::Host& host = report.topology.hosts[node];
+    host.nics.clear();
+    host.gpu_devices.clear();
+    for (int gpu = 0; gpu < 8; ++gpu) {
+      topo::Gpu& its = host.gpu_devices.emplace_back();
+      its.uuid = fmt::format("GPU-{}-{}", node, gpu);
+      for (int nic = 4 * gpu; nic < 4 * gpu + 4; ++nic) {
+        its.nics.push_back(name_of_nic(nic));
+        topo::Nic& efa = host.nics.emplace_back();
+        efa.name = name_of_nic(nic);
+        efa.kind = "efa";
+      }
+    }
+    for (int rank = 0; rank < 4; ++rank) {
+      report.topology.gpu_of_rank.push_back(fmt::format("GPU-{}-{}", node, rank));
+      std::vector<std::string>& measured = report.topology.nics_of_rank.emplace_back();
+      for (int nic = 8 * rank; nic < 8 * rank + 8; ++nic) measured.push_back(name_of_nic(nic));
+    }
+  }
+  const NicNumbers numbers(report.topology);
+  EXPECT_THAT(numbers.of({0, 1}), ElementsAre(8, 9, 10, 11, 12, 13, 14, 15));
+  EXPECT_THAT(numbers.near({0, 1}), ElementsAre(4, 5, 6, 7));
+  const std::vector<Suspect> found = diagnose(report, {}).suspects;
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].kind + " " + found[0].name, "nic n0r4-7");
+}
+
+TEST(Suspects, of_the_runs_library_are_not_told_by_messages_of_another_one) {
+  Report report = report_of({.longer = slow_nic(1, 2, 2)}, 1);
+  report.run.backend = "sim";
+  const std::vector<TransferRecord> alone = observe(report, {});
+  Measurement& m = report.results.emplace_back().measurement;
+  Case& c = m.measured_case;
+  c.backend = "ofi";
+  c.collective = &find_collective("p2p");
+  c.pattern = "one_way";
+  c.pair = "other_node";
+  c.bytes = MiB(4);
+  c.ranks = 2;
+  c.for_parts = true;
+  for (int rank = 0; rank < 8; ++rank) m.groups.push_back({{rank, rank + 8}, {1e-3}});
+  const std::vector<TransferRecord> beside = observe(report, {});
+  ASSERT_EQ(beside.size(), alone.size());
+  for (std::size_t i = 0; i < alone.size(); ++i) {
+    EXPECT_EQ(beside[i].samples.size(), alone[i].samples.size());
+    EXPECT_EQ(beside[i].silent.count, alone[i].silent.count);
+  }
 }
 
 // Four hosts with four NICs each, beside one rank. NIC 2 alone has been measured between all pairs; `silent` ones gave

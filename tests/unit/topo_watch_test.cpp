@@ -33,9 +33,11 @@ Host host(int gpus = 4) {
   return host;
 }
 
+// With a rank on each GPU.
 Topology one(const Host& host) {
   Topology topology;
   topology.hosts = {host};
+  topology.host_of_rank = std::vector<int>(host.gpu_devices.size(), 0);
   return topology;
 }
 
@@ -225,6 +227,30 @@ TEST(TopoWatch, a_rail_that_carries_less_than_its_neighbours_is_named) {
   Host storage = host();
   for (Nic& nic : storage.nics) nic.kind = "infiniband";
   EXPECT_THAT(findings(traffic({40 * gigabyte, 40 * gigabyte, 0}), {}, 0, storage), IsEmpty());
+}
+
+TEST(TopoWatch, nics_of_gpus_without_a_rank_are_idle_and_not_uneven) {
+  Host half = host();
+  for (const char* const name : {"r3", "r4", "r5"}) half.nics.push_back({name, "efa", "efa", "up", GBps{12.5}, 0});
+  half.gpu_devices[0].nics = {"r0", "r1"};
+  half.gpu_devices[1].nics = {"r2"};
+  half.gpu_devices[2].nics = {"r3", "r4"};
+  half.gpu_devices[3].nics = {"r5"};
+  Topology topology = one(half);
+  const auto uneven = [&](const std::vector<std::uint64_t>& sent) {
+    std::vector<std::string> names;
+    for (const Finding& each : watch_findings(topology, {summarize(traffic(sent), {}, half).front()}, 0))
+      names.push_back(each.id + " " + each.subject.nic.value_or(""));
+    return names;
+  };
+  const std::vector<std::uint64_t> first_two{40 * gigabyte, 40 * gigabyte, 40 * gigabyte,
+                                             gigabyte / 2,  gigabyte / 2,  gigabyte / 2};
+  EXPECT_THAT(uneven(first_two), SizeIs(3)) << "all GPUs have ranks";
+  topology.host_of_rank = {0, 0};
+  EXPECT_THAT(uneven(first_two), IsEmpty()) << "the GPUs of the ranks are unknown";
+  topology.gpu_of_rank = {"GPU-0", "GPU-1"};
+  EXPECT_THAT(uneven(first_two), IsEmpty());
+  EXPECT_THAT(uneven({40 * gigabyte, 40 * gigabyte, 10 * gigabyte, 0, 0, 0}), ElementsAre("nic.uneven r2"));
 }
 
 TEST(TopoWatch, dropped_packets_are_told_by_nic) {

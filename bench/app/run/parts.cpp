@@ -242,9 +242,10 @@ std::vector<Measurement> measure_nics(Run& run) {
     name = "ofi";
   }
   const bool direct = machine.memory_of_nics == memory_of_gpus;
-  const std::vector<Case> cases = nic_cases(
-      name, job_facts(machine, run.seed), machine.topology.nics_of_rank, std::min(size_of_nic_messages, run.plan.max),
-      besides, machine.platform && !direct ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
+  const std::vector<Case> cases =
+      nic_cases(name, job_facts(machine, run.seed), machine.topology.nics_of_rank,
+                std::min(size_of_nic_messages, run.plan.max), besides ? std::optional(run.plan.max) : std::nullopt,
+                machine.platform && !direct ? topo::nics_fed_by_host_memory(*machine.platform) : std::nullopt);
   run.beside.insert(run.beside.end(), cases.begin(), cases.end());
   // A NIC has a pair with each other node, both ways: few samples of each find those to measure again.
   constexpr int most_samples = 12;

@@ -1,16 +1,13 @@
 #include <cuda_runtime_api.h>
 #include <fmt/format.h>
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdint>
-#include <fstream>
 #include <memory>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -33,11 +30,6 @@ namespace p5::nccl {
 // Makes GPU number local_rank, modulo the visible ones, current and binds this process to the cores near it.
 int choose_device(int local_rank);
 protocol::Identity identify_device(int device);
-
-// Replaces the launcher's binding by the allowed cores near a PCI device; all allowed cores if those are unknown.
-void bind_near(const std::string& pci_address);
-// Parses the kernel's list format, "0-3,8"; empty if malformed.
-std::vector<int> parse_cpu_list(const std::string& text);
 
 class Worker final : public WorkerProgram {
  public:
@@ -112,38 +104,6 @@ std::string why_no_devices(cudaError_t problem) {
 
 }  // namespace
 
-std::vector<int> parse_cpu_list(const std::string& text) {
-  std::vector<int> numbers;
-  std::istringstream ranges(text);
-  for (std::string range; std::getline(ranges, range, ',');) {
-    int first = 0, last = 0;
-    char dash = 0;
-    std::istringstream parts(range);
-    if (!(parts >> first)) return {};
-    last = first;
-    if (parts >> dash && (dash != '-' || !(parts >> last))) return {};
-    if (first < 0 || last < first || last >= CPU_SETSIZE) return {};
-    for (int each = first; each <= last; ++each) numbers.push_back(each);
-  }
-  return numbers;
-}
-
-void bind_near(const std::string& pci_address) {
-  // The kernel limits affinity to the cpuset, so requesting all CPUs shows the allowed ones.
-  cpu_set_t all, allowed, near;
-  CPU_ZERO(&all);
-  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu) CPU_SET(cpu, &all);
-  sched_setaffinity(0, sizeof all, &all);
-  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
-  std::ifstream file("/sys/bus/pci/devices/" + pci_address + "/local_cpulist");
-  std::string text;
-  std::getline(file, text);
-  CPU_ZERO(&near);
-  for (const int cpu : parse_cpu_list(text))
-    if (CPU_ISSET(cpu, &allowed)) CPU_SET(cpu, &near);
-  if (CPU_COUNT(&near) > 0) sched_setaffinity(0, sizeof near, &near);
-}
-
 int choose_device(int local_rank) {
   int devices = 0;
   if (const cudaError_t problem = cudaGetDeviceCount(&devices); problem != cudaSuccess)
@@ -151,7 +111,7 @@ int choose_device(int local_rank) {
   if (devices == 0) throw CaseError("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES");
   if (local_rank < 0) throw CaseError(fmt::format("local rank {} is not a rank", local_rank));
   const int device = local_rank % devices;
-  bind_near(pci_address_of(device));  // before the context, so that the driver's threads inherit it
+  bind_near({pci_address_of(device)});  // before the context, so that the driver's threads inherit it
   check(cudaSetDevice(device), "cudaSetDevice");
   check(cudaFree(nullptr), "cudaFree, the first call on the device");
   return device;

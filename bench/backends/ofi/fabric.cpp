@@ -187,20 +187,30 @@ ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory) {
   return share_of(mine, {.local_rank = 0, .local_ranks = 1});
 }
 
+std::vector<std::string> pci_addresses(const ChosenNics& nics) {
+  std::vector<std::string> all;
+  for (const Info& info : nics.infos) {
+    if (!info || pci_of(*info) == std::tuple(0, 0, 0, 0)) continue;
+    const auto [domain, bus, device, function] = pci_of(*info);
+    all.push_back(fmt::format("{:04x}:{:02x}:{:02x}.{:x}", domain, bus, device, function));
+  }
+  return all;
+}
+
 std::string name_of_library(const fi_info& info) {
   return fmt::format("libfabric {}, asked for API {}, {}", text_of(fi_version()), text_of(api_version()),
                      info.fabric_attr->prov_name);
 }
 
 Registration::Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes,
-                           std::optional<int> gpu, std::uint64_t key) {
-  const bool written = (info.caps & FI_RMA) != 0;
-  if (!written && !gpu && (info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
+                           std::optional<int> gpu, bool is_target, std::uint64_t key) {
+  if (!is_target && !gpu && (info.domain_attr->mr_mode & FI_MR_LOCAL) == 0) return;
   const iovec place{.iov_base = memory, .iov_len = bytes};
   fi_mr_attr attributes{};
   attributes.mr_iov = &place;
   attributes.iov_count = 1;
-  attributes.access = FI_SEND | FI_RECV | (written ? FI_WRITE | FI_REMOTE_WRITE : 0);
+  attributes.access = FI_SEND | FI_RECV | ((info.caps & FI_RMA) != 0 ? FI_WRITE : 0);
+  if (is_target) attributes.access |= FI_REMOTE_WRITE;
   attributes.requested_key = key;
   if (gpu) {
     attributes.iface = FI_HMEM_CUDA;
@@ -380,6 +390,14 @@ void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registrat
   while (!try_post(write_now, "fi_writedata", under_way)) make_room();
 }
 
+// True for errors that say that the peer did not answer. The sender reports them, which may be the healthy end: the
+// fault may be at either one or between them.
+static bool is_unanswered(int error) {
+  constexpr int no_receive = 269;  // FI_ENORX, which older headers do not have
+  constexpr std::array unanswered{FI_ECONNABORTED, FI_ENOTCONN, FI_EHOSTUNREACH, no_receive};
+  return std::ranges::find(unanswered, error) != unanswered.end();
+}
+
 void Endpoint::progress() {
   std::array<fi_cq_data_entry, 16> entries{};
   const ssize_t count = fi_cq_read(completions_.get(), entries.data(), entries.size());
@@ -387,8 +405,11 @@ void Endpoint::progress() {
   if (count == -FI_EAVAIL) {
     fi_cq_err_entry error{};
     check(fi_cq_readerr(completions_.get(), &error, 0), "fi_cq_readerr");
-    throw CaseError(fmt::format("a message through {} failed: {} ({})", device_of(*info_), fi_strerror(error.err),
-                                fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0)));
+    const std::string what =
+        fmt::format("a message through {} failed: {} ({})", device_of(*info_), fi_strerror(error.err),
+                    fi_cq_strerror(completions_.get(), error.prov_errno, error.err_data, nullptr, 0));
+    if (is_unanswered(error.err)) throw StalledError(what);
+    throw CaseError(what);
   }
   check(count, "fi_cq_read");
   for (std::size_t i = 0; std::cmp_less(i, count); ++i) {
@@ -463,9 +484,9 @@ int Nics::peer_at(int nic, int rank, int of_peer) {
   return known->second;
 }
 
-Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu) {
+Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu, bool is_target) {
   Registrations all;
-  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu) : Registration());
+  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu, is_target) : Registration());
   return all;
 }
 
@@ -477,14 +498,18 @@ std::size_t Nics::meeting(int peer) const {
   return first_;
 }
 
+std::size_t Nics::parts_of(std::size_t bytes, std::optional<int> nic) const {
+  // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
+  const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
+  return nic || common_.empty() || bytes / common_.size() < least_part ? 1 : common_.size();
+}
+
 // Calls post(number of the NIC, offset, bytes) for each part.
 template <class Post>
 void Nics::divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post) {
-  // EFA copies shorter messages in software; from 1 MiB on its device transfers the data by RDMA.
-  const std::size_t least_part = is_efa(first().info()) ? 1u << 20 : 64u << 10;
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
   if (common_.empty()) return post(meeting(peer), 0, bytes);
-  const std::size_t parts = bytes / common_.size() >= least_part ? common_.size() : 1;
+  const std::size_t parts = parts_of(bytes, nic);
   for (std::size_t i = 0; i < parts; ++i) {
     const std::size_t from = bytes * i / parts;
     post(common_[i], from, bytes * (i + 1) / parts - from);
@@ -585,7 +610,9 @@ std::optional<Moved> Nics::moved() const {
     const auto read = counted("rdma_read_bytes"), sent = counted("send_bytes");
     if (!read || !sent) return std::nullopt;
     all.read += *read + counted("rdma_read_resp_bytes").value_or(0);
-    all.written += counted("rdma_write_bytes").value_or(0) + counted("rdma_write_recv_bytes").value_or(0);
+    const auto written = counted("rdma_write_bytes");
+    all.counts_writes = all.counts_writes && written;
+    all.written += written.value_or(0) + counted("rdma_write_recv_bytes").value_or(0);
     all.packets += *sent + counted("recv_bytes").value_or(0);
   }
   return all;

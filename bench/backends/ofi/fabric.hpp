@@ -55,7 +55,8 @@ struct ChosenNics {
 // that is nearest. If a provider lists interfaces instead, each rank takes all those named in `local`, or by default
 // the first that is not loopback. Throws CaseError if there is none, or, with `gpu_memory`, none that supports FI_HMEM.
 ChosenNics choose_nics(const protocol::LocalRank& local, bool gpu_memory);
-std::string name_of_library(const fi_info& info);  // "libfabric 2.3, asked for API 1.18, efa"
+std::vector<std::string> pci_addresses(const ChosenNics& nics);  // "0000:4f:00.0"; none of providers without NICs
+std::string name_of_library(const fi_info& info);                // "libfabric 2.3, asked for API 1.18, efa"
 
 // Address and key of memory that another rank may write to.
 struct Target {
@@ -63,13 +64,13 @@ struct Target {
   bool operator==(const Target&) const = default;
 };
 
-// Memory of the host or of GPU `gpu`, registered so that a NIC may read and write it. Empty if the provider requires
-// registration neither for its own transfers nor for writes of peers.
+// Memory of the host or of GPU `gpu`, registered so that a NIC may read and write it, and with `is_target` peers may
+// write to it, which EFA grants to 2^20 pages at most. Empty if nothing of this requires a registration.
 class Registration {
  public:
   Registration() = default;
   Registration(fid_domain* domain, const fi_info& info, std::byte* memory, std::size_t bytes, std::optional<int> gpu,
-               std::uint64_t key);
+               bool is_target, std::uint64_t key);
   void* descriptor() const { return region_ ? fi_mr_desc(region_.get()) : nullptr; }
   // Target of a byte in this memory, for peers.
   Target target(const std::byte* at) const;
@@ -90,8 +91,8 @@ class Endpoint {
   void connect(const std::vector<std::string>& addresses);
   // Connects to one more endpoint of a rank. Returns its index for send() and write(), beyond those of the ranks.
   int add_peer(const std::string& address, int rank);
-  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}) {
-    return {domain_.get(), *info_, memory, bytes, gpu, ++registrations_};
+  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false) {
+    return {domain_.get(), *info_, memory, bytes, gpu, is_target, ++registrations_};
   }
   // True if the provider supports RMA writes with completions at the receiver.
   bool writes() const;
@@ -112,7 +113,7 @@ class Endpoint {
              int& under_way);
   // Adds to the number of writes of peers that is_done() waits for.
   void expect(int writes) { awaited_ += writes; }
-  // Polls completions. Throws CaseError on an error of the library.
+  // Polls completions. Throws StalledError if a peer does not answer, CaseError on other errors of the library.
   void progress();
   // True if all operations since forget_done() and all expected writes have completed.
   bool is_done() const { return under_way() == 0; }
@@ -157,6 +158,7 @@ void look_up(const protocol::SharedPage& page);
 struct Moved {
   std::uint64_t read = 0, written = 0;  // by RDMA of the device, from and to the peer's memory
   std::uint64_t packets = 0;            // in packets, copied by processors
+  bool counts_writes = true;            // false: the kernel has no counters of writes, and `written` is 0
 };
 
 // All NICs of a rank.
@@ -181,8 +183,10 @@ class Nics {
   int peer_at(int nic, int rank, int of_peer);
 
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
-  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {});
+  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false);
 
+  // Number of NICs that a message of that size is divided among, equal on all ranks.
+  std::size_t parts_of(std::size_t bytes, std::optional<int> nic) const;
   // Through NIC `nic` alone. With nullopt, in equal parts through the NICs that all ranks have if the parts are large
   // enough for RDMA, else through the first of them. Sender and receiver must use the same `nic`. Both calls return at
   // once; `under_way` counts parts as for an Endpoint.

@@ -91,13 +91,18 @@ class OfiSession final : public Session {
 namespace {
 
 // Messages up to 512 KiB have as many buffers as in the mpi backend, larger ones twice as many: NICs need 16 to 32 MiB
-// in flight for their full rate.
-constexpr Bytes pool{64u << 20};
+// in flight for their full rate, each of those that a message is divided among.
+constexpr Bytes pool_of_nic{64u << 20};
 constexpr int most_slots = 32;
 
 // Messages from this size on reuse buffers within a sample while others are in flight, so that the NIC never idles.
 constexpr Bytes windowed = MiB(1);
 constexpr int most_operations = 128;
+
+int slots_of_nics(const Case& c, const Nics& nics) {
+  const std::size_t bytes = c.shape.input_elements * size_of(c.type);
+  return slots_for(c, {pool_of_nic.count * nics.parts_of(bytes, c.nic)}, most_slots);
+}
 
 }  // namespace
 
@@ -109,7 +114,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
       rank_(rank),
       ranks_(ranks),
       data_(data),
-      buffers_(case_, slots_for(case_, pool, most_slots)) {
+      buffers_(case_, slots_of_nics(case_, nics)) {
   if (case_.collective->route != Route::neighbours)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
@@ -192,13 +197,13 @@ void OfiSession::enlist() {
   if (mirror_ && !data_.copied) {
     GpuMemory& memory = mirror_->memory();
     memory.gpu().use();
-    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number()));
+    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number(), writes_));
     return;
   }
   const std::size_t size = size_of(case_.type);
   for (int slot = 0; slot < buffers_.slots(); ++slot) {
     inputs_.push_back(nics_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
-    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size));
+    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size, {}, writes_));
   }
 }
 
@@ -340,6 +345,8 @@ std::optional<Selection> OfiSession::selection() {
   const std::uint64_t read = now->read - moved_before_->read, written = now->written - moved_before_->written,
                       packets = now->packets - moved_before_->packets;
   if (read + written + packets == 0) return told;
+  // Packets are then the addresses to write to, and the data may have been written.
+  if (writes_ && !now->counts_writes && read < packets) return told;
   told.source = "counters of the NICs";
   told.protocol = std::max(read, written) < packets ? std::string(packets_protocol)
                   : written > read                  ? "device write"
@@ -425,6 +432,7 @@ class Worker final : public WorkerProgram {
     rank_ = rank;
     ranks_ = ranks;
     nics_->connect(ids);
+    nics_->progress();  // EFA allocates receive buffers when a queue is first read: before any peer sends
     return library_variables();
   }
 
@@ -442,7 +450,7 @@ class Worker final : public WorkerProgram {
     if (gpus_) try_gpu_memory(local);
     if (nics_) return;
     ChosenNics chosen = choose_nics(local, false);
-    nics_.emplace(std::move(chosen.infos), page_, false);
+    open_near(chosen, false);
     if (!gpus_) return;
     if (local.memory == "gpu") {
       data_.copied = true;
@@ -464,18 +472,25 @@ class Worker final : public WorkerProgram {
     }
   }
 
+  // Buffers in host memory, of the library too, are to be near the NICs, whatever cores the launcher chose.
+  void open_near(ChosenNics& chosen, bool gpu_memory) {
+    if (const std::vector<std::string> addresses = pci_addresses(chosen); !addresses.empty()) bind_near(addresses);
+    nics_.emplace(std::move(chosen.infos), page_, gpu_memory);
+  }
+
   // Uses GPU memory if all NICs can access it; each step may show that they cannot.
   void try_gpu_memory(const protocol::LocalRank& local) {
     constexpr std::size_t trial = 1 << 20;
     try {
       ChosenNics chosen = choose_nics(local, true);
-      nics_.emplace(std::move(chosen.infos), page_, true);
+      open_near(chosen, true);
       choose_gpus(local, chosen);
       for (std::size_t nic = 0; nic < nics_->count(); ++nic) {
         if (!nics_->has(nic)) continue;
         const std::unique_ptr<GpuMemory> memory = gpus_->allocate(data_.beside[nic], trial);
         memory->gpu().use();
-        nics_->at(static_cast<int>(nic)).enlist(memory->data(), trial, memory->gpu().number());
+        Endpoint& its = nics_->at(static_cast<int>(nic));
+        its.enlist(memory->data(), trial, memory->gpu().number(), its.writes());
       }
       data_.name = memory_of_gpus;
     } catch (const CaseError& problem) {

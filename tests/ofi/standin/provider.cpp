@@ -442,6 +442,8 @@ int register_attributes(fid*, const fi_mr_attr* attributes, std::uint64_t flags,
     return -FI_EINVAL;
   } else if (real) {
     return -FI_EFAULT;  // EFAULT as from the kernel, which finds no host pages at a GPU address
+  } else if ((attributes->access & FI_REMOTE_WRITE) != 0 && memory.bytes > settings().writable) {
+    return -FI_ENOMEM;
   }
   auto* const region = new Region;
   region->key = standin::add_region(memory);

@@ -46,6 +46,7 @@ Settings read() {
   if (gpu.size() < 2 || gpu[1] == read.host) read.gpu = gpu.at(0);
   read.far = std::stod(text("FAR", "1"));
   read.silence = std::stod(text("SILENCE", "0"));
+  read.writable = std::stoull(text("WRITABLE", "4294967296"));
   const std::string zone = text("ZONE", "0");
   read.zone = static_cast<std::uint8_t>(zone == "by-host" ? std::hash<std::string>()(read.host) : std::stoul(zone));
   for (const std::string& each : split(text("FAULT", ""), ';')) {

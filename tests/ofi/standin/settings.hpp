@@ -10,6 +10,7 @@
 //   GPU      support of GPU memory: peer (the default), none (FI_HMEM is not offered), copies (no peer-to-peer) or
 //            refused (registration of GPU memory fails); none if no libcuda.so.1 finds GPUs; KIND:HOST applies to
 //            that host only
+//   WRITABLE largest registration of host memory that peers may write to, in bytes (4 GiB: 2^20 pages)
 //   FAR      factor on a NIC's rate for memory of any GPU except its nearest one (1)
 //   FAULT    slow:HOST:NIC:SHARE, path:HOST:NIC@GPU:SHARE (from the memory of that GPU), silent:HOST:NIC,
 //            lies:HOST:NIC or absent:HOST:NIC (the host has no such device); separated by semicolons; * as HOST or NIC
@@ -37,6 +38,7 @@ struct Settings {
   double start = 0, silence = 0, far = 1;
   std::string gpu = "peer";
   std::uint8_t zone = 0;
+  std::uint64_t writable = std::uint64_t{1} << 32;
   std::vector<Fault> faults{};  // faults of this host
 
   const Fault* fault_of(const std::string& nic, const std::string& kind) const;
