@@ -67,20 +67,23 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
 
 // Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
 // launch are fresh, except the default's if measured before. Skips sizes for which there is no time unless they are in
-// rows. Joins count less against `time_left` than against `budget_left`, which is wall time.
+// rows. Joins count less against `time_left` than against `budget_left`, which is wall time. Adds the default's
+// failures.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
-                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left);
+                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
+                                              std::vector<tuner::Failure>& failures);
 
 struct StepConfirmation {
   std::optional<tuner::Gain> gain;
-  std::string failure;  // without it
+  std::string failure;      // without it
+  bool of_default = false;  // the failure: of the default rather than of the files
 };
 
 // Replays the only case, a job's step, with the default (arm 0) and the files (arm 1) alternately, launch by launch,
-// until the result is clear or the budget is spent.
+// until the result is clear or the budget is spent. Adds the default's failure.
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
-                                   const tuner::TimeLeft& budget_left);
+                                   const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
 // Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
 // --budget, in which they are not.
@@ -139,8 +142,9 @@ struct ArmTrial {
 // Set at the leader only.
 struct ArmSearchResult {
   std::vector<tuner::JudgedArm> judged;
-  tuner::JudgedArm best = {};        // the winner as confirmed in fresh workers; without variables if none
-  std::vector<std::string> remarks;  // why the best was not confirmed, what was skipped for lack of time
+  tuner::JudgedArm best = {};                 // the winner as confirmed in fresh workers; without variables if none
+  std::vector<std::string> remarks;           // why the best was not confirmed, what was skipped for lack of time
+  std::vector<tuner::Failure> failures = {};  // of the default
 };
 
 // Collective. The default is the machine's backend, whose workers are kept; each arm has fresh workers. Tries arms
@@ -160,9 +164,9 @@ struct CallModeResult {
   std::vector<CallModeSize> sizes;
 };
 
-// Collective; the result is the leader's. `cases` are plain calls of one round each.
+// Collective; the result is the leader's. `cases` are plain calls of one round each, whose failures are added.
 std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& workers, const std::vector<Case>& cases,
                                            const RunnerOptions& runner, int nccl_version, Seconds burst,
-                                           const tuner::TimeLeft& time_left);
+                                           const tuner::TimeLeft& time_left, std::vector<tuner::Failure>& failures);
 
 }  // namespace p5

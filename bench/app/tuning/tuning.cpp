@@ -118,6 +118,17 @@ class Tuning {
     return objection.empty();
   }
 
+  // At the leader: adds failures of the default after the search, once for each size and outcome. They are the
+  // machine's.
+  void add_failures(const std::vector<tuner::Failure>& failures) {
+    for (const tuner::Failure& failure : failures)
+      if (std::ranges::none_of(course_.search.failures, [&](const tuner::Failure& known) {
+            return known.point == failure.point && known.candidate == failure.candidate &&
+                   known.outcome == failure.outcome;
+          }))
+        course_.search.failures.push_back(failure);
+  }
+
   // Ends the tuning without a setting: no gain can be measured.
   void skip_tuning(const std::string& why) {
     course_.skipped = true;
@@ -349,6 +360,7 @@ class Tuning {
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
+    add_failures(tried.failures);
     variables_ = std::move(tried.best);
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
@@ -383,9 +395,11 @@ class Tuning {
     if (collectives.empty()) return;
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
-    course_.call_modes =
-        try_call_modes(control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
-                       result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end));
+    std::vector<tuner::Failure> failures;
+    course_.call_modes = try_call_modes(
+        control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
+        result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
+    add_failures(failures);
   }
 
   tuner::KnobScope place(const std::vector<std::string>& collectives) const {
@@ -475,9 +489,11 @@ class Tuning {
     with_files([&](Backend& files) {
       Trials trials(control_, {machine_.backend.get(), &files}, cases_to_confirm(), runner_);
       run_on_leader(control_, trials, [&] {
-        const std::vector<tuner::Confirmation> measured =
-            confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
-                         [this] { return clock_.budget_left(); });
+        std::vector<tuner::Failure> failures;
+        const std::vector<tuner::Confirmation> measured = confirm_with(
+            trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
+            [this] { return clock_.budget_left(); }, failures);
+        add_failures(failures);
         tuner::Confirmed confirmed = tuner::confirm(result_.table, measured, result_.alone_loss);
         course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
         course_.dropped = std::move(confirmed.dropped);
@@ -496,8 +512,10 @@ class Tuning {
     with_files([&](Backend& files) {
       Trials trials(control_, {machine_.backend.get(), &files}, {*step_}, runner_);
       run_on_leader(control_, trials, [&] {
-        const StepConfirmation measured =
-            confirm_step_with(trials, tuning_limits_, [this] { return clock_.budget_left(); });
+        std::vector<tuner::Failure> failures;
+        const StepConfirmation measured = confirm_step_with(
+            trials, tuning_limits_, [this] { return clock_.budget_left(); }, failures);
+        add_failures(failures);
         course_.step = measured.gain;
         if (measured.gain) result_.step = tuner::StepGain{step_->replay->name, *measured.gain};
         if (measured.gain && measured.gain->interval.low > 0) return;
@@ -513,8 +531,8 @@ class Tuning {
 
   std::string step_text(const StepConfirmation& measured) const {
     if (!measured.gain)
-      return fmt::format("The step of {} could not be replayed with the settings: {}", step_->replay->name,
-                         measured.failure);
+      return fmt::format("The step of {} could not be replayed with{} the settings: {}", step_->replay->name,
+                         measured.of_default ? "out" : "", measured.failure);
     const tuner::Gain& gain = *measured.gain;
     return fmt::format(
         "The step of {} takes {:.3f} ms with the settings and {:.3f} ms without: {:.1f} % saved (95 % interval {:.1f} "
