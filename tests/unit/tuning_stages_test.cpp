@@ -48,6 +48,26 @@ TEST(TunerToKeep, is_none_without_efa) {
   EXPECT_EQ(tuner_to_keep(topology), "");
 }
 
+TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {
+  const auto offered = [](const std::vector<tuner::Algorithm>& algorithms) {
+    tuner::Record record;
+    for (const tuner::Algorithm algorithm : algorithms)
+      record.offered.push_back({.setting = {.algorithm = algorithm}, .microseconds = 10});
+    return std::vector{record};
+  };
+  using enum tuner::Algorithm;
+  EXPECT_FALSE(may_use_nvls(offered({tree, ring}), {}));
+  EXPECT_TRUE(may_use_nvls(offered({tree, ring, nvls}), {}));
+  EXPECT_TRUE(may_use_nvls(offered({tree, ring, nvls_tree}), {})) << "between nodes, without CollNet";
+}
+
+TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it) {
+  EXPECT_TRUE(may_use_nvls({}, {}));
+  EXPECT_TRUE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "nvlstree"}})));
+  EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_NVLS_ENABLE", "0"}})));
+  EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
+}
+
 // A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on.
 struct RankOfOneTime final : Backend {
   struct Operations final : Session {

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <optional>
 #include <set>
@@ -124,6 +125,19 @@ bool on_efa(const topo::Topology& topology) {
   return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
     return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
   });
+}
+
+bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints) {
+  constexpr std::array algorithms{tuner::Algorithm::nvls, tuner::Algorithm::nvls_tree};
+  if (records.empty())
+    return std::ranges::any_of(algorithms, [&](tuner::Algorithm algorithm) {
+      return constraints.allows(tuner::Function::all_reduce, {.algorithm = algorithm});
+    });
+  const auto is_nvls = [&](const tuner::CostEntry& entry) {
+    return std::ranges::find(algorithms, entry.setting.algorithm) != algorithms.end();
+  };
+  return std::ranges::any_of(records,
+                             [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, is_nvls); });
 }
 
 std::string tuner_to_keep(const topo::Topology& topology) {

@@ -50,6 +50,10 @@ void run_on_leader(ControlPlane& control, Trials& trials, const std::function<vo
 
 bool on_efa(const topo::Topology& topology);
 
+// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes its tree, at a size of the search.
+// Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
+bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
+
 // The path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts: NCCL loads a single tuner, and
 // aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, or if network plugins are in
 // several folders: loading a second copy of the wrong one is worse than none.

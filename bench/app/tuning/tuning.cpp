@@ -403,14 +403,11 @@ class Tuning {
   }
 
   tuner::KnobScope place(const std::vector<std::string>& collectives) const {
-    const auto nvls = [](const tuner::CostEntry& entry) { return entry.setting.algorithm == tuner::Algorithm::nvls; };
     return {.platform = machine_.topology.platform,
             .nodes = result_.table.nodes,
             .nccl_version = result_.table.nccl_version,
             .efa = on_efa(machine_.topology),
-            .nvls = std::ranges::any_of(
-                course_.search.records,
-                [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, nvls); }),
+            .nvls = may_use_nvls(course_.search.records, constraints_),
             .beside = tuning_limits_.beside.has_value(),
             .collectives = collectives};
   }
