@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/app/tuning/tuning.hpp"
 #include "bench/control/control_planes.hpp"
 
 namespace p5 {
@@ -46,6 +47,22 @@ TEST(TunerToKeep, is_none_without_efa) {
   topology.hosts = {efa_host({"/usr/lib/libnccl-net.so"})};
   topology.hosts[0].nics[0].kind = "infiniband";
   EXPECT_EQ(tuner_to_keep(topology), "");
+}
+
+TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
+  topo::Topology topology;
+  topology.platform = "p5.48xlarge";
+  topology.hosts.resize(2);
+  topology.hosts[0].versions = {{"aws-ofi-nccl", "1.17.0"}, {"nvidia driver", "580.95.05"}, {"os", "Ubuntu"}};
+  topology.hosts[1].versions = {{"aws-ofi-nccl", "1.16.3"}, {"nvidia driver", "580.95.05"}};
+  using Conditions = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(conditions_of_validity({{"gpu", "H100"}, {"nccl.path", "/lib/libnccl.so.2"}}, topology, "node"),
+            (Conditions{{"gpu", "H100"},
+                        {"platform", "p5.48xlarge"},
+                        {"nvidia driver", "580.95.05"},
+                        {"aws-ofi-nccl", "1.16.3 and 1.17.0"},
+                        {"--group", "node"}}));
+  EXPECT_EQ(conditions_of_validity({}, {}, "world"), Conditions());
 }
 
 TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {

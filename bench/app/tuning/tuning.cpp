@@ -88,9 +88,9 @@ class Tuning {
     result_.table.ranks = communicators.rbegin()->ranks;
     result_.table.nodes = communicators.rbegin()->nodes;
     one_communicator_size_ = communicators.size() == 1;
-    result_.kept = job.kept;
-    for (const auto& [name, value] : machine.software)
-      if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
+    result_.kept = job.kept.tables;
+    result_.kept_conditions = job.kept.conditions;
+    result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
     result_.outside = tuner::tuning_variables_of(current_environment());
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
@@ -362,6 +362,7 @@ class Tuning {
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
     add_failures(tried.failures);
     variables_ = std::move(tried.best);
+    for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
@@ -378,6 +379,7 @@ class Tuning {
       // The search chose it as the best of many, so its own figure is biased upwards.
       result_.environment_speedup = variables_.objective;
       result_.environment_speedup_alone = variables_.alone;
+      result_.environment_judged_at = judged_at_;
     } else {
       course_.remarks.push_back(fmt::format(
           "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
@@ -557,6 +559,7 @@ class Tuning {
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
   tuner::JudgedArm variables_{};                   // at the leader: those that were faster by themselves
+  std::vector<tuner::SizePoint> judged_at_;        // and where they were compared with the default
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
 };
