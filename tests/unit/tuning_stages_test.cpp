@@ -85,6 +85,31 @@ TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
 }
 
+TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for) {
+  const auto searched = [](const std::string& collective, std::uint64_t bytes, Trial::Outcome outcome) {
+    tuner::Record record;
+    record.point = {collective, bytes};
+    record.blocks = {{.stage = tuner::Stage::baseline, .candidates = {{}}, .trials = {{outcome, {1e-5}, ""}}}};
+    return record;
+  };
+  std::vector<tuner::Record> records{searched("broadcast", 8, Trial::Outcome::failed)};
+  for (const std::uint64_t bytes : {8, 1024, 65536, 1 << 20})
+    records.push_back(searched("all_gather", bytes, Trial::Outcome::measured));
+  for (const std::uint64_t bytes : {128, 64, 32, 16, 8})
+    records.push_back(searched("all_reduce", bytes, Trial::Outcome::measured));
+  const tuner::Table table{22803, 2, 1, {{tuner::Function::all_gather, 1024, 65536, {}, 1}}};
+  EXPECT_EQ(points_to_confirm(table, records), (std::set<tuner::SizePoint>{{"all_gather", 8},
+                                                                           {"all_gather", 1024},
+                                                                           {"all_gather", 1536},
+                                                                           {"all_gather", 8200},
+                                                                           {"all_gather", 49152},
+                                                                           {"all_gather", 65536},
+                                                                           {"all_gather", 1 << 20},
+                                                                           {"all_reduce", 8},
+                                                                           {"all_reduce", 32},
+                                                                           {"all_reduce", 128}}));
+}
+
 // A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on.
 struct RankOfOneTime final : Backend {
   struct Operations final : Session {

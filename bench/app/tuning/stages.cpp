@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -214,6 +216,29 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   tuner::SearchResult found = tuner::search(tasks, rules, constraints, measure, time_left);
   for (tuner::Record& record : found.records) record.operations = trials.operations_together(at_of(record.point));
   return found;
+}
+
+std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const std::vector<tuner::Record>& records) {
+  std::set<tuner::SizePoint> points;
+  std::map<std::string, std::set<tuner::SizePoint>> without_row;
+  for (const tuner::Record& record : records) {
+    const bool has_row = std::ranges::any_of(
+        table.rows, [&](const tuner::Row& row) { return tuner::name_of(row.function) == record.point.collective; });
+    if (has_row)
+      points.insert(record.point);
+    else if (!tuner::samples_of(record, {}).empty())
+      without_row[record.point.collective].insert(record.point);
+  }
+  for (const auto& [collective, its] : without_row) {
+    points.insert(*its.begin());
+    points.insert(*std::next(its.begin(), static_cast<std::ptrdiff_t>(its.size() / 2)));
+    points.insert(*its.rbegin());
+  }
+  const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
+  for (const tuner::HeldOutSize& held :
+       tuner::held_out_sizes(table.rows, element, element * static_cast<std::uint64_t>(table.ranks)))
+    points.insert({std::string(tuner::name_of(held.function)), held.bytes});
+  return points;
 }
 
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -68,6 +69,11 @@ void burn_in(Trials& trials, const TuningLimits& tuning_limits);
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
                                 std::uint64_t seed, const tuner::TimeLeft& time_left);
+
+// The points of the search of all collectives with a row, held-out ones between them, and the smallest, the middle and
+// the largest point of each other collective that was measured: the plugin is loaded for its calls too, and may
+// displace another tuner. In ascending order.
+std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const std::vector<tuner::Record>& records);
 
 // Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
 // launch are fresh, except the default's if measured before. Skips sizes for which there is no time unless they are in

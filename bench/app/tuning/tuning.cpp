@@ -414,26 +414,11 @@ class Tuning {
             .collectives = collectives};
   }
 
-  // The sizes of the table, and held-out ones between them.
-  std::vector<std::pair<std::string, Bytes>> sizes_to_confirm() const {
-    std::set<std::pair<std::string, std::uint64_t>> sizes;
-    for (const tuner::Row& row : result_.table.rows)
-      for (const tuner::Record& record : course_.search.records)
-        if (record.point.collective == tuner::name_of(row.function))
-          sizes.emplace(record.point.collective, record.point.bytes);
-    const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
-    for (const tuner::HeldOutSize& held :
-         tuner::held_out_sizes(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
-      sizes.emplace(tuner::name_of(held.function), held.bytes);
-    std::vector<std::pair<std::string, Bytes>> all;
-    for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
-    return all;
-  }
-
   std::vector<Case> cases_to_confirm() {
     const auto sizes_of_collectives = from_leader(control_, [&] {
       std::map<std::string, std::vector<std::uint64_t>> all;
-      for (const auto& [collective, bytes] : sizes_to_confirm()) all[collective].push_back(bytes.count);
+      for (const tuner::SizePoint& point : points_to_confirm(result_.table, course_.search.records))
+        all[point.collective].push_back(point.bytes);
       return all;
     });
     std::vector<Case> cases;
