@@ -62,7 +62,8 @@ class Tuning {
         tuning_limits_(scale_limits(whole_limits_, job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
-        constraints_(tuner::constraints_of(current_environment())),
+        environment_(environment_of_nccl(current_environment(), read_file)),
+        constraints_(tuner::constraints_of(environment_)),
         weights_(job.weights),
         step_(job.step) {
     course_.mode = job.mode;
@@ -91,7 +92,7 @@ class Tuning {
     result_.kept = job.kept.tables;
     result_.kept_conditions = job.kept.conditions;
     result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
-    result_.outside = tuner::tuning_variables_of(current_environment());
+    result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
     if (const std::string calls = describe(options.calls, ", "); !calls.empty())
@@ -238,7 +239,8 @@ class Tuning {
   std::string tuner_conflict() const {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
       if (!constraints_.allows_variable(name))
-        return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
+        return fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
+                           std::getenv(name) ? "" : " in a configuration file of NCCL");
     if (chain_.empty() && on_efa(machine_.topology))
       return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
              "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
@@ -536,6 +538,7 @@ class Tuning {
   TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left
   std::uint64_t seed_;
   RunnerOptions runner_;
+  const Environment environment_;  // as NCCL sees it: the files of earlier tunings may be among its configuration
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   std::optional<Case> step_;
