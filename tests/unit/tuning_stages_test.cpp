@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -152,7 +153,7 @@ std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
   return cases;
 }
 
-double no_limit() { return 1e9; }
+double time_without_end() { return 1e9; }
 
 void expect_wrong_default(const std::vector<tuner::Failure>& failures, Bytes size) {
   ASSERT_EQ(failures.size(), 1u);
@@ -173,7 +174,7 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_the_confirmation) {
     Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), KiB(256), MiB(1)}), {});
     std::vector<tuner::Failure> failures;
     const std::vector<tuner::Confirmation> measured =
-        confirm_with(trials, limits_of_mode("quick"), table, {}, no_limit, no_limit, failures);
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
     expect_wrong_default(failures, KiB(256));
     ASSERT_EQ(measured.size(), 3u) << "the size stays, so that no row goes across it";
     EXPECT_EQ(measured[1].standard_failure, failures[0].because);
@@ -191,7 +192,7 @@ TEST(StagesOfTuning, tell_wrong_data_from_other_failures_of_the_files) {
   Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
   std::vector<tuner::Failure> failures;
   const std::vector<tuner::Confirmation> measured =
-      confirm_with(trials, limits_of_mode("quick"), table, {}, no_limit, no_limit, failures);
+      confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
   EXPECT_TRUE(failures.empty());
   ASSERT_EQ(measured.size(), 2u);
   EXPECT_NE(measured[0].failure, "");
@@ -204,14 +205,14 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
   standard.wrong_at = MiB(1);
   Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
   std::vector<tuner::Failure> failures;
-  const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), no_limit, failures);
+  const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);
   expect_wrong_default(failures, MiB(1));
   EXPECT_FALSE(step.gain);
   EXPECT_TRUE(step.of_default);
   EXPECT_EQ(step.failure, failures[0].because);
 
   failures.clear();
-  try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, no_limit, failures);
+  try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
   expect_wrong_default(failures, MiB(1));
 }
 
