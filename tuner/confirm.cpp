@@ -16,8 +16,7 @@ namespace {
 // ---- rows
 
 bool failed(const SearchResult& result, const Setting& setting) {
-  return std::ranges::any_of(result.failures,
-                             [&](const Failure& failure) { return failure.candidate.setting == setting; });
+  return std::ranges::any_of(result.failures, [&](const Failure& failure) { return excludes(failure, setting); });
 }
 
 std::uint64_t power_of_two_below(std::uint64_t bytes) {
@@ -164,25 +163,44 @@ class Confirmer {
       result_.dropped.push_back("all rows: " + why);
       return std::move(result_);
     }
-    for (const Row& row : table_.rows)
+    for (const Row& row : table_.rows) {
+      if (const std::string why = failure_of(row.setting); !why.empty()) {
+        result_.dropped.push_back(name_of_row(row) + " " + why);
+        continue;
+      }
       for (Row& part : split_at_losses(row)) {
         if (const std::string why = reason_to_drop(part); !why.empty())
           result_.dropped.push_back(name_of_row(part) + " " + why);
         else
           result_.table.rows.push_back(part);
       }
+    }
     return std::move(result_);
   }
 
  private:
   bool in_a_row(const Confirmation& size) const { return find_row(table_, size.function, size.bytes) != nullptr; }
 
+  // The reason for which no row may have the setting; "" where it, and what it excludes, failed nowhere.
+  std::string failure_of(const Setting& setting) const {
+    for (const Confirmation& size : all_) {
+      const Row* const row = find_row(table_, size.function, size.bytes);
+      if (size.failure.empty() || !row || !excludes(row->setting, size.outcome, setting)) continue;
+      const std::string at = fmt::format("{} of {}", name_of(size.function), to_text(Bytes{size.bytes}));
+      if (size.outcome != Trial::Outcome::wrong_data) return fmt::format("failed at {}: {}", at, size.failure);
+      return fmt::format("is not safe: {} gave wrong data at {}: {}", to_text(row->setting), at, size.failure);
+    }
+    return "";
+  }
+
   bool complete(const Confirmation& size) const {
-    return size.failure.empty() && launches_ > 0 && launches_of(size.device) == launches_;
+    return size.failure.empty() && size.standard_failure.empty() && launches_ > 0 &&
+           launches_of(size.device) == launches_;
   }
   bool complete_in_throughput(const Confirmation& size) const {
     return complete(size) && launches_of(size.throughput) == launches_;
   }
+  bool complete_alone(const Confirmation& size) const { return complete(size) && launches_of(size.alone) == launches_; }
 
   Sizes within(const Row& row) const {
     Sizes found;
@@ -236,11 +254,12 @@ class Confirmer {
   // The reason for which the row is split at this size; "": none.
   std::string loss_at(const Confirmation& size) {
     const std::string at = to_text(Bytes{size.bytes});
-    if (!size.failure.empty()) return fmt::format("failed at {}: {}", at, size.failure);
+    if (!size.standard_failure.empty())
+      return fmt::format("was not compared at {}, where the default failed: {}", at, size.standard_failure);
     if (!complete(size)) return fmt::format("was not measured at {}", at);
     const double longer = std::expm1(log_ratio(size.device.sides()));
     if (longer > tolerated(median_of(size.device.standard))) return fmt::format("lost {} at {}", percent(longer), at);
-    if (!size.alone.measured()) return "";
+    if (!complete_alone(size)) return "";
     const double longer_alone = std::expm1(log_ratio(size.alone.sides()));
     if (longer_alone <= alone_loss_) return "";
     const Row only{.function = size.function, .from = size.bytes, .to = size.bytes, .setting = {}};
@@ -320,7 +339,7 @@ class Confirmer {
   }
 
   std::optional<Effect> effect_alone(const Row& row) {
-    return effect(row, [](const Confirmation& size) { return size.alone; });
+    return effect(row, [&](const Confirmation& size) { return complete_alone(size) ? size.alone : BothSides{}; });
   }
 
   std::string loss_alone(const Row& row) {
@@ -402,6 +421,8 @@ std::vector<ConfirmedSizePoint> confirmed_size_points(const Table& tried, const 
     if (row) point.setting = row->setting;
     if (!size.failure.empty())
       point.verdict = fmt::format("failed with the files: {}", size.failure);
+    else if (!size.standard_failure.empty())
+      point.verdict = fmt::format("failed with the default: {}", size.standard_failure);
     else if (!point.gain)
       point.verdict = "not measured";
     else if (!row && lost)

@@ -35,8 +35,10 @@ struct Confirmation {
   BothSides throughput{};  // with the time to launch them, as in an application; empty: not measured
   // Where `device` is until operations and the work beside them are done: of the operations alone; empty: not measured.
   BothSides alone{};
-  std::string failure = {};  // reason where it failed or gave wrong data with the files
-  bool held_out = false;     // the search did not measure it
+  std::string failure = {};                         // reason where it failed or gave wrong data with the files
+  Trial::Outcome outcome = Trial::Outcome::failed;  // of that failure
+  std::string standard_failure = {};                // reason where it failed or gave wrong data with the default
+  bool held_out = false;                            // the search did not measure it
 };
 
 // A size to be confirmed, with the cost of its samples.
@@ -72,6 +74,8 @@ struct Confirmed {
 // Drops the rows that do not hold up in fresh processes, by the same EffectJudge as `compare`
 // (bench/measure/effect.hpp).
 //
+// - A row is dropped where its algorithm and protocol gave wrong data at any size of the table, or where its setting
+//   failed at any size.
 // - A row is split around sizes at which the files take longer than tolerated; the sizes from there to the next good
 //   one are dropped too. If such a size is one that the search did not measure, between two that do not lose, the
 //   row is also split wherever no such size was measured between two of the search.

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <stdexcept>
 #include <string_view>
 
@@ -120,6 +121,12 @@ void add_speedup(std::vector<std::string>& lines, const TuningResult& result) {
                   result.environment_speedup_alone
                       ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
                       : ""));
+  std::map<std::string, std::vector<std::string>> sizes;
+  for (const SizePoint& point : result.environment_judged_at)
+    sizes[point.collective].push_back(to_text(Bytes{point.bytes}));
+  if (sizes.empty()) return;
+  lines.push_back("It acts on all operations of a job, and was judged by these alone:");
+  for (const auto& [collective, at] : sizes) lines.push_back(fmt::format("  {:<14} {}", collective, join(at)));
 }
 
 bool is_replaced(const Table& kept, const TuningResult& result) {
@@ -136,7 +143,8 @@ std::vector<Table> kept_tables(const TuningResult& result) {
 }
 
 constexpr std::string_view by_p5bench = " by p5bench ", before_works = "  operations beside ",
-                           after_works = "; alone none is slower";
+                           after_works = "; alone none is slower",
+                           title_of_conditions = "Valid for:", end_of_conditions = "Measure again";
 
 // The first lines of every file, without comment marks, in printable ASCII. `kept`: the earlier tables in it.
 std::vector<std::string> header_lines(const TuningResult& result, const std::string& name,
@@ -148,7 +156,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
     if (!result.no_settings_reason.empty()) lines.push_back(result.no_settings_reason);
   }
   lines.push_back("");
-  lines.push_back("Valid for:");
+  lines.emplace_back(title_of_conditions);
   if (result.table.ranks > 0)
     lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
   for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
@@ -160,7 +168,11 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   for (const Table& each : kept)
     lines.push_back(fmt::format("and for communicators of {} ranks on {} nodes, NCCL {}, tuned before", each.ranks,
                                 each.nodes, version_text(each.nccl_version)));
-  lines.push_back("Measure again (p5bench tune) when any of these changes.");
+  if (!kept.empty() && !result.kept_conditions.empty()) {
+    lines.push_back("Tables that were tuned before are from files that say they are valid for:");
+    for (const std::string& condition : result.kept_conditions) lines.push_back("  " + condition);
+  }
+  lines.push_back(fmt::format("{} (p5bench tune) when any of these changes.", end_of_conditions));
   if (sets_anything(result)) {
     add_step(lines, result);
     add_speedup(lines, result);
@@ -290,6 +302,19 @@ std::set<std::string> works_beside_tables(std::string_view csv) {
   }
   close();
   return all;
+}
+
+std::vector<std::string> conditions_of_tables(std::string_view csv) {
+  constexpr std::string_view mark = "# ";
+  std::vector<std::string> conditions;
+  bool within = false;
+  for (const std::string& line : split(std::string(csv), '\n')) {
+    const std::string text = line.starts_with(mark) ? line.substr(mark.size()) : "";
+    if (text.empty() || text.starts_with(end_of_conditions)) within = false;
+    if (within) conditions.push_back(text);
+    if (text == title_of_conditions) within = true;
+  }
+  return conditions;
 }
 
 NamedFile table_file(const TuningResult& result) {

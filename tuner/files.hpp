@@ -45,8 +45,10 @@ struct TuningResult {
   Environment environment;  // of the best arm
   // With `environment`, where it was compared with the default: by how much it was faster, and operations alone.
   std::optional<Objective> environment_speedup = {}, environment_speedup_alone = {};
-  Table table;              // confirmed
+  std::vector<SizePoint> environment_judged_at = {};  // where it was compared with the default, by collective
+  Table table;                                        // confirmed
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file
+  std::vector<std::string> kept_conditions = {};  // of them, by conditions_of_tables()
   std::vector<GainLine> gains;
   std::optional<StepGain> step;  // of a job's step with all of it
   int size_points = 0;           // judged
@@ -73,6 +75,15 @@ std::string beside_value(const std::vector<std::string>& works);
 // Works beside which the tables of an nccl-tuner.csv were found, by the comments of the files that were put together in
 // it; "" for operations alone.
 std::set<std::string> works_beside_tables(std::string_view csv);
+
+// The lines under "Valid for:" in the comments of the files that were put together in an nccl-tuner.csv.
+std::vector<std::string> conditions_of_tables(std::string_view csv);
+
+// The tables of an nccl-tuner.csv that a tuning keeps, and the conditions in it.
+struct KeptTables {
+  std::vector<Table> tables;
+  std::vector<std::string> conditions;
+};
 
 // The variables of nccl.env: the environment's, and those that load the plugin with its table and the table's hash,
 // with which no rank starts with another table.

@@ -37,6 +37,14 @@ std::optional<double> seconds_in(const Block& block, const Candidate& candidate)
 
 }  // namespace
 
+bool excludes(const Setting& failed, Trial::Outcome outcome, const Setting& other) {
+  return outcome == Trial::Outcome::wrong_data ? same_kind(failed, other) : failed == other;
+}
+
+bool excludes(const Failure& failure, const Setting& setting) {
+  return !failure.candidate.is_default() && excludes(*failure.candidate.setting, failure.outcome, setting);
+}
+
 std::vector<double> samples_of(const Record& record, const Candidate& candidate, bool bound) {
   std::vector<double> samples;
   for (const Block& block : record.blocks)
@@ -318,10 +326,11 @@ class Searcher {
     }
   }
 
-  // Estimates of the settings that may keep the bound.
+  // Estimates of the settings that did not fail and may keep the bound.
   std::vector<Estimate> estimate_permitted(const Record& record, const std::vector<Setting>& settings) const {
     std::vector<Estimate> now = estimate_gains(record, settings);
-    std::erase_if(now, [&](const Estimate& each) { return is_excessive(record, each.setting); });
+    std::erase_if(now,
+                  [&](const Estimate& each) { return has_failed(each.setting) || is_excessive(record, each.setting); });
     return now;
   }
 
@@ -363,7 +372,7 @@ class Searcher {
       }
       if (because.empty()) because = excess;
       if (!rules_.beside) break;
-      std::erase_if(best_first, [&](const Estimate& each) { return each.setting == best; });
+      std::erase_if(best_first, [&](const Estimate& each) { return each.setting == best || has_failed(each.setting); });
     }
     record.because = because;
   }
@@ -394,7 +403,7 @@ class Searcher {
     if (!rules_.beside) return;
     std::vector<Setting> promising;
     for (const Estimate& each : estimate_gains(record, settings))
-      if (each.most() >= rules_.least_gain) promising.push_back(each.setting);
+      if (each.most() >= rules_.least_gain && !has_failed(each.setting)) promising.push_back(each.setting);
     for (int block = 0; block < bound_blocks_in_rung && !closed(record) && !promising.empty() && has_time(); ++block) {
       measure_block(record, Stage::bound, promising);
       remove_failed(promising);
@@ -461,8 +470,7 @@ class Searcher {
   }
 
   bool has_failed(const Setting& setting) const {
-    return std::ranges::any_of(result_.failures,
-                               [&](const Failure& failure) { return failure.candidate.setting == setting; });
+    return std::ranges::any_of(result_.failures, [&](const Failure& failure) { return excludes(failure, setting); });
   }
 
   const std::vector<Task>& tasks_;

@@ -64,6 +64,12 @@ struct Failure {
   Trial::Outcome outcome = Trial::Outcome::failed;
   std::string because;
 };
+// True if a setting with this outcome excludes the other one too. Wrong data excludes all settings of the algorithm and
+// protocol, because the number of channels does not decide whether data arrives whole; a hang or crash the same
+// setting.
+bool excludes(const Setting& failed, Trial::Outcome outcome, const Setting& other);
+// The same for the candidate of a failure; a failure of the default excludes nothing.
+bool excludes(const Failure& failure, const Setting& setting);
 
 // All measurements of a size point.
 struct Record {

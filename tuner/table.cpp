@@ -260,7 +260,7 @@ std::string version_text(int nccl_version) {
 
 const Table* find_table(const std::vector<Table>& tables, int nccl_version, std::uint64_t ranks, std::uint64_t nodes) {
   for (const Table& table : tables)
-    if ((nccl_version == 0 || nccl_version == table.nccl_version) && ranks == static_cast<std::uint64_t>(table.ranks) &&
+    if (nccl_version == table.nccl_version && ranks == static_cast<std::uint64_t>(table.ranks) &&
         nodes == static_cast<std::uint64_t>(table.nodes))
       return &table;
   return nullptr;

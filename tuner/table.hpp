@@ -78,7 +78,7 @@ struct Table {
 // "2.28.3" for 22803.
 std::string version_text(int nccl_version);
 
-// The table for such communicators, or null. Version 0 is an unknown one, which matches any.
+// The table for such communicators, or null. Version 0 is an unknown one, which no table is for.
 const Table* find_table(const std::vector<Table>& tables, int nccl_version, std::uint64_t ranks, std::uint64_t nodes);
 
 // The row for a call, or null.

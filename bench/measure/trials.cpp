@@ -363,10 +363,12 @@ void Alternation::measure(std::size_t size, std::size_t side) {
     for (const Trial& trial :
          trials_.block(what.sides[side], std::vector<std::string>(static_cast<std::size_t>(what.samples)),
                        {rules_.burst, quantity})) {
-      if (trial.outcome == Trial::Outcome::measured)
+      if (trial.outcome == Trial::Outcome::measured) {
         times.push_back(trial.time.count);
-      else if (found.failure.empty())
+      } else if (found.failure.empty()) {
         found.failure = trial.because;
+        found.outcome = trial.outcome;
+      }
     }
     if (times.empty()) return;
     std::vector<Launch>& launches = found.launches[quantity];

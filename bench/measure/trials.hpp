@@ -107,7 +107,8 @@ struct AlternatedSize {
 // Result of one side at one size.
 struct SideSamples {
   std::map<Quantity, std::vector<Launch>> launches;
-  std::string failure;  // the reason for the end of its samples; "" without failure
+  std::string failure;                                // the reason for the end of its samples; "" without failure
+  Trial::Outcome outcome = Trial::Outcome::measured;  // of the trial that failed
   // Empty where none were measured.
   std::vector<Launch> of(Quantity quantity) const {
     const auto found = launches.find(quantity);

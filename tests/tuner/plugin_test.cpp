@@ -181,6 +181,31 @@ TEST(TunerPlugin, another_nccl_disables_it_with_one_warning) {
   expect_disabled(to_csv(rows, ""), {{"TEST_NCCL_VERSION", "22907"}}, 4, 1,
                   "is for NCCL 2.28.3, this job runs NCCL 2.29.7");
 }
+TEST(TunerPlugin, an_nccl_of_unknown_version_disables_it_with_one_warning) {
+  Table newer = rows;
+  newer.nccl_version = 23007;
+  expect_disabled(to_csv(newer, "") + to_csv(rows, ""), {{"TEST_NCCL_VERSION", "0"}}, 4, 1,
+                  "is for NCCL 2.30.7, 2.28.3, and this job's NCCL (");
+}
+TEST(TunerPlugin, takes_no_version_from_another_file_than_the_nccl_that_loaded_it) {
+  with_rows([] {
+    void* const library = dlopen(P5BENCH_CHAINED, RTLD_NOW | RTLD_LOCAL);
+    ASSERT_NE(library, nullptr) << dlerror();
+    const auto logger = reinterpret_cast<abi::Logger>(dlsym(library, "chained_tuner_logger"));
+    ASSERT_NE(logger, nullptr);
+    testing::internal::CaptureStderr();
+    void* context = nullptr;
+    ASSERT_EQ(interface<abi::TunerV3>(3).init(4, 1, logger, &context), abi::success);
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr(std::string(P5BENCH_CHAINED) + ") tells no version"));
+    Call call = offered();
+    EXPECT_EQ(interface<abi::TunerV3>(3).choose(context, static_cast<int>(call.function), call.bytes, 1,
+                                                reinterpret_cast<float**>(call.costs.data()), call.algorithms, 3,
+                                                &call.channels),
+              abi::success);
+    EXPECT_EQ(call.costs, offered().costs);
+    EXPECT_EQ(interface<abi::TunerV3>(3).finalize(context), abi::success);
+  });
+}
 TEST(TunerPlugin, another_nccl_is_one_line_on_stderr_that_says_what_to_do) {
   Table newer = rows;
   newer.nccl_version = 23007;

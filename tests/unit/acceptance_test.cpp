@@ -14,6 +14,7 @@
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/control/control_planes.hpp"
+#include "reports/local_checks.hpp"
 
 namespace p5 {
 namespace {
@@ -158,6 +159,41 @@ TEST(Acceptance, what_ends_a_run_is_in_its_report_and_a_signal_afterwards_change
   EXPECT_EQ(report.status, "partial");
   EXPECT_EQ(report.run.ended_by, "stumbled on purpose");
   EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+}
+
+TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {
+  const auto reason = [](const reports::Report& report, const std::vector<topo::Finding>& findings) {
+    ReportBuilder builder({}, report);
+    builder.begin({}, findings, {.comparable = false, .why_not = "of no interest here"});
+    return builder.reason_not_to_tune();
+  };
+  const auto finding = [](std::string_view id, topo::Severity severity, topo::About about) {
+    topo::Finding made;
+    made.id = id;
+    made.severity = severity;
+    made.evidence = "so it is";
+    made.about = about;
+    return made;
+  };
+  const std::string consequence = ", and settings are not tuned on a faulty machine";
+  const topo::Finding missing = finding("nic.missing", topo::Severity::error, topo::About::hardware);
+  const topo::Finding warning = finding("nic.missing", topo::Severity::warning, topo::About::hardware);
+  const topo::Finding corrupt = finding(reports::corrupt, topo::Severity::error, topo::About::hardware);
+  EXPECT_EQ(reason({}, {}), "");
+  EXPECT_EQ(reason({}, {warning}), "");
+  EXPECT_EQ(reason({}, {missing, corrupt}), "there was wrong data (so it is)" + consequence);
+  EXPECT_EQ(reason({}, {missing}), "there is a fault of the machine (nic.missing: so it is)" + consequence);
+  reports::Report report;
+  reports::OpenQuestion question;
+  question.candidates = {"nic n1r5", "link n0-n1"};
+  report.open_questions = {question};
+  EXPECT_EQ(reason(report, {}), "nic n1r5 or link n0-n1 seems slow" + consequence);
+  reports::Suspect suspect;
+  suspect.kind = "nic";
+  suspect.name = "n1r5";
+  suspect.fault = "wrong";
+  report.suspects = {suspect};
+  EXPECT_EQ(reason(report, {}), "nic n1r5 seems to corrupt data" + consequence);
 }
 
 TEST(Recorder, does_nothing_until_it_is_opened) {

@@ -162,14 +162,46 @@ TEST(Confirmation, asks_more_of_one_among_many) {
   EXPECT_THAT(ranges(confirm(many, all)), IsEmpty());
 }
 
-TEST(Confirmation, drops_what_failed_or_was_not_measured) {
-  Confirmation failed = size(16, faster);
-  failed.failure = "hung";
+TEST(Confirmation, drops_what_was_not_measured) {
   const Confirmed confirmed =
-      confirm(table(8, 32), {size(8, faster), failed, {.function = Function::all_reduce, .bytes = 32, .device = {}}});
+      confirm(table(8, 32), {size(8, faster), {.function = Function::all_reduce, .bytes = 32, .device = {}}});
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-8"));
-  EXPECT_THAT(confirmed.dropped[0], HasSubstr("hung"));
+  EXPECT_THAT(confirmed.dropped[0], HasSubstr("was not measured at 32 B"));
   EXPECT_THAT(ranges(confirm(table(8, 32), {})), IsEmpty());
+}
+
+// Three rows: 8 to 32 bytes with ring/ll, 64 with ring/ll/16 and 128 with tree/ll. It fails at 16 bytes.
+Confirmed failed_at_16(Trial::Outcome outcome) {
+  Table three = table(8, 32);
+  three.rows.push_back({Function::all_reduce, 64, 64, setting("ring/ll/16"), 1});
+  three.rows.push_back({Function::all_reduce, 128, 128, setting("tree/ll"), 1});
+  Confirmation bad = size(16, faster);
+  bad.failure = "3 wrong elements";
+  bad.outcome = outcome;
+  return confirm(three, {size(8, faster), bad, size(32, faster), size(64, faster), size(128, faster)});
+}
+
+TEST(Confirmation, drops_all_rows_of_an_algorithm_and_protocol_that_gave_wrong_data) {
+  const Confirmed confirmed = failed_at_16(Trial::Outcome::wrong_data);
+  EXPECT_THAT(ranges(confirmed), ElementsAre("128-128"));
+  ASSERT_EQ(confirmed.dropped.size(), 2u);
+  EXPECT_THAT(confirmed.dropped[1], HasSubstr("ring/ll gave wrong data at all_reduce of 16 B: 3 wrong elements"));
+}
+
+TEST(Confirmation, drops_all_of_a_setting_that_failed) {
+  const Confirmed confirmed = failed_at_16(Trial::Outcome::failed);
+  EXPECT_THAT(ranges(confirmed), ElementsAre("64-64", "128-128"));
+  EXPECT_THAT(confirmed.dropped, ElementsAre(HasSubstr("failed at all_reduce of 16 B: 3 wrong elements")));
+}
+
+TEST(Confirmation, splits_a_row_where_the_default_failed) {
+  Confirmation broken = size(16, faster);
+  broken.standard_failure = "hung";
+  const std::vector<Confirmation> all{size(8, faster), broken, size(32, faster)};
+  const Confirmed confirmed = confirm(table(8, 32), all);
+  EXPECT_THAT(ranges(confirmed), ElementsAre("8-8", "32-32"));
+  EXPECT_THAT(confirmed.dropped, ElementsAre(HasSubstr("was not compared at 16 B, where the default failed: hung")));
+  EXPECT_EQ(confirmed_size_points(table(8, 32), confirmed.table, all)[1].verdict, "failed with the default: hung");
 }
 
 TEST(Confirmation, refuses_files_that_harm_what_they_do_not_name) {
@@ -271,6 +303,14 @@ TEST(ConfirmationBesideWork, splits_a_row_at_sizes_that_are_too_slow_alone) {
   EXPECT_THAT(ranges(confirmed), ElementsAre("8-8", "32-32"));
   EXPECT_THAT(confirmed.dropped.front(), HasSubstr("slower alone at 16 B, and 2.0 % are allowed"));
   EXPECT_THAT(ranges(confirm(table(8, 32), all, 0.2)), ElementsAre("8-32"));
+}
+
+TEST(ConfirmationBesideWork, splits_a_row_where_the_default_failed_alone) {
+  std::vector<Confirmation> all{beside(size(8, faster_beside), 1), beside(size(16, faster_beside), 1),
+                                beside(size(32, faster_beside), 1)};
+  all[1].alone.standard.pop_back();
+  all[1].standard_failure = "hung";
+  EXPECT_THAT(ranges(confirm(table(8, 32), all, 0.02)), ElementsAre("8-8", "32-32"));
 }
 
 TEST(ConfirmationBesideWork, drops_what_may_be_too_slow_alone) {

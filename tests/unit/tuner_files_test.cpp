@@ -21,6 +21,8 @@ namespace p5::tuner {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::Contains;
+using testing::ElementsAre;
 using testing::EndsWith;
 using testing::HasSubstr;
 using testing::Not;
@@ -153,6 +155,23 @@ TEST_F(TuningFiles, keep_the_tables_of_other_communicators) {
     EXPECT_THAT(each.text, HasSubstr("communicators of 32 ranks on 4 nodes, NCCL 2.28.3, tuned before")) << each.name;
 }
 
+TEST_F(TuningFiles, keep_the_conditions_of_tables_that_were_tuned_before) {
+  TuningResult before = tuned();
+  before.table.ranks = 4;
+  before.outside = {{"NCCL_MAX_CTAS", "4"}};
+  TuningResult result = tuned();
+  result.kept = {before.table};
+  result.kept_conditions = conditions_of_tables(file(before, "nccl-tuner.csv"));
+  EXPECT_THAT(result.kept_conditions,
+              ElementsAre("  communicators of 4 ranks on 1 nodes", "  NCCL 2.28.3", "  driver 580.95",
+                          "  jobs with NCCL_MAX_CTAS=4, as it was set here"));
+  for (const NamedFile& each : tuning_files(result))
+    EXPECT_THAT(each.text, HasSubstr("#     jobs with NCCL_MAX_CTAS=4, as it was set here\n")) << each.name;
+  EXPECT_THAT(conditions_of_tables(file(result, "nccl-tuner.csv")),
+              Contains("    jobs with NCCL_MAX_CTAS=4, as it was set here"))
+      << "they are kept once more";
+}
+
 TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
   for (const NamedFile& each : tuning_files(tuned()))
     for (const char* text : {"2.28.3", "580.95", "8 ranks on 1 nodes", "20.0 %", "19.0 to 21.0 %", "44.60 -> 35.70 us",
@@ -189,6 +208,11 @@ TEST_F(TuningFiles, say_by_how_much_variables_are_faster) {
   result.environment_speedup = Objective{1.121, {1.093, 1.149}};
   EXPECT_THAT(file(result, "nccl.env"),
               HasSubstr("# 1.121 times as fast as the default in fresh processes (95 % interval 1.093 to 1.149).\n"));
+  EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("judged")));
+  result.environment_judged_at = {{"all_reduce", 8}, {"all_reduce", 1 << 20}, {"send_recv", 1024}};
+  EXPECT_THAT(file(result, "nccl.env"),
+              HasSubstr("1.149).\n# It acts on all operations of a job, and was judged by these alone:\n"
+                        "#   all_reduce     8 B, 1 MiB\n#   send_recv      1 KiB\n"));
   result.beside = {"gemm:8192,8192,bf16"};
   result.environment_speedup_alone = Objective{1.052, {1.05, 1.06}};
   EXPECT_THAT(file(result, "nccl.env"),

@@ -247,6 +247,19 @@ TEST(Search, never_tries_again_what_failed_or_gave_wrong_data) {
   }
 }
 
+TEST(Search, takes_no_channels_of_an_algorithm_and_protocol_that_gave_wrong_data) {
+  const std::vector<CostEntry> offers{{setting("tree/ll"), 10, true}, {setting("ring/ll128"), 12}};
+  const auto found = [&](Trial::Outcome outcome) {
+    Machine machine{.factor = {{"ring/ll128", 0.7}}, .bad = {{"ring/ll128/16", {outcome, {}, "so"}}}};
+    const SearchResult result = run(machine, {{point(1 << 20), offers}, {point(2 << 20), offers}});
+    EXPECT_EQ(machine.times_measured("ring/ll128/16"), 1);
+    return std::pair(result.records[0].winner, result.records[1].winner);
+  };
+  EXPECT_EQ(found(Trial::Outcome::wrong_data), std::pair(std::optional<Setting>(), std::optional<Setting>()));
+  const std::optional<Setting> winner = setting("ring/ll128");
+  EXPECT_EQ(found(Trial::Outcome::failed), std::pair(winner, winner)) << "a hang is of that setting alone";
+}
+
 TEST(Search, leaves_a_cell_whose_default_fails) {
   Machine machine{.bad = {{"default", {Trial::Outcome::failed, {}, "broken"}}}};
   const SearchResult result = run(machine, {{point(8), three}});

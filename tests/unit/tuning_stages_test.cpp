@@ -2,6 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bench/app/tuning/tuning.hpp"
+#include "bench/control/control_planes.hpp"
+
 namespace p5 {
 namespace {
 
@@ -40,6 +48,172 @@ TEST(TunerToKeep, is_none_without_efa) {
   topology.hosts = {efa_host({"/usr/lib/libnccl-net.so"})};
   topology.hosts[0].nics[0].kind = "infiniband";
   EXPECT_EQ(tuner_to_keep(topology), "");
+}
+
+TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
+  topo::Topology topology;
+  topology.platform = "p5.48xlarge";
+  topology.hosts.resize(2);
+  topology.hosts[0].versions = {{"aws-ofi-nccl", "1.17.0"}, {"nvidia driver", "580.95.05"}, {"os", "Ubuntu"}};
+  topology.hosts[1].versions = {{"aws-ofi-nccl", "1.16.3"}, {"nvidia driver", "580.95.05"}};
+  using Conditions = std::vector<std::pair<std::string, std::string>>;
+  EXPECT_EQ(conditions_of_validity({{"gpu", "H100"}, {"nccl.path", "/lib/libnccl.so.2"}}, topology, "node"),
+            (Conditions{{"gpu", "H100"},
+                        {"platform", "p5.48xlarge"},
+                        {"nvidia driver", "580.95.05"},
+                        {"aws-ofi-nccl", "1.16.3 and 1.17.0"},
+                        {"--group", "node"}}));
+  EXPECT_EQ(conditions_of_validity({}, {}, "world"), Conditions());
+}
+
+TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {
+  const auto offered = [](const std::vector<tuner::Algorithm>& algorithms) {
+    tuner::Record record;
+    for (const tuner::Algorithm algorithm : algorithms)
+      record.offered.push_back({.setting = {.algorithm = algorithm}, .microseconds = 10});
+    return std::vector{record};
+  };
+  using enum tuner::Algorithm;
+  EXPECT_FALSE(may_use_nvls(offered({tree, ring}), {}));
+  EXPECT_TRUE(may_use_nvls(offered({tree, ring, nvls}), {}));
+  EXPECT_TRUE(may_use_nvls(offered({tree, ring, nvls_tree}), {})) << "between nodes, without CollNet";
+}
+
+TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it) {
+  EXPECT_TRUE(may_use_nvls({}, {}));
+  EXPECT_TRUE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "nvlstree"}})));
+  EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_NVLS_ENABLE", "0"}})));
+  EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
+}
+
+TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for) {
+  const auto searched = [](const std::string& collective, std::uint64_t bytes, Trial::Outcome outcome) {
+    tuner::Record record;
+    record.point = {collective, bytes};
+    record.blocks = {{.stage = tuner::Stage::baseline, .candidates = {{}}, .trials = {{outcome, {1e-5}, ""}}}};
+    return record;
+  };
+  std::vector<tuner::Record> records{searched("broadcast", 8, Trial::Outcome::failed)};
+  for (const std::uint64_t bytes : {8, 1024, 65536, 1 << 20})
+    records.push_back(searched("all_gather", bytes, Trial::Outcome::measured));
+  for (const std::uint64_t bytes : {128, 64, 32, 16, 8})
+    records.push_back(searched("all_reduce", bytes, Trial::Outcome::measured));
+  const tuner::Table table{22803, 2, 1, {{tuner::Function::all_gather, 1024, 65536, {}, 1}}};
+  EXPECT_EQ(points_to_confirm(table, records), (std::set<tuner::SizePoint>{{"all_gather", 8},
+                                                                           {"all_gather", 1024},
+                                                                           {"all_gather", 1536},
+                                                                           {"all_gather", 8200},
+                                                                           {"all_gather", 49152},
+                                                                           {"all_gather", 65536},
+                                                                           {"all_gather", 1 << 20},
+                                                                           {"all_reduce", 8},
+                                                                           {"all_reduce", 32},
+                                                                           {"all_reduce", 128}}));
+}
+
+// A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on.
+struct RankOfOneTime final : Backend {
+  struct Operations final : Session {
+    Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
+    int slots() const override { return 100; }
+    void warm_up(int, const std::string&) override {}
+    Times sample(const SampleRequest& request) override {
+      Times times(1);
+      for (int i = 0; i < request.samples; ++i)
+        times[0].push_back(rank.operation_s * (1 + 0.001 * static_cast<double>(++rank.samples % 5)));
+      return times;
+    }
+    Verification verify() override {
+      if (bytes != rank.wrong_at || rank.launches_ended < rank.wrong_from_launch) return {};
+      return {.wrong_elements = 3, .first = WrongElement{.rank = 0, .offset = 1, .wanted = "1", .got = "2"}};
+    }
+    RankOfOneTime& rank;
+    Bytes bytes;
+  };
+  std::unique_ptr<Session> open(const Case& c, int) override { return std::make_unique<Operations>(*this, c.bytes); }
+  Bytes memory_per_rank(const Case&) const override { return {1}; }
+  CostModel cost() const override { return {}; }
+  bool recovers() const override { return true; }
+  void stop() override { ++launches_ended; }
+
+  double operation_s = 1e-3;
+  Bytes wrong_at{0};
+  int wrong_from_launch = 0;
+  int launches_ended = 0, samples = 0;
+};
+
+std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
+  std::vector<Case> cases;
+  for (const Bytes size : sizes) {
+    Case& c = cases.emplace_back();
+    c.collective = &find_collective("all_reduce");
+    c.bytes = size;
+    c.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0}}});
+  }
+  return cases;
+}
+
+double time_without_end() { return 1e9; }
+
+void expect_wrong_default(const std::vector<tuner::Failure>& failures, Bytes size) {
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].point, (tuner::SizePoint{"all_reduce", size.count}));
+  EXPECT_TRUE(failures[0].candidate.is_default());
+  EXPECT_EQ(failures[0].outcome, Trial::Outcome::wrong_data);
+  EXPECT_NE(failures[0].because, "");
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_the_confirmation) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  for (const int launch : {0, 1}) {
+    RankOfOneTime standard, files;
+    standard.wrong_at = KiB(256);
+    standard.wrong_from_launch = launch;
+    files.operation_s = 0.5e-3;
+    Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), KiB(256), MiB(1)}), {});
+    std::vector<tuner::Failure> failures;
+    const std::vector<tuner::Confirmation> measured =
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+    expect_wrong_default(failures, KiB(256));
+    ASSERT_EQ(measured.size(), 3u) << "the size stays, so that no row goes across it";
+    EXPECT_EQ(measured[1].standard_failure, failures[0].because);
+    EXPECT_EQ(measured[1].failure, "");
+    EXPECT_EQ(measured[0].standard_failure, "");
+    EXPECT_TRUE(measured[0].device.measured());
+  }
+}
+
+TEST(StagesOfTuning, tell_wrong_data_from_other_failures_of_the_files) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  RankOfOneTime standard, files;
+  files.wrong_at = KiB(64);
+  Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const std::vector<tuner::Confirmation> measured =
+      confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+  EXPECT_TRUE(failures.empty());
+  ASSERT_EQ(measured.size(), 2u);
+  EXPECT_NE(measured[0].failure, "");
+  EXPECT_EQ(measured[0].outcome, Trial::Outcome::wrong_data);
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_modes) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  standard.wrong_at = MiB(1);
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);
+  expect_wrong_default(failures, MiB(1));
+  EXPECT_FALSE(step.gain);
+  EXPECT_TRUE(step.of_default);
+  EXPECT_EQ(step.failure, failures[0].because);
+
+  failures.clear();
+  try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
+  expect_wrong_default(failures, MiB(1));
 }
 
 }  // namespace

@@ -35,6 +35,26 @@ TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
   EXPECT_FALSE(chooses({}, {{"/etc/nccl.conf", "# NCCL_SOCKET_IFNAME=eth1\n"}}));
 }
 
+TEST(EnvironmentOfNccl, has_what_stands_in_nccls_files_behind_the_operators_variables) {
+  const std::map<std::string, std::string> files{
+      {"/home/u/.nccl.conf", "NCCL_ALGO=ring\nNCCL_BUFFSIZE=1\nNCCL_BUFFSIZE=2\nNCCL_PROTO=ll\n"},
+      {"/job.conf", "NCCL_BUFFSIZE=3\n"},
+      {"/etc/nccl.conf", "# NCCL_DEBUG=INFO\nNCCL_BUFFSIZE=4\nNCCL_MAX_CTAS=8\nno variable\n"}};
+  const auto read = [&](const std::string& path) -> std::optional<std::string> {
+    const auto found = files.find(path);
+    return found == files.end() ? std::nullopt : std::optional(found->second);
+  };
+  EXPECT_EQ(environment_of_nccl({{"HOME", "/home/u"}, {"NCCL_ALGO", "tree"}, {"NCCL_PROTO", ""}}, read),
+            (Environment{{"HOME", "/home/u"},
+                         {"NCCL_ALGO", "tree"},
+                         {"NCCL_BUFFSIZE", "1"},
+                         {"NCCL_MAX_CTAS", "8"},
+                         {"NCCL_PROTO", "ll"}}));
+  EXPECT_EQ(environment_of_nccl({{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}}, read),
+            (Environment{
+                {"HOME", "/home/u"}, {"NCCL_BUFFSIZE", "3"}, {"NCCL_CONF_FILE", "/job.conf"}, {"NCCL_MAX_CTAS", "8"}}));
+}
+
 // ---- libfabric, which NCCL will use
 
 Interface interface(const std::string& name, bool ipv4 = true) {

@@ -88,18 +88,20 @@ struct Nccl {
   std::string path;  // the file that contains it: its library, or a program with NCCL linked in
 };
 
-// Finds the NCCL that loaded this plugin by the address of its logger, since its symbols may not be global.
+// Finds the NCCL that loaded this plugin by the address of its logger, since its symbols may not be global. A process
+// may contain several NCCLs, so a version of another file than the logger's does not count.
 Nccl nccl_of(abi::Logger logger) {
-  GetVersion get = nullptr;
-  void* library = nullptr;
   Nccl found;
-  if (Dl_info caller{}; logger && dladdr(reinterpret_cast<const void*>(logger), &caller) && caller.dli_fname) {
-    found.path = caller.dli_fname;
-    library = dlopen(caller.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
-  }
-  if (library) get = reinterpret_cast<GetVersion>(dlsym(library, "ncclGetVersion"));
-  if (!get) get = reinterpret_cast<GetVersion>(dlsym(RTLD_DEFAULT, "ncclGetVersion"));
-  if (get && get(&found.version) != abi::success) found.version = 0;
+  Dl_info caller{};
+  if (!logger || !dladdr(reinterpret_cast<const void*>(logger), &caller) || !caller.dli_fname) return found;
+  found.path = caller.dli_fname;
+  void* const library = dlopen(caller.dli_fname, RTLD_NOW | RTLD_LOCAL | RTLD_NOLOAD);
+  // A program cannot be opened by its name.
+  void* const get = dlsym(library ? library : RTLD_DEFAULT, "ncclGetVersion");
+  Dl_info its{};
+  if (get && dladdr(get, &its) && its.dli_fbase == caller.dli_fbase &&
+      reinterpret_cast<GetVersion>(get)(&found.version) != abi::success)
+    found.version = 0;
   if (library) dlclose(library);
   return found;
 }
@@ -118,10 +120,13 @@ std::string communicator_text(std::uint64_t ranks, std::uint64_t nodes) {
 std::string describe_other_nccl(const File& file, const Nccl& nccl) {
   std::vector<std::string> versions;
   for (const Table& table : file.tables) {
-    if (nccl.version == 0 || table.nccl_version == nccl.version) return "";
+    if (table.nccl_version == nccl.version) return "";
     const std::string text = version_text(table.nccl_version);
     if (std::ranges::find(versions, text) == versions.end()) versions.push_back(text);
   }
+  if (nccl.version == 0)
+    return file.name + " is for NCCL " + joined(versions) + ", and this job's NCCL" +
+           (nccl.path.empty() ? "" : " (" + nccl.path + ")") + " tells no version; NCCL's own choices stay";
   const std::filesystem::path path(nccl.path);
   const std::string folder =
       path.filename().string().starts_with("libnccl.so") ? path.parent_path().string() : "the folder of that NCCL";
@@ -135,7 +140,7 @@ std::string describe_other_communicators(const File& file, const Job& job, int v
   if (!file.problem.empty()) return file.problem;
   std::vector<std::string> communicators;
   for (const Table& table : file.tables)
-    if (version == 0 || table.nccl_version == version)
+    if (table.nccl_version == version)
       communicators.push_back(
           communicator_text(static_cast<std::uint64_t>(table.ranks), static_cast<std::uint64_t>(table.nodes)));
   return file.name + " is for " + joined(communicators) + ", this communicator has " +

@@ -119,6 +119,18 @@ void fields(auto& archive, Is<NcclInterfaces> auto& interfaces) {
   archive.must("wrong", interfaces.wrong);
 }
 
+Environment environment_of_nccl(Environment environment, const ReadFile& read) {
+  std::string users = value_or_empty(environment, "NCCL_CONF_FILE");
+  if (users.empty()) users = value_or_empty(environment, "HOME") + "/.nccl.conf";
+  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
+    std::istringstream lines(read(path).value_or(""));
+    for (std::string line; std::getline(lines, line);)
+      if (const std::size_t equals = line.find('='); equals != std::string::npos && !line.starts_with('#'))
+        if (std::string& value = environment[line.substr(0, equals)]; value.empty()) value = line.substr(equals + 1);
+  }
+  return environment;
+}
+
 namespace {
 
 constexpr const char* nccl_setting = "NCCL_SOCKET_IFNAME";
@@ -126,19 +138,8 @@ constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
-// NCCL_SOCKET_IFNAME of the environment or NCCL's configuration files; "" if not set.
 std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
-  std::string set = value_or_empty(environment, nccl_setting);
-  if (!set.empty()) return set;
-  std::string users = value_or_empty(environment, "NCCL_CONF_FILE");
-  if (users.empty()) users = value_or_empty(environment, "HOME") + "/.nccl.conf";
-  const std::string begin = std::string(nccl_setting) + "=";
-  for (const std::string& path : {users, std::string("/etc/nccl.conf")}) {
-    std::istringstream lines(read(path).value_or(""));
-    for (std::string line; std::getline(lines, line);)
-      if (line.starts_with(begin)) return line.substr(begin.size());
-  }
-  return "";
+  return value_or_empty(environment_of_nccl(environment, read), nccl_setting);
 }
 
 bool several_hosts(const topo::Topology& topology) {

@@ -27,7 +27,7 @@
 #include "reports/suspects.hpp"
 #include "topo/watch.hpp"
 #include "tuner/arms.hpp"
-#include "tuner/table.hpp"
+#include "tuner/files.hpp"
 
 namespace p5 {
 
@@ -122,7 +122,7 @@ struct Run {
   Plan plan;
   std::vector<RankProcess> processes;  // by rank; empty where one process hosts several
   std::vector<tuner::Weight> weights;
-  std::vector<tuner::Table> kept_tables;  // from --keep-table, at the leader
+  tuner::KeptTables kept_tables;  // from --keep-table, at the leader
   Arms arms;
 
   std::string cluster;           // at the leader

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <map>
 
+#include "bench/base/names.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/launches.hpp"
 #include "reports/decision.hpp"
@@ -218,17 +219,47 @@ void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>
   add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
 }
 
-std::string ReportBuilder::reason_not_to_tune() {
-  for (const reports::Result& result : report().results) {
+namespace {
+
+// The first fault that makes the fastest settings of this machine worthless for a sound one; "" without any.
+std::string fault_before_tuning(const reports::Report& report) {
+  for (const reports::Result& result : report.results) {
     const Measurement& m = result.measurement;
     if (m.outcome == Outcome::failed || m.wrong_elements > 0)
-      return fmt::format("{} {}, and settings are not tuned on a faulty machine", describe(m.measured_case),
-                         m.wrong_elements > 0 ? "gave wrong data" : "failed");
+      return fmt::format("{} {}", describe(m.measured_case), m.wrong_elements > 0 ? "gave wrong data" : "failed");
   }
-  for (const topo::Finding& finding : report_.findings)
-    if (finding.id == reports::check_failed)
-      return fmt::format("a GPU failed alone ({}), and settings are not tuned on a faulty machine", finding.evidence);
+  const auto found = [&](const auto& matches) -> const topo::Finding* {
+    const auto its = std::ranges::find_if(report.findings, matches);
+    return its == report.findings.end() ? nullptr : &*its;
+  };
+  if (const topo::Finding* const failed =
+          found([](const topo::Finding& finding) { return finding.id == reports::check_failed; }))
+    return fmt::format("a GPU failed alone ({})", failed->evidence);
+  if (const topo::Finding* const wrong = found(reports::tells_wrong_data))
+    return fmt::format("there was wrong data ({})", wrong->evidence);
+  if (const topo::Finding* const fault = found(topo::condemns))
+    return fmt::format("there is a fault of the machine ({}: {})", fault->id, fault->evidence);
+  const auto seems = [](const std::string& parts, const std::string& fault) {
+    return fmt::format("{} seems {}", parts, fault == "wrong" ? "to corrupt data" : fault);
+  };
+  if (!report.suspects.empty()) {
+    const reports::Suspect& suspect = report.suspects.front();
+    return seems(suspect.kind + " " + suspect.name, suspect.fault);
+  }
+  if (!report.open_questions.empty()) {
+    const reports::OpenQuestion& question = report.open_questions.front();
+    return seems(join(question.candidates, " or "), question.fault);
+  }
   return "";
+}
+
+}  // namespace
+
+std::string ReportBuilder::reason_not_to_tune() {
+  diagnose();
+  reports::withdraw_questions_of_whole_hosts(report_);
+  const std::string fault = fault_before_tuning(report_);
+  return fault.empty() ? "" : fault + ", and settings are not tuned on a faulty machine";
 }
 
 std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& why) {

@@ -76,18 +76,35 @@ void refuse_other_works(const Options& options, const std::string& csv) {
 
 }  // namespace
 
-std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options) {
-  std::vector<tuner::Table> tables;
-  if (options.keep_table.empty()) return tables;
+tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options) {
+  tuner::KeptTables kept;
+  if (options.keep_table.empty()) return kept;
   from_leader(control, [&] {
     const std::string text = read_input(options.keep_table, largest_file, "name an nccl-tuner.csv");
     auto parsed = tuner::parse_csv(text);
     if (const auto* const problem = std::get_if<std::string>(&parsed))
       throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
     refuse_other_works(options, text);
-    tables = std::get<std::vector<tuner::Table>>(std::move(parsed));
+    kept = {std::get<std::vector<tuner::Table>>(std::move(parsed)), tuner::conditions_of_tables(text)};
   });
-  return tables;
+  return kept;
+}
+
+std::vector<std::pair<std::string, std::string>> conditions_of_validity(
+    const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group) {
+  std::vector<std::pair<std::string, std::string>> conditions;
+  for (const auto& [name, value] : software)
+    if (name != "nccl.path") conditions.emplace_back(name, value);
+  if (!topology.platform.empty()) conditions.emplace_back("platform", topology.platform);
+  for (const char* const name : {"nvidia driver", "efa driver", "libfabric", "aws-ofi-nccl"}) {
+    std::set<std::string> values;
+    for (const topo::Host& host : topology.hosts)
+      if (const auto found = host.versions.find(name); found != host.versions.end()) values.insert(found->second);
+    if (!values.empty())
+      conditions.emplace_back(name, join(std::vector<std::string>(values.begin(), values.end()), " and "));
+  }
+  if (group != Options{}.group) conditions.emplace_back("--group", group);
+  return conditions;
 }
 
 std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& options) {

@@ -3,7 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <iterator>
+#include <map>
 #include <optional>
 #include <set>
 #include <utility>
@@ -33,6 +36,20 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
     seconds = median(samples) * (record.operations.empty() ? std::max(1.0, ratio) : record.operations.front());
   }
   return seconds;
+}
+
+// Adds the failures of the default, which is the first side of the alternation at each point.
+void add_failures_of_default(const Alternation& alternation, const std::vector<tuner::SizePoint>& points,
+                             std::vector<tuner::Failure>& failures) {
+  for (std::size_t at = 0; at < points.size(); ++at)
+    if (const SideSamples& found = alternation.at(at, 0); !found.failure.empty())
+      failures.push_back({points[at], {}, found.outcome, found.failure});
+}
+
+std::vector<tuner::SizePoint> points_of(const std::vector<Case>& cases) {
+  std::vector<tuner::SizePoint> points;
+  for (const Case& c : cases) points.push_back(point_of(c));
+  return points;
 }
 
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
@@ -112,6 +129,19 @@ bool on_efa(const topo::Topology& topology) {
   });
 }
 
+bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints) {
+  constexpr std::array algorithms{tuner::Algorithm::nvls, tuner::Algorithm::nvls_tree};
+  if (records.empty())
+    return std::ranges::any_of(algorithms, [&](tuner::Algorithm algorithm) {
+      return constraints.allows(tuner::Function::all_reduce, {.algorithm = algorithm});
+    });
+  const auto is_nvls = [&](const tuner::CostEntry& entry) {
+    return std::ranges::find(algorithms, entry.setting.algorithm) != algorithms.end();
+  };
+  return std::ranges::any_of(records,
+                             [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, is_nvls); });
+}
+
 std::string tuner_to_keep(const topo::Topology& topology) {
   if (!on_efa(topology)) return "";
   std::optional<std::string> found;
@@ -188,9 +218,33 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
   return found;
 }
 
+std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const std::vector<tuner::Record>& records) {
+  std::set<tuner::SizePoint> points;
+  std::map<std::string, std::set<tuner::SizePoint>> without_row;
+  for (const tuner::Record& record : records) {
+    const bool has_row = std::ranges::any_of(
+        table.rows, [&](const tuner::Row& row) { return tuner::name_of(row.function) == record.point.collective; });
+    if (has_row)
+      points.insert(record.point);
+    else if (!tuner::samples_of(record, {}).empty())
+      without_row[record.point.collective].insert(record.point);
+  }
+  for (const auto& [collective, its] : without_row) {
+    points.insert(*its.begin());
+    points.insert(*std::next(its.begin(), static_cast<std::ptrdiff_t>(its.size() / 2)));
+    points.insert(*its.rbegin());
+  }
+  const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
+  for (const tuner::HeldOutSize& held :
+       tuner::held_out_sizes(table.rows, element, element * static_cast<std::uint64_t>(table.ranks)))
+    points.insert({std::string(tuner::name_of(held.function)), held.bytes});
+  return points;
+}
+
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
-                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left) {
+                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
+                                              std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
   constexpr int min_launches = 2;  // one launch has no variation
   constexpr double spare = 1.1;    // factor on the duration of the last launch
@@ -235,6 +289,8 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
       measured[at].throughput = taken(at, Quantity::throughput);
       if (tuning_limits.beside) measured[at].alone = taken(at, Quantity::device);
       measured[at].failure = alternation.at(at, files).failure;
+      measured[at].outcome = alternation.at(at, files).outcome;
+      measured[at].standard_failure = alternation.at(at, standard).failure;
     }
     const int launches = alternation.launches();
     const bool settled =
@@ -243,12 +299,15 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
     more = launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent);
   }
-  std::erase_if(measured, [](const tuner::Confirmation& size) { return size.device.standard.empty(); });
+  add_failures_of_default(alternation, points_of(trials.cases()), failures);
+  std::erase_if(measured, [](const tuner::Confirmation& size) {
+    return size.device.standard.empty() && size.standard_failure.empty();
+  });
   return measured;
 }
 
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
-                                   const tuner::TimeLeft& budget_left) {
+                                   const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
   constexpr int min_launches = 3, most_launches = 7;
   constexpr double spare = 1.1;  // factor on the duration of the last launch
@@ -264,9 +323,10 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
     alternation.launch();
     const tuner::BothSides both{alternation.at(0, standard).of(Quantity::throughput),
                                 alternation.at(0, files).of(Quantity::throughput)};
+    add_failures_of_default(alternation, points_of(trials.cases()), failures);
     for (const std::size_t side : {standard, files})
       if (const std::string& failure = alternation.at(0, side).failure; !failure.empty())
-        return {.gain = std::nullopt, .failure = failure};
+        return {.gain = std::nullopt, .failure = failure, .of_default = side == standard};
     if (!both.measured()) return {.gain = std::nullopt, .failure = "no time was left for it"};
     result.gain = tuner::gain_of(both, launch_spread);
     const bool clear = result.gain->interval.low > 0 || result.gain->interval.high < 0;
@@ -338,8 +398,11 @@ constexpr int confirmation_launches = 2;
 class ArmSearch {
  public:
   ArmSearch(ControlPlane& control, const Machine& machine, const ArmTrial& trial, const tuner::TimeLeft& time_left)
-      : control_(control), machine_(machine), trial_(trial), time_left_(time_left) {
-    for (const Case& c : trial.cases) size_points_.push_back(point_of(c));
+      : control_(control),
+        machine_(machine),
+        trial_(trial),
+        time_left_(time_left),
+        size_points_(points_of(trial.cases)) {
     std::vector<tuner::Weight> unused;
     weights_ = tuner::weights_for(size_points_, trial.weights, &unused);
     for (const tuner::Weight& weight : unused)
@@ -422,7 +485,7 @@ class ArmSearch {
     std::vector<tuner::ArmSizePoint> alone = {};   // with works beside the cases: of their operations alone
   };
 
-  Alternated alternate(Trials& trials, int launches) const {
+  Alternated alternate(Trials& trials, int launches) {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
     // A confirmation counts what an application sees, kernel launches included.
     const Quantity quantity = trial_.beside  ? Quantity::together
@@ -439,6 +502,7 @@ class ArmSearch {
                                                          return !(failed = alternation.failed(trial_arm));
                                                        }});
     for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();
+    add_failures_of_default(alternation, size_points_, result_.failures);
     if (alternation.failed(trial_arm)) return {};
     const auto times_of = [&](Quantity which) {
       std::vector<tuner::ArmSizePoint> size_points;
@@ -497,7 +561,7 @@ CallModeSize call_mode_size(const tuner::SizePoint& point, const std::vector<Qua
 
 std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& workers, const std::vector<Case>& cases,
                                            const RunnerOptions& runner, int nccl_version, Seconds burst,
-                                           const tuner::TimeLeft& time_left) {
+                                           const tuner::TimeLeft& time_left, std::vector<tuner::Failure>& failures) {
   const bool beside = !cases.front().beside.empty();
   const std::vector<Quantity> quantities =
       beside ? std::vector{Quantity::together, Quantity::device} : std::vector{Quantity::throughput};
@@ -528,6 +592,7 @@ std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& worke
     Alternation alternation(trials, std::move(sizes),
                             {.burst = burst, .turns = turns, .may_continue = [&] { return time_left() > 0; }});
     alternation.launch();
+    add_failures_of_default(alternation, points_of(cases), failures);
     for (std::size_t way = 0; way < tried.size(); ++way)
       for (std::size_t at = 0; at < cases.size(); ++at)
         tried[way].sizes.push_back(

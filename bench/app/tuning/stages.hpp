@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -50,6 +51,10 @@ void run_on_leader(ControlPlane& control, Trials& trials, const std::function<vo
 
 bool on_efa(const topo::Topology& topology);
 
+// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes its tree, at a size of the search.
+// Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
+bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
+
 // The path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts: NCCL loads a single tuner, and
 // aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, or if network plugins are in
 // several folders: loading a second copy of the wrong one is worse than none.
@@ -65,22 +70,30 @@ tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& 
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
                                 std::uint64_t seed, const tuner::TimeLeft& time_left);
 
+// The points of the search of all collectives with a row, held-out ones between them, and the smallest, the middle and
+// the largest point of each other collective that was measured: the plugin is loaded for its calls too, and may
+// displace another tuner. In ascending order.
+std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const std::vector<tuner::Record>& records);
+
 // Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
 // launch are fresh, except the default's if measured before. Skips sizes for which there is no time unless they are in
-// rows. Joins count less against `time_left` than against `budget_left`, which is wall time.
+// rows. Joins count less against `time_left` than against `budget_left`, which is wall time. Adds the default's
+// failures.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
-                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left);
+                                              const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
+                                              std::vector<tuner::Failure>& failures);
 
 struct StepConfirmation {
   std::optional<tuner::Gain> gain;
-  std::string failure;  // without it
+  std::string failure;      // without it
+  bool of_default = false;  // the failure: of the default rather than of the files
 };
 
 // Replays the only case, a job's step, with the default (arm 0) and the files (arm 1) alternately, launch by launch,
-// until the result is clear or the budget is spent.
+// until the result is clear or the budget is spent. Adds the default's failure.
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
-                                   const tuner::TimeLeft& budget_left);
+                                   const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
 // Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
 // --budget, in which they are not.
@@ -139,8 +152,9 @@ struct ArmTrial {
 // Set at the leader only.
 struct ArmSearchResult {
   std::vector<tuner::JudgedArm> judged;
-  tuner::JudgedArm best = {};        // the winner as confirmed in fresh workers; without variables if none
-  std::vector<std::string> remarks;  // why the best was not confirmed, what was skipped for lack of time
+  tuner::JudgedArm best = {};                 // the winner as confirmed in fresh workers; without variables if none
+  std::vector<std::string> remarks;           // why the best was not confirmed, what was skipped for lack of time
+  std::vector<tuner::Failure> failures = {};  // of the default
 };
 
 // Collective. The default is the machine's backend, whose workers are kept; each arm has fresh workers. Tries arms
@@ -160,9 +174,9 @@ struct CallModeResult {
   std::vector<CallModeSize> sizes;
 };
 
-// Collective; the result is the leader's. `cases` are plain calls of one round each.
+// Collective; the result is the leader's. `cases` are plain calls of one round each, whose failures are added.
 std::vector<CallModeResult> try_call_modes(ControlPlane& control, Backend& workers, const std::vector<Case>& cases,
                                            const RunnerOptions& runner, int nccl_version, Seconds burst,
-                                           const tuner::TimeLeft& time_left);
+                                           const tuner::TimeLeft& time_left, std::vector<tuner::Failure>& failures);
 
 }  // namespace p5

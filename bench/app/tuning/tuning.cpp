@@ -62,7 +62,8 @@ class Tuning {
         tuning_limits_(scale_limits(whole_limits_, job.time_left)),
         seed_(job.seed),
         runner_(job.runner),
-        constraints_(tuner::constraints_of(current_environment())),
+        environment_(environment_of_nccl(current_environment(), read_file)),
+        constraints_(tuner::constraints_of(environment_)),
         weights_(job.weights),
         step_(job.step) {
     course_.mode = job.mode;
@@ -88,10 +89,10 @@ class Tuning {
     result_.table.ranks = communicators.rbegin()->ranks;
     result_.table.nodes = communicators.rbegin()->nodes;
     one_communicator_size_ = communicators.size() == 1;
-    result_.kept = job.kept;
-    for (const auto& [name, value] : machine.software)
-      if (name != "nccl.path") result_.valid_for.emplace_back(name, value);
-    result_.outside = tuner::tuning_variables_of(current_environment());
+    result_.kept = job.kept.tables;
+    result_.kept_conditions = job.kept.conditions;
+    result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
+    result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
     if (const std::string calls = describe(options.calls, ", "); !calls.empty())
@@ -116,6 +117,17 @@ class Tuning {
                           options_.group);
     if (!objection.empty()) skip_tuning(objection);
     return objection.empty();
+  }
+
+  // At the leader: adds failures of the default after the search, once for each size and outcome. They are the
+  // machine's.
+  void add_failures(const std::vector<tuner::Failure>& failures) {
+    for (const tuner::Failure& failure : failures)
+      if (std::ranges::none_of(course_.search.failures, [&](const tuner::Failure& known) {
+            return known.point == failure.point && known.candidate == failure.candidate &&
+                   known.outcome == failure.outcome;
+          }))
+        course_.search.failures.push_back(failure);
   }
 
   // Ends the tuning without a setting: no gain can be measured.
@@ -227,7 +239,8 @@ class Tuning {
   std::string tuner_conflict() const {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
       if (!constraints_.allows_variable(name))
-        return fmt::format("{} is set, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name);
+        return fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
+                           std::getenv(name) ? "" : " in a configuration file of NCCL");
     if (chain_.empty() && on_efa(machine_.topology))
       return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
              "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
@@ -349,7 +362,9 @@ class Tuning {
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
     std::ranges::move(tried.remarks, std::back_inserter(course_.remarks));
+    add_failures(tried.failures);
     variables_ = std::move(tried.best);
+    for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
@@ -366,6 +381,7 @@ class Tuning {
       // The search chose it as the best of many, so its own figure is biased upwards.
       result_.environment_speedup = variables_.objective;
       result_.environment_speedup_alone = variables_.alone;
+      result_.environment_judged_at = judged_at_;
     } else {
       course_.remarks.push_back(fmt::format(
           "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
@@ -383,44 +399,28 @@ class Tuning {
     if (collectives.empty()) return;
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
-    course_.call_modes =
-        try_call_modes(control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
-                       result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end));
+    std::vector<tuner::Failure> failures;
+    course_.call_modes = try_call_modes(
+        control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
+        result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
+    add_failures(failures);
   }
 
   tuner::KnobScope place(const std::vector<std::string>& collectives) const {
-    const auto nvls = [](const tuner::CostEntry& entry) { return entry.setting.algorithm == tuner::Algorithm::nvls; };
     return {.platform = machine_.topology.platform,
             .nodes = result_.table.nodes,
             .nccl_version = result_.table.nccl_version,
             .efa = on_efa(machine_.topology),
-            .nvls = std::ranges::any_of(
-                course_.search.records,
-                [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, nvls); }),
+            .nvls = may_use_nvls(course_.search.records, constraints_),
             .beside = tuning_limits_.beside.has_value(),
             .collectives = collectives};
-  }
-
-  // The sizes of the table, and held-out ones between them.
-  std::vector<std::pair<std::string, Bytes>> sizes_to_confirm() const {
-    std::set<std::pair<std::string, std::uint64_t>> sizes;
-    for (const tuner::Row& row : result_.table.rows)
-      for (const tuner::Record& record : course_.search.records)
-        if (record.point.collective == tuner::name_of(row.function))
-          sizes.emplace(record.point.collective, record.point.bytes);
-    const auto element = static_cast<std::uint64_t>(size_of(DataType::float32));
-    for (const tuner::HeldOutSize& held :
-         tuner::held_out_sizes(result_.table.rows, element, element * static_cast<std::uint64_t>(result_.table.ranks)))
-      sizes.emplace(tuner::name_of(held.function), held.bytes);
-    std::vector<std::pair<std::string, Bytes>> all;
-    for (const auto& [collective, bytes] : sizes) all.emplace_back(collective, Bytes{bytes});
-    return all;
   }
 
   std::vector<Case> cases_to_confirm() {
     const auto sizes_of_collectives = from_leader(control_, [&] {
       std::map<std::string, std::vector<std::uint64_t>> all;
-      for (const auto& [collective, bytes] : sizes_to_confirm()) all[collective].push_back(bytes.count);
+      for (const tuner::SizePoint& point : points_to_confirm(result_.table, course_.search.records))
+        all[point.collective].push_back(point.bytes);
       return all;
     });
     std::vector<Case> cases;
@@ -475,9 +475,11 @@ class Tuning {
     with_files([&](Backend& files) {
       Trials trials(control_, {machine_.backend.get(), &files}, cases_to_confirm(), runner_);
       run_on_leader(control_, trials, [&] {
-        const std::vector<tuner::Confirmation> measured =
-            confirm_with(trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
-                         [this] { return clock_.budget_left(); });
+        std::vector<tuner::Failure> failures;
+        const std::vector<tuner::Confirmation> measured = confirm_with(
+            trials, tuning_limits_, result_.table, course_.search, clock_.until(tuning_limits_.end),
+            [this] { return clock_.budget_left(); }, failures);
+        add_failures(failures);
         tuner::Confirmed confirmed = tuner::confirm(result_.table, measured, result_.alone_loss);
         course_.confirmations = tuner::confirmed_size_points(result_.table, confirmed.table, measured);
         course_.dropped = std::move(confirmed.dropped);
@@ -496,8 +498,10 @@ class Tuning {
     with_files([&](Backend& files) {
       Trials trials(control_, {machine_.backend.get(), &files}, {*step_}, runner_);
       run_on_leader(control_, trials, [&] {
-        const StepConfirmation measured =
-            confirm_step_with(trials, tuning_limits_, [this] { return clock_.budget_left(); });
+        std::vector<tuner::Failure> failures;
+        const StepConfirmation measured = confirm_step_with(
+            trials, tuning_limits_, [this] { return clock_.budget_left(); }, failures);
+        add_failures(failures);
         course_.step = measured.gain;
         if (measured.gain) result_.step = tuner::StepGain{step_->replay->name, *measured.gain};
         if (measured.gain && measured.gain->interval.low > 0) return;
@@ -513,8 +517,8 @@ class Tuning {
 
   std::string step_text(const StepConfirmation& measured) const {
     if (!measured.gain)
-      return fmt::format("The step of {} could not be replayed with the settings: {}", step_->replay->name,
-                         measured.failure);
+      return fmt::format("The step of {} could not be replayed with{} the settings: {}", step_->replay->name,
+                         measured.of_default ? "out" : "", measured.failure);
     const tuner::Gain& gain = *measured.gain;
     return fmt::format(
         "The step of {} takes {:.3f} ms with the settings and {:.3f} ms without: {:.1f} % saved (95 % interval {:.1f} "
@@ -534,6 +538,7 @@ class Tuning {
   TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left
   std::uint64_t seed_;
   RunnerOptions runner_;
+  const Environment environment_;  // as NCCL sees it: the files of earlier tunings may be among its configuration
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   std::optional<Case> step_;
@@ -542,6 +547,7 @@ class Tuning {
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
   tuner::JudgedArm variables_{};                   // at the leader: those that were faster by themselves
+  std::vector<tuner::SizePoint> judged_at_;        // and where they were compared with the default
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
 };

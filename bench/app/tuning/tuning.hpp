@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
@@ -29,10 +31,10 @@ struct TuningJob {
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
-  std::vector<tuner::Table> kept;  // at the leader
-  Seconds time_left;               // budget left
-  std::string cluster, folder;     // at the leader: name in the files, and their folder
-  std::optional<Case> step = {};   // of a job (--job), whose time decides about all settings
+  tuner::KeptTables kept;         // at the leader
+  Seconds time_left;              // budget left
+  std::string cluster, folder;    // at the leader: name in the files, and their folder
+  std::optional<Case> step = {};  // of a job (--job), whose time decides about all settings
   std::vector<std::string> remarks = {};
 };
 
@@ -46,7 +48,12 @@ reports::Tuning tune(ControlPlane& control, const Options& options, const Machin
 std::vector<tuner::Weight> read_weights(ControlPlane& control, const Options& options);
 
 // Reads --keep-table; empty except at the leader. Throws UsageError on all ranks.
-std::vector<tuner::Table> read_kept_tables(ControlPlane& control, const Options& options);
+tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options);
+
+// Names and values that the files list under "Valid for:": the software of the machine, its type, versions of the
+// hosts' drivers and network libraries, and a --group other than all ranks.
+std::vector<std::pair<std::string, std::string>> conditions_of_validity(
+    const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group);
 
 // Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
 // choose differently and hang.
