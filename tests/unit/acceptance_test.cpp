@@ -186,8 +186,11 @@ TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {
   reports::Report report;
   reports::OpenQuestion question;
   question.candidates = {"nic n1r5", "link n0-n1"};
+  question.fault = "slow";
   report.open_questions = {question};
-  EXPECT_EQ(reason(report, {}), "nic n1r5 or link n0-n1 seems slow" + consequence);
+  EXPECT_EQ(reason(report, {}), "");
+  report.open_questions.front().fault = "silent";
+  EXPECT_EQ(reason(report, {}), "nic n1r5 or link n0-n1 seems silent" + consequence);
   reports::Suspect suspect;
   suspect.kind = "nic";
   suspect.name = "n1r5";
