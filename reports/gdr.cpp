@@ -77,24 +77,24 @@ class PathKind {
 };
 
 // Paths that are slower than the others of their kind by more than the tolerance, and by more than those scatter:
-// Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The kinds differ in rate;
+// Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The path_kinds differ in rate;
 // their scatter is taken as one.
 std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
-  std::array<PathKind, 3> kinds;
+  std::array<PathKind, 3> path_kinds;
   for (std::size_t i = 0; i < paths.size(); ++i)
-    if (paths[i].gb_per_s > 0) kinds[distance_kind(paths[i])].add(i, paths[i].gb_per_s);
-  for (PathKind& kind : kinds) kind.sort();
+    if (paths[i].gb_per_s > 0) path_kinds[distance_kind(paths[i])].add(i, paths[i].gb_per_s);
+  for (PathKind& kind : path_kinds) kind.sort();
   std::vector<std::size_t> taken;
   std::size_t low = 0;
   while (2 * taken.size() < paths.size()) {
     PathKind& kind =
-        *std::ranges::max_element(kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
+        *std::ranges::max_element(path_kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
     const double shortfall = kind.shortfall().value_or(0);
     if (shortfall <= -std::log(1 - tolerated_share)) break;
     taken.push_back(kind.take());
     double squares = 0;
     int degrees = 0;
-    for (const PathKind& each : kinds) {
+    for (const PathKind& each : path_kinds) {
       squares += each.squares();
       degrees += std::max(0, static_cast<int>(each.left()) - 1);
     }
