@@ -16,10 +16,14 @@ SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "re
 
 
 class Watched(unittest.TestCase):
-    def run_it(self, faults, backend="nccl", budget="6s", launcher=("mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none"),
-               **variables):
+    def make_folder(self):
         folder = tempfile.TemporaryDirectory(prefix="p5bench-watch-")
         self.addCleanup(folder.cleanup)
+        return pathlib.Path(folder.name)
+
+    def run_it(self, faults, backend="nccl", budget="6s", launcher=("mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none"),
+               folder=None, more=(), **variables):
+        folder = folder or self.make_folder()
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
                   "LD_LIBRARY_PATH": f"{FAKES}:{FAKES / 'nvml'}", "AWS_EC2_METADATA_DISABLED": "true",
@@ -27,9 +31,9 @@ class Watched(unittest.TestCase):
                   "OMPI_MCA_mpi_yield_when_idle": "1", **variables}
         done = subprocess.run(
             [*launcher, str(BUILD / "p5bench"), "--backend", backend,
-             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tuning=off", "--budget", budget, "--seed", "4", "--out", folder.name],
+             "--collectives", "all_reduce", "--sizes", "1MiB,4MiB", "--tuning=off", "--budget", budget, "--out", str(folder), *more],
             env=clean, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=200)
-        report = json.loads((pathlib.Path(folder.name) / "latest" / "report.json").read_text())
+        report = json.loads((folder / "latest" / "report.json").read_text())
         try:
             import jsonschema
             jsonschema.Draft202012Validator(json.loads(SCHEMA.read_text())).validate(report)
@@ -54,6 +58,19 @@ class Watched(unittest.TestCase):
         self.assertEqual({finding["about"] for finding in by_id.values()}, {"hardware"})
         for measurement in report["measurements"]:
             self.assertIn("during", measurement)
+
+    def test_a_resumed_run_keeps_what_was_seen_and_checks_gpus_where_no_case_is_left(self):
+        folder = self.make_folder()
+        _, report = self.run_it("xid:gpu=1:code=79", folder=folder, **FEW_SAMPLES)
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+        report["status"], report["exit_code"], report["run"]["ended_by"] = "partial", 12, "ended by SIGTERM while finishing"
+        for name in ("decision", "local_checks", "compute_checks", "local_activity"):
+            report.pop(name, None)
+        (folder / "latest" / "report.json").write_text(json.dumps(report))
+        done, again = self.run_it("", folder=folder, more=["--resume"], **FEW_SAMPLES)
+        self.assertTrue(any("continues the run" in remark for remark in again["run"]["remarks"]), again["run"])
+        self.assertIn("gpu.xid", [finding["id"] for finding in again["findings"]])
+        self.assertEqual((len(again["local_checks"]), done.returncode), (2, 10), done.stdout)
 
     def test_warnings_about_hardware_leave_the_verdict_as_it_is(self):
         done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600")
