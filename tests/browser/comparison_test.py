@@ -149,7 +149,7 @@ class OtherComparisons(unittest.TestCase):
     def test_sizes_of_traffic_stand_below_its_band(self):
         with tempfile.TemporaryDirectory() as name:
             folder = pathlib.Path(name)
-            self.compared(folder, ["all_to_allv", "--traffic", "zipf:1.1"], ("a", "--seed", "1"), ("b", "--seed", "2", "--fault", "node:n1:0.5"))
+            self.compared(folder, ["all_to_allv", "--traffic", "zipf:1.1"], ("a", "--seed", "1"), ("b", "--seed", "2", "--fault", "node:n0:0.5"))  # its ranks receive most
             dom = self.page(folder, folder / "a/latest", folder / "b/latest")
         figure = next(each for each in re.findall(r"<figure>.*?</figure>", dom.markup, re.S) if "all_to_allv zipf:1.1" in each)
         self.assertIn('aria-label="Sizes"', figure)

@@ -67,7 +67,7 @@ class Misbehaving(Folder):
         plan = {**plan, "real": str(BUILD / self.WORKER), "acted": str(acted)}
         place = "stop_supervisor" if plan["kind"] == "stop_supervisor" else "joining" if plan["order"] in JOINING else "measuring"
         began = time.monotonic()
-        ended = self.run_it(*self.ARGUMENTS, "--budget", "8s", "--timeout", f"{TIMEOUT_S}s", "--quiet", "--out", out, ranks=2,
+        ended = self.run_it(*self.ARGUMENTS, "--budget", "20s", "--timeout", f"{TIMEOUT_S}s", "--quiet", "--out", out, ranks=2,
                             program=[self.programs / "p5bench"], variables={**self.VARIABLES, "P5BENCH_MISBEHAVIOUR": json.dumps(plan)},
                             patience=LONGEST_S[place])
         return ended.returncode, ended.stdout + ended.stderr, acted.exists(), out / "latest" / "report.json", time.monotonic() - began

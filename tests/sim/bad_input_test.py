@@ -626,6 +626,7 @@ class BrokenFiles(Folder):
                                "subject": {"host": ESCAPES, "instance": "", "gpu": None, "nic": ESCAPES}}]
         self.write("a/report.json", json.dumps(report))
         report["context"]["nccl"] = ESCAPES
+        report["run"]["started"] = "2026-11-28T00:00:00Z"  # a copy of the first would be left out
         self.write("b/report.json", json.dumps(report))
         log = LOG.replace(" on ", " on \x1b[2J", 1).replace("# nThread", "# NCCL version 2\x1b\n# nThread")
         self.write("log", log.replace("float", "\x1bfloat", 1))

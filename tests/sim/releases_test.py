@@ -159,7 +159,8 @@ class Schemas(Folder):
         self.run_it(*sim, "--collectives", "p2p,all_reduce", "--launches", 2, "--out", "a", *make.FAULT,
                     "--format", "json,gbench,html,csv,prometheus,markdown,junit,nccl-tests")
         self.run_it(*sim, "--collectives", "all_reduce", "--out", "b", "--format", "json,gbench")
-        self.run_it(*sim, "--collectives", "all_reduce", "--out", "b", "--format", "json")
+        # In the same second the same figures would be a copy.
+        self.run_it(*sim, "--collectives", "all_reduce,all_gather", "--out", "b", "--format", "json")
         self.run_it("compare", "b", "a/lab/latest", "--format", "json", "--out", "compared")
         self.run_it("compare", "--history", "b", "--format", "json", "--out", "trend")
         self.run_it("baseline", "b", "--out", "made", "--cluster", "lab")

@@ -24,7 +24,7 @@ HOSTS = "#!/bin/sh\nexport NCCL_HOSTID=node$OMPI_COMM_WORLD_RANK\nexec \"$@\"\n"
 class Beside(Job):
     def tune(self, *arguments, expected=0, before=(), **variables):
         code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_gather", "--beside", GEMM, *arguments, before=before,
-                                   sizes="1MiB", P5BENCH_QUICK_LIMIT="90s" if NIGHTLY else "60s", **{**COMPANY, **variables})
+                                   sizes="1MiB", P5BENCH_QUICK_LIMIT="90s" if NIGHTLY else "30s", **{**COMPANY, **variables})
         self.assertEqual(code, expected, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)
