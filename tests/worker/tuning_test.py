@@ -45,7 +45,7 @@ class Job(unittest.TestCase):
                   "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1",
                   # Few buffers are filled, and GPUs are not measured for long.
                   "P5BENCH_FAKE_MEMORY": str(8 << 20), "P5BENCH_MOST_SAMPLES": "6",
-                  "P5BENCH_QUICK_LIMIT": "60s" if NIGHTLY else "30s"}  # enough to reach all sizes on a busy machine
+                  "P5BENCH_QUICK_LIMIT": "60s"}  # enough to reach all sizes on a busy machine
         timeout = "5s" if "hang" in variables.get("P5BENCH_FAKE", "") else "60s"
         return subprocess.Popen(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
