@@ -179,7 +179,7 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
     // The report on the disk is that of an unfinished run until all other files are written.
     const fs::path journal = folder / reports::journal_name;
     std::vector<reports::Run> runs{{.name = folder.string(), .report = report, .journal = {}}};
-    if (fs::exists(journal)) runs.front().journal = reports::read_journal(journal);
+    if (!folder.empty() && fs::exists(journal)) runs.front().journal = reports::read_journal(journal);
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;
