@@ -259,7 +259,7 @@ class HostTree final : public ControlPlane {
   std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded or, at the leader, completed
   std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, not forwarded yet
   std::string latest_part_;                        // kept in case the leader requests it
-  std::uint32_t requested_ = 0;                    // the leader polled for the parts of all gathers before this one
+  std::uint32_t requested_ = 0;                    // the leader polled for all gathers with a smaller number
   mutable std::mutex awaited_mutex_;
   std::set<int> awaited_;
 
