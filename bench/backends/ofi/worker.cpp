@@ -115,7 +115,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
       ranks_(ranks),
       data_(data),
       buffers_(case_, slots_of_nics(case_, nics)) {
-  if (case_.collective->route != Route::neighbours)
+  if (case_.collective->route != Route::point_to_point)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
   if (bytes > nics.largest_message())
