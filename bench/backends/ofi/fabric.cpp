@@ -463,7 +463,7 @@ const std::string& first_of(const std::vector<std::string>& addresses) {
 void Nics::connect(const std::vector<std::string>& addresses) {
   for (const std::string& text : addresses) {
     of_ranks_.push_back(split(text));
-    most_ = std::max(most_, of_ranks_.back().size());
+    most_nics_ = std::max(most_nics_, of_ranks_.back().size());
   }
   for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
     if (!endpoints_[nic]) continue;
@@ -554,7 +554,7 @@ std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint6
   const auto memory = [](std::uint64_t& message) { return reinterpret_cast<std::byte*>(&message); };
   constexpr std::size_t bytes = sizeof(std::uint64_t);
   const std::vector<std::string>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
-  for (std::size_t i = 0; i < most_; ++i) {
+  for (std::size_t i = 0; i < most_nics_; ++i) {
     Probe& probe = *probes_.emplace_back(std::make_unique<Probe>());
     if (i >= endpoints_.size() || !endpoints_[i])
       probe.failure = nic_absent;

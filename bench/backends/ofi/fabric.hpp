@@ -239,7 +239,7 @@ class Nics {
   std::size_t first_ = 0;                           // the first that exists
   std::vector<std::vector<std::string>> of_ranks_;  // addresses by rank and number; "" for a NIC that the rank lacks
   std::map<std::array<int, 3>, int> peers_;         // results of peer_at(), by its arguments
-  std::size_t most_ = 1;                            // NICs of the rank with the most
+  std::size_t most_nics_ = 1;                       // NICs of the rank with the most
   std::vector<std::size_t> common_;                 // numbers of the NICs that all ranks have
   std::uint64_t looks_ = 0;
 };
