@@ -26,12 +26,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::array<std::pair<std::string_view, Route>, 6> route_names{{{"rings", Route::rings},
-                                                                         {"sums", Route::sums},
-                                                                         {"exchange", Route::exchange},
-                                                                         {"uneven_exchange", Route::uneven_exchange},
-                                                                         {"star", Route::star},
-                                                                         {"neighbours", Route::neighbours}}};
+// Names of routes in bars.json.
+constexpr std::array<std::pair<std::string_view, Route>, 6> route_names{{{"rings", Route::ring},
+                                                                         {"sums", Route::tree_or_ring},
+                                                                         {"exchange", Route::all_to_all},
+                                                                         {"uneven_exchange", Route::all_to_allv},
+                                                                         {"star", Route::rooted},
+                                                                         {"neighbours", Route::point_to_point}}};
 
 Bar bar_from(const json& row) {
   Bar bar{.binding = row.at("binding"),
@@ -142,7 +143,7 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
     return c.pattern == "both_ways" ? scaled(*all, 1.0 / std::min(2, most_ranks), "; two copies at once") : *one;
   }
   // Bus bandwidth of a star counts the root's bytes, which all ranks help to copy.
-  if (c.collective->route == Route::star) return *all;
+  if (c.collective->route == Route::rooted) return *all;
   const int copies = c.collective->pairwise && c.pattern != "both_ways" ? std::max(1, most_ranks / 2) : most_ranks;
   topo::Limit share = scaled(*all, 1.0 / copies, fmt::format("; shared by {} ranks that copy at once", copies));
   return share.rate < one->rate ? share : *one;
@@ -187,8 +188,8 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
   const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
-  if (c.collective->route == Route::star) return exchange_limit(*nics, op);
-  if (c.collective->route != Route::exchange && c.collective->route != Route::uneven_exchange) return *nics;
+  if (c.collective->route == Route::rooted) return exchange_limit(*nics, op);
+  if (c.collective->route != Route::all_to_all && c.collective->route != Route::all_to_allv) return *nics;
   const int sharing = ranks_on_node(c);
   return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
 }
@@ -340,8 +341,8 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
 const std::vector<Floor>& all_floors() { return bars_file().floors; }
 
 Bytes bytes_of_rank(const Case& c) {
-  return c.collective->route == Route::neighbours ? c.bytes
-                                                  : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
+  return c.collective->route == Route::point_to_point ? c.bytes
+                                                      : Bytes{c.bytes.count / static_cast<std::uint64_t>(c.ranks)};
 }
 
 bool is_alone(const Case& c) {

@@ -1,5 +1,5 @@
-// The model: each observation has n trials (samples or rounds), of which k are hits: slow (longer than tolerated),
-// silent (no progress before the timeout) or wrong (data).
+// The model, a naive Bayes: each observation has n trials (samples or rounds), of which k are hits: slow (longer than
+// tolerated), silent (no progress before the timeout) or wrong (data).
 //
 //   healthy:        k ~ Binomial(n, e) with the hit rate e of healthy transfers of its kind; with a small probability
 //                   (outlier_probability) a transfer has its own hit rate, uniform between 0 and 1
@@ -112,8 +112,8 @@ class Localizer {
 
   static bool is_of_nics(const Part& part) { return is_nic(part) || part.kind == PartKind::only_nic; }
 
-  // Finds the NICs whose slow samples in their rail are so little slower that groups of nodes, which reach three
-  // quarters of their limit with the sizes that are measured, have no gap between slow and fast ones.
+  // Finds the NICs whose slow samples in their rail are so little slower that groups of nodes have no gap between slow
+  // and fast ones: groups reach 0.75 of their limit, so that a slowdown by s on the rail costs them only 0.75 s.
   void find_hardly_slow_nics() {
     constexpr double share_of_limit = 0.75;
     for (const auto& [part, lists] : of_part_) {
@@ -201,18 +201,18 @@ class Localizer {
   }
 
   double log_healthy(std::size_t i) const {
-    const double own = outlier_probability(i);
+    const double outlier = outlier_probability(i);
     return over_independent_events(i, [&](const SampleCounts& its) {
-      return log_add(std::log1p(-own) + log_binomial(its, healthy_share(i)), std::log(own) + log_uniform(its));
+      return log_add(std::log1p(-outlier) + log_binomial(its, healthy_share(i)), std::log(outlier) + log_uniform(its));
     });
   }
   double healthy_share(std::size_t i) const { return healthy_share_[static_cast<std::size_t>(observations_[i].kind)]; }
 
   double log_faulty(std::size_t i, double share) const {
-    const double own = outlier_probability(i);
+    const double outlier = outlier_probability(i);
     return over_independent_events(i, [&](const SampleCounts& its) {
-      return log_add(std::log1p(-own) + log_binomial(its, share),
-                     std::log(own) + log_add(log_binomial(its, healthy_share(i)), log_uniform(its)));
+      return log_add(std::log1p(-outlier) + log_binomial(its, share),
+                     std::log(outlier) + log_add(log_binomial(its, healthy_share(i)), log_uniform(its)));
     });
   }
 
@@ -223,16 +223,16 @@ class Localizer {
   // rate or, with equal probability, any rate up to it.
   Gains gains(const Part& part, const std::vector<std::size_t>& list, const Mask& open, double healthy) const {
     constexpr double least_difference = 0.03;  // above healthy transfers; smaller differences do not matter
-    constexpr double never = -std::numeric_limits<double>::infinity();
+    constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
     const double half = std::log(0.5);
     Gains all{};
-    double of_lower = never;  // integrated over the rates up to this one
+    double of_lower = minus_infinity;  // integrated over the rates up to this one
     const Gains ratios = log_ratios(part, list, open);
     for (std::size_t at = 0; at < shares.size(); ++at) {
-      const double same = shares[at] >= healthy + least_difference ? ratios[at] : never;
+      const double same = shares[at] >= healthy + least_difference ? ratios[at] : minus_infinity;
       const double above = at == 0 ? 0 : shares[at - 1];
       of_lower = log_add(of_lower, same + std::log(shares[at] - above));
-      all[at] = same == never ? never : log_add(half + same, half + of_lower - std::log(shares[at]));
+      all[at] = same == minus_infinity ? minus_infinity : log_add(half + same, half + of_lower - std::log(shares[at]));
     }
     return all;
   }
@@ -284,14 +284,14 @@ class Localizer {
 
   // Score at the most likely share of hits.
   Score score(const Part& part, const Mask& open) const {
-    constexpr double never = -std::numeric_limits<double>::infinity();
+    constexpr double minus_infinity = -std::numeric_limits<double>::infinity();
     using KindOfTransfers = std::pair<std::size_t, Gains>;
     std::vector<KindOfTransfers> kind_gains;
     const TransferRecords& its = of_part_.at(part);
     for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind)
       if (std::ranges::any_of(its[kind], [&](std::size_t i) { return open[i]; }))
         kind_gains.emplace_back(kind, gains(part, its[kind], open, healthy_share_[kind]));
-    Score best{never, {}};
+    Score best{minus_infinity, {}};
     for (std::size_t at = 0; at < shares.size(); ++at) {
       std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
       for (const auto& [kind, its_gains] : kind_gains) {
@@ -308,7 +308,7 @@ class Localizer {
       const auto is_of_pairs = [](std::size_t kind) { return p5::reports::is_of_pairs(static_cast<Transfers>(kind)); };
       if (std::ranges::any_of(kind_gains, is_of_pairs, &KindOfTransfers::first) &&
           std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
-        usual = {never, {}};
+        usual = {minus_infinity, {}};
       const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
       const double log_odds = std::log(prior_of(part)) + log_add(modes[0].log_odds, modes[1].log_odds);
       if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
@@ -394,10 +394,10 @@ class Localizer {
   }
 
   // Marks what all but one part leave unexplained.
-  Mask left_by_others(const std::vector<ScoredPart>& found, const Part& but) const {
+  Mask left_by_others(const std::vector<ScoredPart>& found, const Part& excluded) const {
     Mask open(open_.size(), true);
     for (const ScoredPart& other : found)
-      if (other.part != but) explain(other, open);
+      if (other.part != excluded) explain(other, open);
     return open;
   }
 
@@ -527,12 +527,12 @@ class Localizer {
   void weigh_alternatives(const ScoredPart& found, const std::vector<ScoredPart>& all, Mask open,
                           FaultyPart& faulty) const {
     if (found.part.kind == PartKind::rail) close_groups_without_contrast(all, open);
-    const double own = score(found.part, open).log_odds;
+    const double log_odds = score(found.part, open).log_odds;
     std::set<Part> taken;
     for (const ScoredPart& other : all) taken.insert(other.part);
     std::map<Part, double> weight_of{{found.part, 1}};
     for (const Part& part : parts_with(faulty.observations))
-      if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - own);
+      if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - log_odds);
     for (const ScoredPart& other : all)
       if (other.part != found.part && are_ambiguous_together(found, other)) {
         const Exchanges exchanges = weights_of_exchanges(found, other, all);
@@ -540,7 +540,7 @@ class Localizer {
         // The same explanation as above, unless the other part explains less beside this one.
         for (const auto& [part, weight] : exchanges.of_first) weight_of[part] = std::max(weight_of[part], weight);
       }
-    const double by_chance = relative_weight(-own);
+    const double by_chance = relative_weight(-log_odds);
     double weights = by_chance;
     for (const auto& [part, weight] : weight_of) weights += weight;
     std::vector<std::pair<Part, double>> others;
@@ -608,7 +608,7 @@ class Localizer {
           all, [&](const ScoredPart& each) { return each.part == part && part != first.part && part != second.part; });
       if (!is_other && has_hits(list, of_either)) candidates.push_back({part, score(part, open)});
     }
-    const std::map<Part, double> alike = keep_one_nic_of_each_gpu(candidates, {first.part, second.part});
+    const std::map<Part, double> merged_weight = keep_one_nic_of_each_gpu(candidates, {first.part, second.part});
     const std::size_t kept = std::min(most, candidates.size());
     std::ranges::partial_sort(candidates, candidates.begin() + static_cast<std::ptrdiff_t>(kept), std::greater(),
                               [](const ScoredPart& each) { return each.score.log_odds; });
@@ -627,12 +627,12 @@ class Localizer {
       }
     }
     Exchanges weights;
-    const auto own = totals.find(std::minmax(first.part, second.part));
-    if (own == totals.end()) return weights;
+    const auto of_found = totals.find(std::minmax(first.part, second.part));
+    if (of_found == totals.end()) return weights;
     for (const auto& [two, total] : totals) {
       const auto& [a, b] = two;
-      if (two == own->first || total < own->second - negligible) continue;
-      const double weight = alike.at(a) * alike.at(b) * relative_weight(total - own->second);
+      if (two == of_found->first || total < of_found->second - negligible) continue;
+      const double weight = merged_weight.at(a) * merged_weight.at(b) * relative_weight(total - of_found->second);
       if (a == second.part || b == second.part)
         weights.of_first[a == second.part ? b : a] = weight;
       else
@@ -645,7 +645,7 @@ class Localizer {
   // likeliest. Returns the sum of the weights that it replaces, relative to its own; 1 for other parts.
   std::map<Part, double> keep_one_nic_of_each_gpu(std::vector<ScoredPart>& candidates,
                                                   const std::set<Part>& preferred) const {
-    std::map<Part, double> alike;
+    std::map<Part, double> merged_weight;
     std::map<Part, std::vector<ScoredPart>> by_gpu;
     std::vector<ScoredPart> kept;
     for (ScoredPart& each : candidates) {
@@ -653,7 +653,7 @@ class Localizer {
       if (nics)
         by_gpu[*nics].push_back(std::move(each));
       else
-        alike[kept.emplace_back(std::move(each)).part] = 1;
+        merged_weight[kept.emplace_back(std::move(each)).part] = 1;
     }
     for (auto& [nics, its] : by_gpu) {
       const auto best = std::ranges::max_element(its, {}, [&](const ScoredPart& each) {
@@ -661,11 +661,11 @@ class Localizer {
       });
       double sum = 0;
       for (const ScoredPart& each : its) sum += relative_weight(each.score.log_odds - best->score.log_odds);
-      alike[best->part] = sum;
+      merged_weight[best->part] = sum;
       kept.push_back(std::move(*best));
     }
     candidates = std::move(kept);
-    return alike;
+    return merged_weight;
   }
 
   // Finite even where another explanation is better by far.

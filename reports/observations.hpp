@@ -153,10 +153,11 @@ enum class Fault { slow, silent, wrong };
 struct FaultyPart {
   Part part;
   Fault fault = Fault::slow;
-  // Posterior probability of this part against each other single part that explains the same observations, and against
-  // chance.
+  // Posterior probability of this part against the other single parts and exchanges of two parts that explain the same
+  // observations, and against chance.
   double confidence = 0;
-  // Other explanations with a probability of 1 % or more, the likeliest first.
+  // Other explanations, the likeliest first: all with a probability of 1 % or more, and less likely ones, up to 8 in
+  // all, as long as the parts that are not named have a probability of more than 10 %.
   std::vector<std::pair<Part, double>> alternatives = {};
   std::set<Transfers> shows_in = {};
   std::vector<const TransferRecord*> observations =

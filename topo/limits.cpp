@@ -324,13 +324,14 @@ std::optional<Limit> within_switches(const Limits& parts, const Operation& op, L
 }
 
 std::optional<Limit> within_domains(const Limits& parts, const Operation& op, Level level) {
-  if (op.nvls && op.route == Route::sums) return within_switches(parts, op, level);
+  if (op.nvls && op.route == Route::tree_or_ring) return within_switches(parts, op, level);
   if (const Limit* link = find(parts, gpu_link, level)) {
-    if (op.route != Route::uneven_exchange) return *link;
+    if (op.route != Route::all_to_allv) return *link;
     return scaled(*link, (op.ranks - 1.0) / op.ranks, "no block stays with its rank, though bus bandwidth counts so");
   }
   // Rings may use all links of a mesh; a pair has as many as happen to join the two.
-  if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && (op.route == Route::rings || op.route == Route::sums))
+  if (const Limit* mesh = find(parts, gpu_mesh, level);
+      mesh && (op.route == Route::ring || op.route == Route::tree_or_ring))
     return *mesh;
   return std::nullopt;
 }
@@ -366,21 +367,21 @@ std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
 }
 
 std::optional<Limit> between_domains(const Limits& parts, const Operation& op, Level level) {
-  if (op.route == Route::neighbours) {
+  if (op.route == Route::point_to_point) {
     // A ring of neighbours has one GPU of each domain sending to the next one; a pair has one rank on each.
     const bool alone = op.alone || ranks_per_domain(op) > 1;
     const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!own) own = find(parts, gpu_nics, level);
     return own ? std::optional(*own) : std::nullopt;
   }
-  if (op.route == Route::exchange || op.route == Route::uneven_exchange || op.route == Route::star) {
-    const Limit* nics = op.route == Route::star ? find(parts, gpu_nics_alone, level) : nullptr;
+  if (op.route == Route::all_to_all || op.route == Route::all_to_allv || op.route == Route::rooted) {
+    const Limit* nics = op.route == Route::rooted ? find(parts, gpu_nics_alone, level) : nullptr;
     if (!nics) nics = find(parts, gpu_nics, level);
     if (!nics) return std::nullopt;
     return exchange_limit(*nics, op);
   }
   std::optional<Limit> nics = nics_of_group(parts, op, level);
-  if (!nics || op.route == Route::rings) return nics;
+  if (!nics || op.route == Route::ring) return nics;
   return sums_between(*nics, op);
 }
 
@@ -388,7 +389,7 @@ std::optional<Limit> between_domains(const Limits& parts, const Operation& op, L
 
 Limit exchange_limit(const Limit& nics, const Operation& op) {
   const double n = op.ranks, here = ranks_per_domain(op);
-  if (op.route == Route::uneven_exchange) {
+  if (op.route == Route::all_to_allv) {
     // The first rank of a domain has the others of its domain next to it, and the least for them.
     const double stays = here * (here - 1) / (n * (n - 1));
     return scaled(nics, (n - 1) / n / (1 - stays),
@@ -409,7 +410,7 @@ std::optional<Limit> limit_of(const Limits& parts, const Operation& op, Level le
   std::optional<Limit> within = within_domains(parts, op, level);
   if (!within) return std::nullopt;
   if (between->rate <= within->rate) return between;
-  if (op.route == Route::sums && op.domains <= few_domains)
+  if (op.route == Route::tree_or_ring && op.domains <= few_domains)
     within->because += fmt::format(
         "; the NICs could carry {} GB/s, so this does not test them: pairs, rails and "
         "all_gather do",

@@ -49,7 +49,7 @@ Limits published_limits(const Platform& platform, int nodes);
 
 // An operation, as far as it matters for what binds it.
 struct Operation {
-  Route route = Route::rings;
+  Route route = Route::ring;
   int ranks = 2, nodes = 1;  // one group, ranks spread evenly over its nodes; for pairs: one pair, one direction
   int domains = nodes;       // NVLink domains that it spans
   int nodes_per_domain = nodes / domains;  // of the smallest domain, which has the fewest NICs and most to send

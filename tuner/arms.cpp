@@ -226,7 +226,7 @@ bool is_better(const Objective& objective, const Best& best, const ArmRules& rul
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
-// Knobs of later steps are never tried.
+// Knobs of later steps are never tried: step 4 are variables of the network plugin, which are only listed.
 constexpr int deepest_step = 3;
 
 CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,

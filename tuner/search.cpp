@@ -1,3 +1,4 @@
+// The search for settings of single calls: successive halving for each size point (see search.hpp), then the bound.
 #include "tuner/search.hpp"
 
 #include <fmt/format.h>
@@ -165,7 +166,7 @@ class Searcher {
   }
 
   // True if the size point is finished without a winner; `because` is the reason.
-  static bool closed(const Record& record) { return !record.because.empty(); }
+  static bool is_finished(const Record& record) { return !record.because.empty(); }
 
   void measure_baseline(std::size_t i) {
     Record& record = result_.records[i];
@@ -174,7 +175,7 @@ class Searcher {
       return;
     }
     double first = 0, last = 0;
-    for (int sample = 0; sample < baseline_samples && !closed(record); ++sample) {
+    for (int sample = 0; sample < baseline_samples && !is_finished(record); ++sample) {
       const double before = time_left_();
       measure_block(record, Stage::baseline, {});
       last = std::max(0.0, before - time_left_());
@@ -220,7 +221,7 @@ class Searcher {
 
   // Closes the longest size points until the rest fits the time left.
   void skip_longest(std::vector<std::size_t> order) {
-    std::erase_if(order, [&](std::size_t i) { return closed(result_.records[i]); });
+    std::erase_if(order, [&](std::size_t i) { return is_finished(result_.records[i]); });
     std::ranges::stable_sort(order, std::greater<>(), [&](std::size_t i) { return least_seconds(i); });
     double all = 0;
     for (const std::size_t i : order) all += least_seconds(i);
@@ -236,10 +237,10 @@ class Searcher {
   void race_within_share(const std::vector<std::size_t>& order, std::size_t at) {
     const std::size_t i = order[at];
     Record& record = result_.records[i];
-    if (closed(record)) return;
+    if (is_finished(record)) return;
     double weights = 0;
     for (std::size_t later = at; later < order.size(); ++later)
-      if (!closed(result_.records[order[later]])) weights += weight(order[later]);
+      if (!is_finished(result_.records[order[later]])) weights += weight(order[later]);
     const double available = time_left_();
     if (available <= 0) {
       record.because = no_time_to_search;
@@ -247,7 +248,7 @@ class Searcher {
     }
     stop_at_ = available - (weights > 0 ? available * weight(i) / weights : available);
     race(i, at > 0 ? &result_.records[order[at - 1]] : nullptr);
-    if (!record.winner && !closed(record)) record.because = "nothing gains enough";
+    if (!record.winner && !is_finished(record)) record.because = "nothing gains enough";
   }
 
   double weight(std::size_t i) const {
@@ -300,7 +301,7 @@ class Searcher {
     remove_failed(all);
     std::vector<Estimate> now = estimate_gains(record, all);
     std::erase_if(now, [&](const Estimate& each) { return each.gain < rules_.least_gain; });
-    if (!closed(record)) choose(record, std::move(now), {});
+    if (!is_finished(record)) choose(record, std::move(now), {});
   }
 
   static bool is_candidate(const std::vector<CostEntry>& offered, const std::vector<int>& counts,
@@ -313,7 +314,7 @@ class Searcher {
   void probe_channels(Record& record, const std::vector<int>& counts, std::vector<Setting>& contenders) {
     for (int step = 0; step < rules_.channel_steps; ++step) {
       const std::optional<Setting> best = best_setting(record, contenders);
-      if (!best || closed(record) || !has_time()) return;
+      if (!best || is_finished(record) || !has_time()) return;
       std::vector<Setting> probes = channel_neighbours(*best, counts, contenders);
       remove_failed(probes);
       if (probes.empty()) return;
@@ -343,7 +344,7 @@ class Searcher {
 
   // Measures rungs until the race is decided.
   void decide(Record& record, std::vector<Setting> contenders, const std::optional<Setting>& preferred) {
-    for (int rung = 1; !closed(record); ++rung) {
+    for (int rung = 1; !is_finished(record); ++rung) {
       std::vector<Estimate> now = estimate_permitted(record, contenders);
       if (is_decided(now, rules_) || rung >= rules_.rungs || !has_time()) {
         std::erase_if(now, [&](const Estimate& each) { return each.gain + each.error < rules_.least_gain; });
@@ -365,7 +366,7 @@ class Searcher {
     while (!best_first.empty()) {
       const Setting best = choose_winner(best_first, preferred, rules_.indifference_zone);
       const std::string excess = measure_excess(record, best);
-      if (closed(record)) return;
+      if (is_finished(record)) return;
       if (excess.empty()) {
         record.winner = best;
         return;
@@ -385,7 +386,7 @@ class Searcher {
     const int most = rules_.beside ? rules_.beside->most_bound_blocks : rules_.most_bound_blocks;
     for (int block = 0; block < most && time_left_() > 0; ++block) {
       measure_block(record, Stage::bound, {setting});
-      if (closed(record)) return "";
+      if (is_finished(record)) return "";
       if (has_failed(setting)) return fmt::format("{} failed", to_text(setting));
       found = estimate_bound_gain(record, setting);
       if (!found) return "";
@@ -404,7 +405,8 @@ class Searcher {
     std::vector<Setting> promising;
     for (const Estimate& each : estimate_gains(record, settings))
       if (each.most() >= rules_.least_gain && !has_failed(each.setting)) promising.push_back(each.setting);
-    for (int block = 0; block < bound_blocks_in_rung && !closed(record) && !promising.empty() && has_time(); ++block) {
+    for (int block = 0; block < bound_blocks_in_rung && !is_finished(record) && !promising.empty() && has_time();
+         ++block) {
       measure_block(record, Stage::bound, promising);
       remove_failed(promising);
     }
@@ -418,10 +420,12 @@ class Searcher {
     return found && found->most() < -tolerated_excess(record) - margin;
   }
 
+  // Measures the default and these settings in the blocks of a rung: each rung has twice as many blocks as the one
+  // before, and settings that cannot gain enough are dropped on the way.
   void measure_rung(Record& record, int rung, const std::vector<Setting>& settings) {
     std::vector<Setting> alive = settings;
     const int blocks = rules_.exhaustive ? rules_.exhaustive_blocks : rules_.first_blocks << rung;
-    for (int block = 0; block < blocks && !closed(record) && !alive.empty(); ++block) {
+    for (int block = 0; block < blocks && !is_finished(record) && !alive.empty(); ++block) {
       if (block > 0 && !has_time()) return;
       measure_block(record, Stage::race, alive);
       remove_failed(alive);

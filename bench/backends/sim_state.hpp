@@ -107,17 +107,17 @@ class SampleState {
   // Bus bandwidth of a group by the route of its collective.
   double of_group(const std::vector<Port>& members, Route route, std::size_t root) const {
     switch (route) {
-      case Route::exchange:
+      case Route::all_to_all:
         return of_exchange(members, even_loads(members));
-      case Route::uneven_exchange:
+      case Route::all_to_allv:
         return of_exchange(members, uneven_loads(members));
-      case Route::star:
+      case Route::rooted:
         return of_star(members, root);
-      case Route::neighbours:
+      case Route::point_to_point:
         return of_neighbours(members);
-      case Route::sums:
+      case Route::tree_or_ring:
         return of_rings(members, true);
-      case Route::rings:
+      case Route::ring:
         break;
     }
     return of_rings(members, false);

@@ -63,7 +63,7 @@ class WorkerBackend final : public Backend {
   Bytes memory_per_rank(const Case& c) const override;
   CostModel cost() const override { return options_.cost; }
   bool performs(const Collective& collective) const override {
-    return !options_.messages_only || collective.route == Route::neighbours;
+    return !options_.messages_only || collective.route == Route::point_to_point;
   }
   bool recovers() const override { return true; }
   bool joined() const override { return !together_.empty(); }

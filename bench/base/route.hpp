@@ -12,12 +12,12 @@ namespace p5 {
 enum class Route {
   // A ring, as of all_gather: through all ranks, over all NICs of a node. Inter-node traffic per node is about the
   // message size.
-  rings,
-  sums,             // all_reduce: a ring, or between two or three nodes a tree of sums, which needs less of the NICs
-  exchange,         // all_to_all: each rank with all others at once, each over its own NICs
-  uneven_exchange,  // all_to_allv: as exchange; blocks grow with the distance in the ring of ranks, none to itself
-  star,             // gather and scatter: all others with the root at once, over the root's own NICs
-  neighbours,       // point-to-point: whole message from one rank to one other, over that rank's own NICs
+  ring,
+  tree_or_ring,    // all_reduce: a ring, or between two or three nodes a tree of sums, which needs less of the NICs
+  all_to_all,      // each rank with all others at once, each over its own NICs
+  all_to_allv,     // as all_to_all; blocks grow with the distance in the ring of ranks, none to itself
+  rooted,          // gather and scatter: all others with the root at once, over the root's own NICs
+  point_to_point,  // whole message from one rank to one other, over that rank's own NICs
 };
 
 // ---- A traffic matrix: who sends how much to whom, as whole parts in proportion.

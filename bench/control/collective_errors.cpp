@@ -66,10 +66,10 @@ std::vector<std::string> CollectiveErrors::gather(const std::string& mine) {
   return all;
 }
 
-std::string CollectiveErrors::broadcast(const std::string& leaders) {
+std::string CollectiveErrors::broadcast(const std::string& text_of_leader) {
   if (received_) throw ProblemReceived{};
   if (gather_is_next_) exchange_gather({plain});
-  return exchange_broadcast(plain + leaders).substr(1);
+  return exchange_broadcast(plain + text_of_leader).substr(1);
 }
 
 std::vector<std::string> CollectiveErrors::exchange_gather(const std::string& message) {
@@ -85,11 +85,11 @@ std::vector<std::string> CollectiveErrors::exchange_gather(const std::string& me
 std::string CollectiveErrors::exchange_broadcast(const std::string& message) {
   in_inner_call_ = true;
   const WatchdogScope wait(watchdog_ && watchdog_->disarmed() ? watchdog_ : nullptr, step_, longest_wait_);
-  std::string leaders = inner_.broadcast(message);
+  std::string text_of_leader = inner_.broadcast(message);
   in_inner_call_ = false;
   gather_is_next_ = true;
-  if (leaders.front() != problem_mark) return leaders;
-  received_ = from_message(leaders);
+  if (text_of_leader.front() != problem_mark) return text_of_leader;
+  received_ = from_message(text_of_leader);
   throw ProblemReceived{};
 }
 

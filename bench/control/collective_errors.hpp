@@ -46,7 +46,7 @@ class CollectiveErrors final : public ControlPlane {
   int participant() const override { return inner_.participant(); }
   // Only within an attempt.
   std::vector<std::string> gather(const std::string& mine) override;
-  std::string broadcast(const std::string& leaders) override;
+  std::string broadcast(const std::string& text_of_leader) override;
   void notify_abort(std::uint32_t epoch) override { inner_.notify_abort(epoch); }
   bool abort_notified(std::uint32_t epoch) override { return inner_.abort_notified(epoch); }
   std::vector<int> missing_participants() const override { return inner_.missing_participants(); }

@@ -74,15 +74,15 @@ class HostTree final : public ControlPlane {
     return {awaited_.begin(), awaited_.end()};
   }
 
-  std::string broadcast(const std::string& leaders) override {
+  std::string broadcast(const std::string& text_of_leader) override {
     const std::uint32_t number = broadcasts_;
     if (is_leader()) {
       ++broadcasts_;
-      latest_broadcasts_.emplace_back(number,
-                                      wire::serialize(MessageContent{MessageKind::broadcast, number, {}, leaders}));
+      latest_broadcasts_.emplace_back(
+          number, wire::serialize(MessageContent{MessageKind::broadcast, number, {}, text_of_leader}));
       forward(latest_broadcasts_.back().second);
       complete_sends();
-      return leaders;
+      return text_of_leader;
     }
     poll();
     if (!received_broadcasts_.contains(number) && requested_ > gathers_)
@@ -160,11 +160,11 @@ class HostTree final : public ControlPlane {
       }
       return false;
     });
-    std::vector<std::string> blobs;
-    for (auto& [rank, text] : parts) blobs.push_back(std::move(text));
+    std::vector<std::string> texts;
+    for (auto& [rank, text] : parts) texts.push_back(std::move(text));
     forget_parts_of(number);
     latest_broadcasts_.clear();  // each rank received them before it sent its part of this gather
-    return blobs;
+    return texts;
   }
 
   void collect_host(std::uint32_t number) {
@@ -259,7 +259,7 @@ class HostTree final : public ControlPlane {
   std::uint32_t gathers_ = 0, gathers_done_ = 0;   // started; forwarded or, at the leader, completed
   std::map<std::uint32_t, PartsByRank> parts_of_;  // by gather, not forwarded yet
   std::string latest_part_;                        // kept in case the leader requests it
-  std::uint32_t requested_ = 0;                    // the leader polled for the parts of all gathers before this one
+  std::uint32_t requested_ = 0;                    // the leader polled for all gathers with a smaller number
   mutable std::mutex awaited_mutex_;
   std::set<int> awaited_;
 

@@ -158,11 +158,11 @@ class ForkedRanks final : public ControlPlane {
     return all;
   }
 
-  std::string broadcast(const std::string& leaders) override {
+  std::string broadcast(const std::string& text_of_leader) override {
     if (is_leader()) {
       for (Peer& peer : peers_)
-        if (!send_message(peer.socket, leaders)) throw_peer_gone(peer);
-      return leaders;
+        if (!send_message(peer.socket, text_of_leader)) throw_peer_gone(peer);
+      return text_of_leader;
     }
     Incoming message;
     for (;;) {
@@ -271,7 +271,7 @@ namespace {
 // State shared by the threads. A barrier ends when all have arrived; a thread that failed breaks it.
 struct SharedBarrier {
   explicit SharedBarrier(int count) : expected(count) {
-    for (std::vector<std::string>& each : blobs) each.resize(static_cast<std::size_t>(count));
+    for (std::vector<std::string>& each : texts) each.resize(static_cast<std::size_t>(count));
   }
 
   void arrive(std::unique_lock<std::mutex>& lock) {
@@ -296,8 +296,8 @@ struct SharedBarrier {
   bool broken = false;
   std::exception_ptr first_problem;
   // Two steps, the current one and the next, suffice: each has a barrier, so that no rank is two steps ahead.
-  std::array<std::vector<std::string>, 2> blobs;
-  std::array<std::string, 2> leaders;
+  std::array<std::vector<std::string>, 2> texts;
+  std::array<std::string, 2> text_of_leader;
   std::set<std::uint32_t> aborts;
 };
 
@@ -309,16 +309,16 @@ class ThreadControlPlane final : public ControlPlane {
 
   std::vector<std::string> gather(const std::string& mine) override {
     std::unique_lock lock(barrier_.mutex);
-    std::vector<std::string>& blobs = barrier_.blobs[step_++ % 2];
-    blobs[static_cast<std::size_t>(hosted_[0])] = mine;
+    std::vector<std::string>& texts = barrier_.texts[step_++ % 2];
+    texts[static_cast<std::size_t>(hosted_[0])] = mine;
     barrier_.arrive(lock);
-    return is_leader() ? blobs : std::vector<std::string>{};
+    return is_leader() ? texts : std::vector<std::string>{};
   }
 
-  std::string broadcast(const std::string& leaders) override {
+  std::string broadcast(const std::string& text_of_leader) override {
     std::unique_lock lock(barrier_.mutex);
-    std::string& text = barrier_.leaders[step_++ % 2];
-    if (is_leader()) text = leaders;
+    std::string& text = barrier_.text_of_leader[step_++ % 2];
+    if (is_leader()) text = text_of_leader;
     barrier_.arrive(lock);
     return text;
   }
@@ -371,7 +371,7 @@ class SoloControlPlane final : public ControlPlane {
   const std::vector<int>& hosted() const override { return hosted_; }
   int participants() const override { return 1; }
   std::vector<std::string> gather(const std::string& mine) override { return {mine}; }
-  std::string broadcast(const std::string& leaders) override { return leaders; }
+  std::string broadcast(const std::string& text_of_leader) override { return text_of_leader; }
 
   void notify_abort(std::uint32_t) override {}
   bool abort_notified(std::uint32_t) override { return false; }

@@ -91,7 +91,7 @@ struct Collective {
   // Kernels of p5bench perform it, which load from and store into the memory of the group's other GPUs (NCCL's
   // load/store accessible memory, LSA). Its groups lie within NVLink domains, and NCCL chooses nothing.
   bool device_initiated = false;
-  Route route = Route::rings;
+  Route route = Route::ring;
   DataType usual_type = DataType::float32;  // unless --type names others
   std::vector<std::string> patterns = {};   // variants that are separate cases; empty: only one
 

@@ -24,7 +24,7 @@ class ControlPlane {
   // The texts of all participants in order, at the leader; empty elsewhere.
   virtual std::vector<std::string> gather(const std::string& mine) = 0;
   // The leader's text, at every participant.
-  virtual std::string broadcast(const std::string& leaders) = 0;
+  virtual std::string broadcast(const std::string& text_of_leader) = 0;
 
   // Sends all others an abort notice outside of the collective calls, for participants that wait for something else
   // than the control plane. `epoch` identifies the aborted work: each start of workers has an epoch of its own.

@@ -239,7 +239,7 @@ std::string render_console(const Comparison& c) {
                              trouble.in_base ? format_printable(" (in {} too)", c.base_name) : "");
   if (c.troubles.size() > most_listed)
     text += format_printable("  and {} more; see --format json\n", c.troubles.size() - most_listed);
-  if (!c.new_suspects.empty()) text += format_printable("\nAccused by {}:\n", c.new_name);
+  if (!c.new_suspects.empty()) text += format_printable("\nSuspected by {}:\n", c.new_name);
   for (const Suspect& suspect : c.new_suspects)
     text += format_printable("  {}{}: {}\n", text_of(suspect),
                              suspect.host.empty() ? "" : format_printable(" of {}", suspect.host), suspect.evidence);

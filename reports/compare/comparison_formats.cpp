@@ -342,7 +342,7 @@ std::string render_markdown(const Comparison& c) {
   for (const FailedCase& trouble : c.troubles)
     text += fmt::format("- {}: {}{}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what),
                         trouble.in_base ? fmt::format(" (in {} too)", for_markdown(c.base_name)) : "");
-  if (!c.new_suspects.empty()) text += fmt::format("\n**Accused by {}:**\n\n", for_markdown(c.new_name));
+  if (!c.new_suspects.empty()) text += fmt::format("\n**Suspected by {}:**\n\n", for_markdown(c.new_name));
   for (const Suspect& suspect : c.new_suspects)
     text +=
         fmt::format("- {}{}: {}\n", for_markdown(text_of(suspect)),

@@ -29,8 +29,9 @@ std::string text_of(const Values& values) {
 // Names and values of one kind over all reports of a side.
 using Facts = std::map<std::string, Values>;
 
-// Hosts by description: "4 x p5.48xlarge", or one entry each if they differ.
-std::string count(const std::vector<topo::Host>& hosts, const std::function<std::string(const topo::Host&)>& describe) {
+// Numbers of hosts by description: "4 x p5.48xlarge", or one entry each if they differ.
+std::string describe_counts(const std::vector<topo::Host>& hosts,
+                            const std::function<std::string(const topo::Host&)>& describe) {
   std::map<std::string, int> numbers;
   for (const topo::Host& host : hosts) ++numbers[describe(host)];
   std::vector<std::string> parts;
@@ -83,11 +84,11 @@ Facts hardware_of(Reports reports) {
     // Imports lack provenance and hardware; an unknown fact is no difference.
     if (report->provenance != "imported") add(facts, "provenance", report->provenance);
     add(facts, "platform", report->topology.platform);
-    add(facts, "instance type", count(hosts, [](const topo::Host& host) { return host.instance_type; }));
-    add(facts, "processor", count(hosts, [](const topo::Host& host) { return host.cpu_model; }));
-    add(facts, "GPUs", count(hosts, gpus_of));
-    add(facts, "NVLinks", count(hosts, links_of));
-    add(facts, "NICs", count(hosts, nics_of));
+    add(facts, "instance type", describe_counts(hosts, [](const topo::Host& host) { return host.instance_type; }));
+    add(facts, "processor", describe_counts(hosts, [](const topo::Host& host) { return host.cpu_model; }));
+    add(facts, "GPUs", describe_counts(hosts, gpus_of));
+    add(facts, "NVLinks", describe_counts(hosts, links_of));
+    add(facts, "NICs", describe_counts(hosts, nics_of));
     if (report->run.nodes > 0) add(facts, "nodes", fmt::format("{}", report->run.nodes));
     if (report->run.ranks > 0) add(facts, "ranks", fmt::format("{}", report->run.ranks));
   }
@@ -180,7 +181,8 @@ std::string rounded_change(double ratio) {
   return fmt::format("{:+.{}f} %", percent, std::abs(percent) < 9.95 ? 1 : 0);
 }
 
-// The row and its change; the largest step of level if a history shows one.
+// The row and its change. If a history shows a change, that is the one with the largest ratio of the newest level to
+// the level before it.
 std::string text_of(const BandRow& row, const Comparison& c, bool dated) {
   const std::string name =
       name_of_row(shown_name(row) + (row.quantity == Quantity::latency ? " latency" : ""), row.threshold.band);
@@ -331,13 +333,13 @@ std::string text_of(const Suspect& suspect) {
 }
 
 void conclude(Comparison& c) {
-  const auto is_broken = [](const FailedRun& end) { return end.code == ExitCode::slow; };
-  const bool in_trouble =
-      !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, is_broken) || c.wrong_in_base > 0 || c.failed_in_base > 0;
+  const auto found_faulty_part = [](const FailedRun& end) { return end.code == ExitCode::slow; };
+  const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, found_faulty_part) ||
+                          c.wrong_in_base > 0 || c.failed_in_base > 0;
   c.answer = c.bands.empty() || in_trouble || !c.skipped_rows.empty() ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
-  const auto broken = std::ranges::find_if(c.bad_ends, is_broken);
-  if (!c.new_suspects.empty() || broken != c.bad_ends.end()) c.answer = Answer::regression;
+  const auto faulty_run = std::ranges::find_if(c.bad_ends, found_faulty_part);
+  if (!c.new_suspects.empty() || faulty_run != c.bad_ends.end()) c.answer = Answer::regression;
   c.exit_code = c.answer == Answer::regression     ? ExitCode::slow
                 : c.answer == Answer::inconclusive ? ExitCode::inconclusive
                                                    : ExitCode::ok;
@@ -358,14 +360,15 @@ void conclude(Comparison& c) {
        {wrong, base_failed, text_of_troubles(c, false), text_of_failed_run(c, ExitCode::unfinished)})
     if (!part.empty()) first += part + "; ";
   std::string last;
-  const auto broken_ends = static_cast<std::size_t>(std::ranges::count_if(c.bad_ends, is_broken));
-  const char* const word =
-      c.repeated > 0 && c.repeated == broken_ends + c.new_suspects.size() ? "AS BAD AS BEFORE: " : "REGRESSION: ";
+  const auto runs_with_faulty_part = static_cast<std::size_t>(std::ranges::count_if(c.bad_ends, found_faulty_part));
+  const char* const word = c.repeated > 0 && c.repeated == runs_with_faulty_part + c.new_suspects.size()
+                               ? "AS BAD AS BEFORE: "
+                               : "REGRESSION: ";
   const bool figures_too =
       std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
-  if (broken != c.bad_ends.end()) {
+  if (faulty_run != c.bad_ends.end()) {
     const std::string found =
-        fmt::format("{} found {}", c.new_name, printable(broken->because.substr(0, broken->because.find(':'))));
+        fmt::format("{} found {}", c.new_name, printable(faulty_run->because.substr(0, faulty_run->because.find(':'))));
     if (figures_too)
       last += "; " + found;
     else
@@ -375,13 +378,13 @@ void conclude(Comparison& c) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
-    const std::string accusation = fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list));
+    const std::string suspicion = fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list));
     if (figures_too)
-      last += "; " + accusation;
-    else if (broken != c.bad_ends.end())
-      first += accusation + "; ";
+      last += "; " + suspicion;
+    else if (faulty_run != c.bad_ends.end())
+      first += suspicion + "; ";
     else
-      first += word + accusation + "; ";
+      first += word + suspicion + "; ";
   }
   if (c.screening) last += " (screening)";
   const std::size_t taken = first.size() + last.size();

@@ -56,8 +56,8 @@ bool all_was_measured_before(const Run& run) {
   return all > 0 && run.runner.done.size() >= all;
 }
 
-// The checks run in the workers that measured the last case. If that case failed they are gone, and a hung GPU would
-// hang again. Where no case was left to measure, workers start for the checks.
+// True if the checks of each GPU can run. They run in the workers that measured the last case; if that case failed they
+// are gone, and a hung GPU would hang again. Where no case was left to measure, workers start for the checks.
 bool gpus_can_be_checked(const Run& run) {
   return (run.options.command == "run" || run.options.checks()) &&
          run.machine.backend_info().parts == BackendInfo::Parts::gpus && run.machine.why_not_judged.empty() &&
@@ -67,8 +67,8 @@ bool gpus_can_be_checked(const Run& run) {
 // Half of a burn is products alone, the other half is under load.
 static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
 
-// The part of the time that the cases under load may take; less than 0 if they do not fit, if a case failed, or if a
-// rank lacks rates of correct matrix products alone.
+// Time by which the cases under load may be prolonged, at most `wanted`. They do not run if it is less than 0: if they
+// do not fit, if a case failed, or if a rank lacks rates of correct matrix products alone.
 static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases,
                               const CostModel& cost, Seconds wanted) {
   bool failed = false;
@@ -315,7 +315,7 @@ std::string describe_stopped_ranks(const Run& run) {
   return stopped;
 }
 
-// Empty if unknown, as within the operation under test.
+// The ranks that all others wait for; empty if they are unknown, as within the operation under test.
 std::string describe_missing_ranks(const Run& run) {
   constexpr std::size_t most = 4;
   std::vector<std::string> names;

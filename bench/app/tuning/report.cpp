@@ -19,14 +19,14 @@ std::optional<std::string> text_of(const std::optional<tuner::Setting>& setting)
 }
 
 reports::TuningCallMode call_mode_report(const CallModeResult& each) {
-  reports::TuningCallMode way{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
+  reports::TuningCallMode mode{.name = std::string(each.way.name), .how = std::string(each.way.how), .sizes = {}};
   for (const CallModeSize& size : each.sizes)
-    way.sizes.push_back({.collective = size.point.collective,
-                         .bytes = size.point.bytes,
-                         .gain = gain_of(size.gain),
-                         .because = size.because,
-                         .alone_gain = gain_of(size.alone)});
-  return way;
+    mode.sizes.push_back({.collective = size.point.collective,
+                          .bytes = size.point.bytes,
+                          .gain = gain_of(size.gain),
+                          .because = size.because,
+                          .alone_gain = gain_of(size.alone)});
+  return mode;
 }
 
 reports::TuningSetting measured(const tuner::Record& record, const tuner::Candidate& candidate) {

@@ -21,8 +21,8 @@ namespace p5::ofi {
 
 namespace {
 
-// API version to request. EFA uses RDMA read and write from 1.18 on only: below it the devices of p4d and p5 do not. An
-// older library rejects a version that it does not know.
+// API version to request. The EFA provider uses RDMA read and write only for applications that ask for API 1.18 or
+// later. An older library rejects a version that it does not know.
 std::uint32_t api_version() { return std::min<std::uint32_t>(fi_version(), FI_VERSION(1, 18)); }
 
 std::string text_of(std::uint32_t version) { return fmt::format("{}.{}", FI_MAJOR(version), FI_MINOR(version)); }
@@ -321,7 +321,7 @@ fi_context2* Endpoint::begin(int& under_way) {
   Context& context = *contexts_[begun_++];
   context.under_way = &under_way;
   ++under_way;
-  return &context.librarys;
+  return &context.library_context;
 }
 
 // Posts an operation; false while the library's queue is full or the peer is being connected (-FI_EAGAIN).
@@ -340,7 +340,7 @@ bool Endpoint::try_post(const Post& post_now, std::string_view call, int& under_
 // Drives progress until the library may take another operation.
 void Endpoint::make_room() {
   progress();
-  look_up(*page_);
+  throw_if_abort_requested(*page_);
   sched_yield();
 }
 
@@ -382,9 +382,9 @@ bool Endpoint::writes() const {
 void Endpoint::write(const std::byte* memory, std::size_t bytes, const Registration& registration, int to,
                      const Target& target, int& under_way) {
   const fi_addr_t there = peers_.at(static_cast<std::size_t>(to));
-  constexpr std::uint64_t said = 0;  // the receiver only counts completions
+  constexpr std::uint64_t data = 0;  // the receiver only counts completions
   const auto write_now = [&](void* context) {
-    return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), said, there, target.address,
+    return fi_writedata(endpoint_.get(), memory, bytes, registration.descriptor(), data, there, target.address,
                         target.key, context);
   };
   while (!try_post(write_now, "fi_writedata", under_way)) make_room();
@@ -422,7 +422,7 @@ void Endpoint::progress() {
   }
 }
 
-void look_up(const protocol::SharedPage& page) {
+void throw_if_abort_requested(const protocol::SharedPage& page) {
   if (page.give_up.load()) throw AbortRequested{};
 }
 
@@ -463,14 +463,17 @@ const std::string& first_of(const std::vector<std::string>& addresses) {
 void Nics::connect(const std::vector<std::string>& addresses) {
   for (const std::string& text : addresses) {
     of_ranks_.push_back(split(text));
-    most_ = std::max(most_, of_ranks_.back().size());
+    most_nics_ = std::max(most_nics_, of_ranks_.back().size());
   }
   for (std::size_t nic = 0; nic < endpoints_.size(); ++nic) {
     if (!endpoints_[nic]) continue;
-    const auto has_such = [&](const std::vector<std::string>& its) { return nic < its.size() && !its[nic].empty(); };
+    const auto has_such = [&](const std::vector<std::string>& of_rank) {
+      return nic < of_rank.size() && !of_rank[nic].empty();
+    };
     if (std::ranges::all_of(of_ranks_, has_such)) common_.push_back(nic);
     std::vector<std::string> others;
-    for (const std::vector<std::string>& its : of_ranks_) others.push_back(has_such(its) ? its[nic] : first_of(its));
+    for (const std::vector<std::string>& of_rank : of_ranks_)
+      others.push_back(has_such(of_rank) ? of_rank[nic] : first_of(of_rank));
     endpoints_[nic]->connect(others);
   }
 }
@@ -484,14 +487,16 @@ int Nics::peer_at(int nic, int rank, int of_peer) {
   return known->second;
 }
 
-Nics::Registrations Nics::enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu, bool is_target) {
+Nics::Registrations Nics::register_memory(std::byte* memory, std::size_t bytes, std::optional<int> gpu,
+                                          bool is_target) {
   Registrations all;
-  for (auto& each : endpoints_) all.push_back(each ? each->enlist(memory, bytes, gpu, is_target) : Registration());
+  for (auto& each : endpoints_)
+    all.push_back(each ? each->register_memory(memory, bytes, gpu, is_target) : Registration());
   return all;
 }
 
 // The first NIC that this rank and the peer have, else the first one of each.
-std::size_t Nics::meeting(int peer) const {
+std::size_t Nics::first_common_nic(int peer) const {
   const std::vector<std::string>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
   for (std::size_t nic = 0; nic < std::min(peers.size(), endpoints_.size()); ++nic)
     if (endpoints_[nic] && !peers[nic].empty()) return nic;
@@ -508,7 +513,7 @@ std::size_t Nics::parts_of(std::size_t bytes, std::optional<int> nic) const {
 template <class Post>
 void Nics::divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post) {
   if (nic) return post(static_cast<std::size_t>(*nic), 0, bytes);
-  if (common_.empty()) return post(meeting(peer), 0, bytes);
+  if (common_.empty()) return post(first_common_nic(peer), 0, bytes);
   const std::size_t parts = parts_of(bytes, nic);
   for (std::size_t i = 0; i < parts; ++i) {
     const std::size_t from = bytes * i / parts;
@@ -536,28 +541,28 @@ void Nics::progress() {
   constexpr std::uint64_t between_looks = 64;
   for (Endpoint& each : endpoints()) each.progress();
   if (++looks_ % between_looks != 0) return;
-  look_up(page_);
+  throw_if_abort_requested(page_);
   sched_yield();
 }
 
 void Nics::finish() {
   while (!std::ranges::all_of(endpoints(), &Endpoint::is_done)) progress();
-  for (Endpoint& each : endpoints()) each.forget_done();
+  for (Endpoint& each : endpoints()) each.forget_completed();
 }
 
 std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint64_t tag_in, Seconds limit) {
   const auto memory = [](std::uint64_t& message) { return reinterpret_cast<std::byte*>(&message); };
   constexpr std::size_t bytes = sizeof(std::uint64_t);
   const std::vector<std::string>& peers = of_ranks_.at(static_cast<std::size_t>(peer));
-  for (std::size_t i = 0; i < most_; ++i) {
+  for (std::size_t i = 0; i < most_nics_; ++i) {
     Probe& probe = *probes_.emplace_back(std::make_unique<Probe>());
     if (i >= endpoints_.size() || !endpoints_[i])
       probe.failure = nic_absent;
     else if (i >= peers.size() || peers[i].empty())
       probe.failure = nic_unmatched;
     else
-      probe.out_registration = endpoints_[i]->enlist(memory(probe.out), bytes),
-      probe.in_registration = endpoints_[i]->enlist(memory(probe.in), bytes);
+      probe.out_registration = endpoints_[i]->register_memory(memory(probe.out), bytes),
+      probe.in_registration = endpoints_[i]->register_memory(memory(probe.in), bytes);
   }
   const auto advance = [&](Endpoint& nic, Probe& probe) {
     try {
@@ -578,13 +583,13 @@ std::vector<std::string> Nics::probe(int peer, std::uint64_t tag_out, std::uint6
   while (waited.count < limit.count && std::ranges::any_of(probes_, open)) {
     for (std::size_t i = 0; i < probes_.size(); ++i)
       if (open(probes_[i])) advance(*endpoints_[i], *probes_[i]);
-    look_up(page_);
+    throw_if_abort_requested(page_);
     sched_yield();
     waited.count += std::min(since(std::exchange(polled, Clock::now())).count, longest_poll.count);
   }
-  std::vector<std::string> told;
-  for (const auto& probe : probes_) told.push_back(open(probe) ? std::string(nothing_heard) : probe->failure);
-  return told;
+  std::vector<std::string> failures;
+  for (const auto& probe : probes_) failures.push_back(open(probe) ? std::string(nothing_heard) : probe->failure);
+  return failures;
 }
 
 void Nics::count_step() {
@@ -593,10 +598,10 @@ void Nics::count_step() {
 }
 
 std::string Nics::waits_for() const {
-  std::vector<std::string> told;
+  std::vector<std::string> waiting;
   for (const Endpoint& each : endpoints())
-    if (each.under_way() > 0) told.push_back(fmt::format("{} through {}", each.under_way(), device_of(each.info())));
-  return told.empty() ? "" : "messages under way: " + join(told);
+    if (each.under_way() > 0) waiting.push_back(fmt::format("{} through {}", each.under_way(), device_of(each.info())));
+  return waiting.empty() ? "" : "messages under way: " + join(waiting);
 }
 
 std::optional<Moved> Nics::moved() const {

@@ -91,7 +91,8 @@ class Endpoint {
   void connect(const std::vector<std::string>& addresses);
   // Connects to one more endpoint of a rank. Returns its index for send() and write(), beyond those of the ranks.
   int add_peer(const std::string& address, int rank);
-  Registration enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false) {
+  Registration register_memory(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {},
+                               bool is_target = false) {
     return {domain_.get(), *info_, memory, bytes, gpu, is_target, ++registrations_};
   }
   // True if the provider supports RMA writes with completions at the receiver.
@@ -115,17 +116,17 @@ class Endpoint {
   void expect(int writes) { awaited_ += writes; }
   // Polls completions. Throws StalledError if a peer does not answer, CaseError on other errors of the library.
   void progress();
-  // True if all operations since forget_done() and all expected writes have completed.
+  // True if all operations since forget_completed() and all expected writes have completed.
   bool is_done() const { return under_way() == 0; }
   std::size_t under_way() const { return begun_ - done_ + static_cast<std::size_t>(std::max(awaited_, 0)); }
-  void forget_done() { begun_ = done_ = 0; }
+  void forget_completed() { begun_ = done_ = 0; }
 
   const fi_info& info() const { return *info_; }
 
  private:
   // An operation in flight.
   struct Context {
-    fi_context2 librarys;  // the first member, so that the library's pointer to it is one to the whole
+    fi_context2 library_context;  // the first member, so that the library's pointer to it is one to the whole
     int* under_way = nullptr;
   };
 
@@ -152,7 +153,7 @@ class Endpoint {
 };
 
 // Throws AbortRequested if the supervisor requested an abort.
-void look_up(const protocol::SharedPage& page);
+void throw_if_abort_requested(const protocol::SharedPage& page);
 
 // Bytes in both directions by method, from the counters of the devices.
 struct Moved {
@@ -183,7 +184,8 @@ class Nics {
   int peer_at(int nic, int rank, int of_peer);
 
   using Registrations = std::vector<Registration>;  // registrations of one buffer, by NIC
-  Registrations enlist(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {}, bool is_target = false);
+  Registrations register_memory(std::byte* memory, std::size_t bytes, std::optional<int> gpu = {},
+                                bool is_target = false);
 
   // Number of NICs that a message of that size is divided among, equal on all ranks.
   std::size_t parts_of(std::size_t bytes, std::optional<int> nic) const;
@@ -210,7 +212,7 @@ class Nics {
  private:
   template <class Post>
   void divide(std::size_t bytes, int peer, std::optional<int> nic, const Post& post);
-  std::size_t meeting(int peer) const;
+  std::size_t first_common_nic(int peer) const;
   // The endpoints that exist.
   auto endpoints() const {
     return endpoints_ | std::views::filter([](const auto& each) { return each.has_value(); }) |
@@ -237,7 +239,7 @@ class Nics {
   std::size_t first_ = 0;                           // the first that exists
   std::vector<std::vector<std::string>> of_ranks_;  // addresses by rank and number; "" for a NIC that the rank lacks
   std::map<std::array<int, 3>, int> peers_;         // results of peer_at(), by its arguments
-  std::size_t most_ = 1;                            // NICs of the rank with the most
+  std::size_t most_nics_ = 1;                       // NICs of the rank with the most
   std::vector<std::size_t> common_;                 // numbers of the NICs that all ranks have
   std::uint64_t looks_ = 0;
 };

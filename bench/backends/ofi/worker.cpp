@@ -52,7 +52,7 @@ class OfiSession final : public Session {
   static std::uint64_t tag(bool barrier, std::uint32_t burst, int number, int source);
 
   std::size_t gpu_place() const;
-  void enlist();
+  void register_memory();
   bool is_source() const { return place_->member.rank == 0; }
   int peer() const { return place_->group[static_cast<std::size_t>(1 - place_->member.rank)]; }
   void barrier();
@@ -115,7 +115,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
       ranks_(ranks),
       data_(data),
       buffers_(case_, slots_of_nics(case_, nics)) {
-  if (case_.collective->route != Route::neighbours)
+  if (case_.collective->route != Route::point_to_point)
     throw CaseError(fmt::format("libfabric has messages only, no {}", case_.collective->name));
   const std::size_t bytes = case_.shape.input_elements * size_of(case_.type);
   if (bytes > nics.largest_message())
@@ -129,7 +129,7 @@ OfiSession::OfiSession(Case c, int round, std::optional<RankInGroup> place, Nics
   if (nic_) data_peer_ = nics_.peer_at(*nic_, peer(), *nic_of(case_, place_->group, peer()));
   writes_ = nic_ && case_.pattern == "one_way" && !data_.copied && nics_.at(*nic_).writes();
   if (data_.gpus) mirror_ = std::make_unique<GpuMirror>(*data_.gpus, gpu_place(), buffers_);
-  enlist();
+  register_memory();
   buffers_.fill(*place_, round);
   if (mirror_) mirror_->upload_all();
 }
@@ -193,17 +193,18 @@ std::vector<std::string> OfiSession::probe_nics(Seconds limit) {
   return nics_.probe(peer(), tag(false, bursts_, 0, rank_), tag(false, bursts_, 0, peer()), limit);
 }
 
-void OfiSession::enlist() {
+void OfiSession::register_memory() {
   if (mirror_ && !data_.copied) {
     GpuMemory& memory = mirror_->memory();
     memory.gpu().use();
-    inputs_.push_back(nics_.enlist(memory.data(), memory.size(), memory.gpu().number(), writes_));
+    inputs_.push_back(nics_.register_memory(memory.data(), memory.size(), memory.gpu().number(), writes_));
     return;
   }
   const std::size_t size = size_of(case_.type);
   for (int slot = 0; slot < buffers_.slots(); ++slot) {
-    inputs_.push_back(nics_.enlist(buffers_.input(slot, *place_), case_.shape.input_elements * size));
-    outputs_.push_back(nics_.enlist(buffers_.output(slot, *place_), case_.shape.output_elements * size, {}, writes_));
+    inputs_.push_back(nics_.register_memory(buffers_.input(slot, *place_), case_.shape.input_elements * size));
+    outputs_.push_back(
+        nics_.register_memory(buffers_.output(slot, *place_), case_.shape.output_elements * size, {}, writes_));
   }
 }
 
@@ -254,7 +255,7 @@ void OfiSession::learn_targets() {
   for (std::size_t i = slots; i < targets_.size(); ++i) targets_[i] = targets_[i - slots];
   auto* const table = reinterpret_cast<std::byte*>(targets_.data());
   const std::size_t bytes = targets_.size() * sizeof(Target);
-  const Nics::Registrations registration = nics_.enlist(table, bytes);
+  const Nics::Registrations registration = nics_.register_memory(table, bytes);
   int under_way = 0;
   if (is_source())
     nics_.receive(table, bytes, registration, peer(), tag(false, bursts_, 0, peer()), nic_, under_way);
@@ -490,7 +491,7 @@ class Worker final : public WorkerProgram {
         const std::unique_ptr<GpuMemory> memory = gpus_->allocate(data_.beside[nic], trial);
         memory->gpu().use();
         Endpoint& its = nics_->at(static_cast<int>(nic));
-        its.enlist(memory->data(), trial, memory->gpu().number(), its.writes());
+        its.register_memory(memory->data(), trial, memory->gpu().number(), its.writes());
       }
       data_.name = memory_of_gpus;
     } catch (const CaseError& problem) {
