@@ -14,6 +14,8 @@
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/control/control_planes.hpp"
+#include "reports/decision.hpp"
+#include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
 
 namespace p5 {
@@ -159,6 +161,30 @@ TEST(Acceptance, what_ends_a_run_is_in_its_report_and_a_signal_afterwards_change
   EXPECT_EQ(report.status, "partial");
   EXPECT_EQ(report.run.ended_by, "stumbled on purpose");
   EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+}
+
+TEST(ReportOfARun, is_judged_by_a_baseline_only_where_nothing_else_is_open) {
+  const auto with_baseline = [](const std::vector<topo::Finding>& findings, ExitCode code) {
+    Options options;
+    options.command = "run";
+    ReportBuilder builder(options, {});
+    builder.begin({}, findings, {.comparable = false, .why_not = "of no interest here"});
+    builder.close("");
+    EXPECT_EQ(builder.report().exit_code, ExitCode::inconclusive);
+    builder.apply_baseline_exit_code(code);
+    return builder.report();
+  };
+  EXPECT_EQ(with_baseline({}, ExitCode::ok).exit_code, ExitCode::ok);
+  EXPECT_EQ(with_baseline({}, ExitCode::inconclusive).exit_code, ExitCode::inconclusive);
+  topo::Finding busy;
+  busy.id = reports::cores_busy_id;
+  busy.severity = topo::Severity::error;
+  busy.subject.host = "n1";
+  busy.about = topo::About::host;
+  const reports::Report report = with_baseline({busy}, ExitCode::ok);
+  EXPECT_EQ(report.exit_code, ExitCode::inconclusive);
+  EXPECT_EQ(report.decision.word, reports::cannot_tell);
+  EXPECT_EQ(reports::contradiction_in(report), "");
 }
 
 TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {

@@ -341,7 +341,9 @@ void ReportBuilder::add_comparison(const std::string& headline) {
 }
 
 void ReportBuilder::apply_baseline_exit_code(ExitCode code) {
-  if (code == ExitCode::ok && report_.exit_code == ExitCode::inconclusive) report_.exit_code = ExitCode::ok;
+  const bool lacks_only_a_verdict =
+      report_.exit_code == ExitCode::inconclusive && reports::exit_code(report_) == ExitCode::ok;
+  if (code == ExitCode::ok && lacks_only_a_verdict) report_.exit_code = ExitCode::ok;
   add_exit_code(code);
 }
 
