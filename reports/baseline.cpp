@@ -13,6 +13,7 @@
 #include "bench/base/names.hpp"
 #include "bench/measure/effect.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/decision.hpp"
 #include "reports/markup.hpp"
 
 namespace p5::reports {
@@ -194,6 +195,8 @@ std::string why_no_baseline(const Report& report) {
     return fmt::format("the machine was faulty: {}", std::ranges::find_if(found, topo::condemns)->evidence);
   if (!report.suspects.empty())
     return fmt::format("it suspects {} {}", report.suspects.front().kind, report.suspects.front().name);
+  if (!report.open_questions.empty())
+    return fmt::format("it found {} at fault", alternatives(report.open_questions.front().candidates));
   // The exit code of a run with arms says which arm is slower.
   if (report.arms.empty() && report.exit_code != ExitCode::ok && report.exit_code != ExitCode::inconclusive)
     return fmt::format("it ended with {}: {}", static_cast<int>(report.exit_code), report.decision.sentence);

@@ -3,16 +3,20 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/names.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/decision.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
+#include "reports/suspects.hpp"
 
 namespace p5::reports {
 
@@ -172,9 +176,12 @@ std::size_t count_failed(const Side& side) {
       side.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); }));
 }
 
+// Another instance may have the name of a host.
 bool same_finding(const topo::Finding& a, const topo::Finding& b) {
+  const std::string &one = a.subject.instance, &other = b.subject.instance;
+  if (!one.empty() && !other.empty() && one != other) return false;
   return a.id == b.id && a.subject.host == b.subject.host && a.subject.gpu == b.subject.gpu &&
-         a.subject.nic == b.subject.nic;
+         a.subject.nic == b.subject.nic && std::ranges::is_permutation(a.hosts, b.hosts);
 }
 
 // True if at least half of a side's runs have a property, so that it describes the side.
@@ -216,10 +223,61 @@ std::optional<Unsteady> most_unsteady(const Side& fresh, const Matched& matched)
   return worst;
 }
 
+// "r5" of "n1r5": the rank alone, since hosts may be in another order.
+std::string_view within_host(std::string_view name) {
+  const std::size_t end = name.find_first_not_of("0123456789", 1);
+  return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
+}
+
+// A candidate of an open question, with the names and instances of its hosts: these may be in another order, and others
+// may be in their places.
+std::string identity_of_candidate(const std::string& candidate, const topo::Topology& topology) {
+  const std::optional<Part> part = part_named(candidate);
+  std::set<std::string> hosts;
+  if (part)
+    for (const std::size_t host : hosts_of(*part, topology))
+      hosts.insert(topology.hosts[host].name + " " + topology.hosts[host].instance);
+  if (hosts.empty()) return candidate;
+  const std::size_t space = candidate.find(' ');
+  const std::string kind = candidate.substr(0, space), name = candidate.substr(space + 1);
+  const std::string_view which = kind == "rail" ? name : kind == "link" ? "" : within_host(name);
+  return fmt::format("{} {} of {}", kind, which, fmt::join(hosts, ", "));
+}
+
+std::set<std::string> identities_of(const OpenQuestion& question, const topo::Topology& topology) {
+  std::set<std::string> candidates;
+  for (const std::string& each : question.candidates) candidates.insert(identity_of_candidate(each, topology));
+  return candidates;
+}
+
+// True if a report has the question with these candidates too, or suspects one of them.
+bool explains(const Report& report, const std::set<std::string>& candidates, const std::string& fault) {
+  return std::ranges::any_of(report.open_questions,
+                             [&](const OpenQuestion& each) {
+                               return each.fault == fault && identities_of(each, report.topology) == candidates;
+                             }) ||
+         std::ranges::any_of(report.suspects, [&](const Suspect& each) {
+           return each.fault == fault &&
+                  candidates.contains(identity_of_candidate(each.kind + " " + each.name, report.topology));
+         });
+}
+
+// Faults of most runs of BASE that NEW has too, by what NEW says of them: "suspect", "found".
+using InBoth = std::map<std::string_view, std::set<std::string>>;
+
 std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Matched& matched, bool all,
-                                   std::size_t& repeated) {
+                                   std::size_t& repeated, InBoth& in_both) {
   const bool has_failures = count_failed(fresh) > 0;
   std::vector<FailedRun> ends;
+  const auto add_fault = [&](const std::string& source, const std::string& name, const std::string& evidence,
+                             bool before) {
+    if (before && !all) {
+      in_both["found"].insert(name);
+      return;
+    }
+    repeated += before;
+    ends.push_back({source, ExitCode::slow, fmt::format("{}: {}", name, evidence)});
+  };
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
     const std::string& source = source_of(fresh, i);
@@ -233,30 +291,25 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
                                                     : "a check of it failed"});
     for (const topo::Finding& finding : report.findings) {
       if (!topo::condemns(finding)) continue;
-      const bool before = most_tell(base.reports, [&](const Report& each) {
-        return std::ranges::any_of(each.findings, [&](const topo::Finding& one) { return same_finding(one, finding); });
-      });
-      if (before && !all) continue;
-      repeated += before;
-      ends.push_back(
-          {source, ExitCode::slow,
-           fmt::format("{}{}: {}", finding.id, finding.subject.host.empty() ? "" : " on " + finding.subject.host,
-                       finding.evidence)});
+      add_fault(source, finding.id + (finding.subject.host.empty() ? "" : " on " + finding.subject.host),
+                finding.evidence, most_tell(base.reports, [&](const Report& each) {
+                  return std::ranges::any_of(each.findings,
+                                             [&](const topo::Finding& one) { return same_finding(one, finding); });
+                }));
+    }
+    for (const OpenQuestion& question : report.open_questions) {
+      const std::set<std::string> candidates = identities_of(question, report.topology);
+      add_fault(
+          source, alternatives(question.candidates) + " at fault", question.evidence,
+          most_tell(base.reports, [&](const Report& each) { return explains(each, candidates, question.fault); }));
     }
   }
-  if (const std::optional<Unsteady> unsteady = most_unsteady(fresh, matched); unsteady && (all || !unsteady->before)) {
-    repeated += unsteady->before;
-    ends.push_back({source_of(fresh, unsteady->run), ExitCode::slow,
-                    fmt::format("slow samples that a median hides: {} reaches {:.0f} % of its limit on average",
-                                describe(unsteady->observation->measured_case), 100 * unsteady->mean_fraction)});
-  }
+  if (const std::optional<Unsteady> unsteady = most_unsteady(fresh, matched))
+    add_fault(source_of(fresh, unsteady->run), "slow samples that a median hides",
+              fmt::format("{} reaches {:.0f} % of its limit on average", describe(unsteady->observation->measured_case),
+                          100 * unsteady->mean_fraction),
+              unsteady->before);
   return ends;
-}
-
-// "r5" of "n1r5": the rank alone, since hosts may be in another order.
-std::string_view within_host(std::string_view name) {
-  const std::size_t end = name.find_first_not_of("0123456789", 1);
-  return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
 }
 
 bool same_part(const Suspect& a, const Suspect& b) {
@@ -268,15 +321,14 @@ bool has_suspect(const Report& report, const Suspect& suspect) {
   return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
 }
 
-// `in_both`: suspects of most reports of BASE too, unless `all` are wanted.
 std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated,
-                                     std::set<std::string>& in_both) {
+                                     InBoth& in_both) {
   std::vector<Suspect> found;
   for (const Report& report : fresh.reports)
     for (const Suspect& each : report.suspects) {
       if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
       const bool before = most_tell(base.reports, [&](const Report& one) { return has_suspect(one, each); });
-      if (before && !all) in_both.insert(text_of(each));
+      if (before && !all) in_both["suspect"].insert(text_of(each));
       if (before && !all) continue;
       repeated += before;
       found.push_back(each);
@@ -413,7 +465,8 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
-  out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated);
+  InBoth in_both;
+  out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated, in_both);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
     std::string why = why_pairs_do_not_match(base, fresh);
@@ -429,11 +482,10 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.troubles = troubles_of(fresh, matched);
   if (options.base_counts) out.wrong_in_base = without_baseline(base);
   if (options.one_run) out.failed_in_base = count_failed(base);
-  std::set<std::string> in_both;
   out.new_suspects = new_suspects_of(base, fresh, options.history, out.repeated, in_both);
-  if (!in_both.empty())
-    out.remarks.push_back(fmt::format("{} and {} both suspect {}: a fault that both have is no regression", base.name,
-                                      fresh.name, join(std::vector<std::string>(in_both.begin(), in_both.end()))));
+  for (const auto& [verb, faults] : in_both)
+    out.remarks.push_back(fmt::format("{} and {} both {} {}: a fault that both have is no regression", base.name,
+                                      fresh.name, verb, fmt::join(faults, ", ")));
   const std::vector<Pair> pairs = pairs_of(matched);
   out.skipped_rows = skipped_rows(matched, pairs);
   for (const Side* side : {&base, &fresh})

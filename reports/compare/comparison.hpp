@@ -54,7 +54,7 @@ struct Side {
   std::string name;                          // "base", "new" or the name of an arm
   std::vector<std::string> sources;          // names of the runs
   std::vector<std::string> identities = {};  // equal for copies of one run
-  std::vector<Report> reports;               // without their results: run, context, topology, suspects
+  std::vector<Report> reports;               // without the measurements of their cases
   std::vector<Observation> observations;
   std::vector<std::string> remarks;  // excluded launches, with the reason
 };
@@ -139,8 +139,8 @@ struct FailedCase {
   bool in_base = false;  // BASE had wrong data or a failure too
 };
 
-// A run of NEW that ended with wrong data, did not finish, or found the machine broken where most runs of BASE did not;
-// in a history wherever it did.
+// A run of NEW that ended with wrong data, did not finish, or found the machine broken, or one of several parts at fault,
+// where most runs of BASE did not; in a history wherever it did.
 struct FailedRun {
   std::string source;
   ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow for broken hardware

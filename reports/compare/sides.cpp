@@ -228,6 +228,9 @@ Report without_results(const Report& report) {
   about.topology = report.topology;
   about.findings = report.findings;
   about.suspects = report.suspects;
+  about.open_questions = report.open_questions;
+  about.local_checks = report.local_checks;
+  about.compute_checks = report.compute_checks;
   return about;
 }
 

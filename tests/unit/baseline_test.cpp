@@ -113,6 +113,16 @@ TEST(Baseline, leaves_out_what_is_not_whole_not_right_slow_or_of_a_faulty_machin
   EXPECT_THAT(baseline.excluded[3].because, HasSubstr("faulty: 3 links are down"));
 }
 
+TEST(Baseline, is_no_run_with_an_open_question) {
+  Report report = run_of("day0", 1).report;
+  EXPECT_EQ(why_no_baseline(report), "");
+  OpenQuestion question;
+  question.candidates = {"node n0", "node n1"};
+  report.open_questions = {question};
+  report.arms = {{.name = "default", .settings = {}, .context = {}, .problem = {}}};  // its exit code is of the arms
+  EXPECT_EQ(why_no_baseline(report), "it found node n0 or node n1 at fault");
+}
+
 TEST(Baseline, refuses_when_nothing_is_sound) {
   std::vector<reports::Run> runs{run_of("day0", 1)};
   runs[0].report.status = "partial";
@@ -248,6 +258,18 @@ TEST(Sides, are_made_of_runs_that_weigh_alike) {
     alike[i].report.run.started = fmt::format("2026-11-20T12:00:0{}Z", i);  // the same start is a copy
   EXPECT_THAT(make_side("BASE", alike).observations.front().throughput, SizeIs(75));
   EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
+}
+
+TEST(Sides, keep_the_figures_of_gpus_alone) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  runs[0].report.local_checks = {{{"bf16_tflop_per_s", 700}}};
+  runs[1].report.local_checks = {{{"bf16_tflop_per_s", 600}}};
+  const std::span<const reports::Run> all = runs;
+  const auto remarks = [&] { return compare(make_side("BASE", all.first(1)), make_side("NEW", all.last(1))).remarks; };
+  EXPECT_THAT(remarks(), testing::Contains(HasSubstr("each GPU, bf16 matrix products: 600 instead of 700")));
+  for (const std::size_t i : {0, 1})
+    runs[i].report.compute_checks = {{.digests = {{i ? "bf16 256" : "bf16 8192", ""}}}};
+  EXPECT_THAT(remarks(), testing::Not(testing::Contains(HasSubstr("each GPU"))));
 }
 
 TEST(Sides, count_no_launches_of_runs_without_the_arm) {

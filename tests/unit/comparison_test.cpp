@@ -295,6 +295,33 @@ TEST(Compare, takes_what_most_runs_of_base_told_for_what_base_is_like) {
   }
 }
 
+TEST(Compare, names_faults_of_both_sides_and_takes_those_of_other_machines_for_news) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const auto lost = [](const std::string& host, const std::string& instance, const std::vector<std::string>& hosts) {
+    topo::Finding finding;
+    finding.id = "gpu.lost";
+    finding.severity = topo::Severity::error;
+    finding.subject.host = host;
+    finding.subject.instance = instance;
+    finding.evidence = "it is gone";
+    finding.about = topo::About::hardware;
+    finding.hosts = hosts;
+    return finding;
+  };
+  const auto code_of = [&](const topo::Finding& before, const topo::Finding& now) {
+    base.reports[0].findings = {before};
+    fresh.reports[0].findings = {now};
+    return compare(base, fresh).exit_code;
+  };
+  EXPECT_EQ(code_of(lost("w", "i-a", {}), lost("w", "i-a", {})), ExitCode::ok);
+  EXPECT_THAT(compare(base, fresh).remarks,
+              Contains("BASE and NEW both found gpu.lost on w: a fault that both have is no regression"));
+  EXPECT_EQ(code_of(lost("w", "i-a", {}), lost("w", "", {})), ExitCode::ok);
+  EXPECT_EQ(code_of(lost("w", "i-a", {}), lost("w", "i-b", {})), ExitCode::slow);
+  EXPECT_EQ(code_of(lost("", "", {"n0", "n1"}), lost("", "", {"n1", "n0"})), ExitCode::ok);
+  EXPECT_EQ(code_of(lost("", "", {"n0", "n1"}), lost("", "", {"n2", "n3"})), ExitCode::slow);
+}
+
 TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   fresh.sources = {"first", "second"};

@@ -204,11 +204,48 @@ TEST(Ends, of_the_newest_run_of_a_history_stand_whatever_earlier_runs_were) {
         expect_one_answer(c);
         const Report& newest = runs.back().report;
         expect_no_worse_end_hidden(newest, c);
-        if (!newest.suspects.empty() || std::ranges::any_of(newest.findings, topo::condemns)) {
+        if (!newest.suspects.empty() || !newest.open_questions.empty() ||
+            std::ranges::any_of(newest.findings, topo::condemns)) {
           EXPECT_EQ(c.exit_code, newest.exit_code) << c.headline;
           EXPECT_EQ(c.new_suspects.size(), newest.suspects.size());
         }
       }
+}
+
+TEST(Ends, with_an_open_question_are_a_regression_unless_base_has_the_same) {
+  const auto compared = [](const Report& before, const Report& now, bool history = false) {
+    const std::vector<reports::Run> base{as_run("base", before)}, fresh{as_run("new", now)};
+    const Comparison c = compare(make_side("BASE", base), make_side("NEW", fresh), {.history = history});
+    expect_one_answer(c);
+    return c;
+  };
+  int with_question = 0;
+  for (const End& end : all_ends) {
+    SCOPED_TRACE(end.name);
+    const Report healthy = run_with({}), fresh = run_with({&end});
+    if (fresh.open_questions.empty()) continue;
+    ++with_question;
+    const std::string found = alternatives(fresh.open_questions[0].candidates) + " at fault";
+    const Comparison c = compared(healthy, fresh);
+    EXPECT_EQ(c.exit_code, ExitCode::slow);
+    EXPECT_THAT(c.headline, testing::StartsWith("REGRESSION: NEW found " + found + "; "));
+    for (const std::string& text : {render_console(c), render_markdown(c), render_junit(c)})
+      EXPECT_THAT(text, HasSubstr(found + ": seen"));
+    const Comparison same = compared(fresh, fresh);
+    EXPECT_EQ(same.exit_code, ExitCode::ok);
+    EXPECT_THAT(same.remarks,
+                testing::Contains("BASE and NEW both found " + found + ": a fault that both have is no regression"));
+    EXPECT_THAT(compared(fresh, fresh, true).headline, testing::StartsWith("AS BAD AS BEFORE: NEW found " + found));
+    Report replaced = fresh;
+    replaced.topology.hosts[1].instance = "i-0def";
+    EXPECT_EQ(compared(fresh, replaced).exit_code, ExitCode::slow) << "another machine of that name";
+  }
+  EXPECT_EQ(with_question, 3);
+  Report fresh = run_with({&all_ends[5]}), in_other_order = fresh;
+  ASSERT_EQ(fresh.open_questions.at(0).host, "n1");
+  std::swap(in_other_order.topology.hosts[0], in_other_order.topology.hosts[1]);
+  in_other_order.open_questions[0].candidates = {"nic n0r5", "gpu n0g1"};
+  EXPECT_EQ(compared(fresh, in_other_order).exit_code, ExitCode::ok);
 }
 
 TEST(Ends, of_a_comparison_are_listed_with_their_evidence_for_people) {
