@@ -62,11 +62,10 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
 }
 
 void refuse_other_hardware(const Run& first, const Run& other) {
-  for (const Difference& each : differences_between(first.report, other.report))
-    if (each.kind == "hardware")
-      throw UsageError(
-          fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one machine",
-                      first.name, other.name, each.name, each.base, each.fresh));
+  for (const Difference& each : other_hardware(first.report, other.report))
+    throw UsageError(
+        fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one machine",
+                    first.name, other.name, each.name, each.base, each.fresh));
 }
 
 // Indices of the kept runs; adds the others to `excluded`.

@@ -20,6 +20,12 @@ std::string side_key(const Case& c);
 std::vector<Difference> differences_of(const Side& base, const Side& fresh);
 std::vector<Difference> differences_between(const Report& base, const Report& fresh);
 
+// Hardware in which the sides are not of one machine: what it is, whatever its state, so that a NIC that is down or an
+// NVLink that is not active is no difference. GPUs, NVLinks and NICs of a run that found its machine faulty do not
+// count.
+std::vector<Difference> other_hardware(const Side& base, const Side& fresh);
+std::vector<Difference> other_hardware(const Report& base, const Report& fresh);
+
 // Order of rows: regressions first, the largest at the top, then inconclusive rows.
 bool precedes(const BandRow& one, const BandRow& other);
 // The collective of a row, with the sizes of a row of its own: "all_reduce (1 GiB, 2 GiB)".

@@ -359,10 +359,10 @@ std::string provenance_of(const Side& base, const Side& fresh) {
   return all.size() == 1 ? *all.begin() : "mixed";
 }
 
-void refuse_other_hardware(const std::vector<Difference>& differences) {
+void refuse_other_hardware(const Side& base, const Side& fresh) {
   std::vector<std::string> hardware;
-  for (const Difference& each : differences)
-    if (each.kind == "hardware") hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
+  for (const Difference& each : other_hardware(base, fresh))
+    hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
   if (!hardware.empty())
     throw UsageError(fmt::format("the hardware is not the same ({}); give --across-hardware to compare all the same",
                                  join(hardware, "; ")));
@@ -461,7 +461,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.provenance = provenance_of(base, fresh);
   out.seed = options.seed;
   out.differences = differences_of(base, fresh);
-  if (!options.across_hardware) refuse_other_hardware(out.differences);
+  if (!options.across_hardware) refuse_other_hardware(base, fresh);
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;

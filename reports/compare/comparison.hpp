@@ -65,6 +65,9 @@ std::vector<std::string> copied_from(std::span<const Run> runs);
 // first case stays. Returns a remark for each.
 std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm = "default");
 
+// Removes runs of other hardware than the last one's. Returns a remark for each.
+std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
+
 // Side of one arm over all runs. Copies of a run count once. Times of wrong data are excluded. Runs weigh alike: none
 // contributes more launches than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless
 // none of them finished.
@@ -139,8 +142,8 @@ struct FailedCase {
   bool in_base = false;  // BASE had wrong data or a failure too
 };
 
-// A run of NEW that ended with wrong data, did not finish, or found the machine broken, or one of several parts at fault,
-// where most runs of BASE did not; in a history wherever it did.
+// A run of NEW that ended with wrong data, did not finish, or found the machine broken, or one of several parts at
+// fault, where most runs of BASE did not; in a history wherever it did.
 struct FailedRun {
   std::string source;
   ExitCode code = ExitCode::unfinished;  // or wrong_data, or slow for broken hardware

@@ -57,19 +57,31 @@ std::string gpus_of(const topo::Host& host) {
   return text_of(numbers);
 }
 
-// NVLinks per GPU; "" if unknown.
-std::string links_of(const topo::Host& host) {
+// What a machine is, whatever its state, or what was found of it.
+enum class HardwareFacts { of_identity, found };
+
+// NVLinks per GPU, active ones or, as its identity, all that it reports; "" if unknown.
+std::string links_of(const topo::Host& host, HardwareFacts which) {
   std::map<int, int> numbers;
-  for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.links.value_or(0)];
+  for (const topo::Gpu& gpu : host.gpu_devices) {
+    const int active = gpu.links.value_or(0);
+    ++numbers[which == HardwareFacts::of_identity ? gpu.links_possible.value_or(active) : active];
+  }
   if (numbers.empty() || numbers.contains(0)) return "";
   return text_of(numbers);
 }
 
-std::string nics_of(const topo::Host& host) {
+// NICs that are not down with their rates or, as its identity, all of them with the largest rate of their kind.
+std::string nics_of(const topo::Host& host, HardwareFacts which) {
+  const bool identity = which == HardwareFacts::of_identity;
   std::map<std::string, int> numbers;
-  for (const topo::Nic& nic : host.nics)
-    if (nic.kind != "virtual" && nic.state != "down")
-      ++numbers[nic.rate ? fmt::format("{} {:.0f} Gbit/s", nic.kind, nic.rate->count * 8) : nic.kind];
+  for (const topo::Nic& nic : host.nics) {
+    if (nic.kind == "virtual" || (!identity && nic.state == "down")) continue;
+    double rate = nic.rate ? nic.rate->count : 0;
+    for (const topo::Nic& each : host.nics)
+      if (identity && each.kind == nic.kind && each.rate) rate = std::max(rate, each.rate->count);
+    ++numbers[rate > 0 ? fmt::format("{} {:.0f} Gbit/s", nic.kind, rate * 8) : nic.kind];
+  }
   return text_of(numbers);
 }
 
@@ -77,18 +89,22 @@ void add(Facts& facts, const std::string& name, const std::string& value) {
   if (!value.empty()) facts[name].insert(value);
 }
 
-Facts hardware_of(Reports reports) {
+Facts hardware_of(Reports reports, HardwareFacts which) {
   Facts facts;
   for (const Report* const report : reports) {
     const std::vector<topo::Host>& hosts = report->topology.hosts;
+    // Parts of a faulty machine may be missing, which makes it no other one.
+    const bool has_all_parts = which == HardwareFacts::found || std::ranges::none_of(report->findings, topo::condemns);
     // Imports lack provenance and hardware; an unknown fact is no difference.
     if (report->provenance != "imported") add(facts, "provenance", report->provenance);
     add(facts, "platform", report->topology.platform);
     add(facts, "instance type", describe_counts(hosts, [](const topo::Host& host) { return host.instance_type; }));
     add(facts, "processor", describe_counts(hosts, [](const topo::Host& host) { return host.cpu_model; }));
-    add(facts, "GPUs", describe_counts(hosts, gpus_of));
-    add(facts, "NVLinks", describe_counts(hosts, links_of));
-    add(facts, "NICs", describe_counts(hosts, nics_of));
+    if (has_all_parts) {
+      add(facts, "GPUs", describe_counts(hosts, gpus_of));
+      add(facts, "NVLinks", describe_counts(hosts, [&](const topo::Host& host) { return links_of(host, which); }));
+      add(facts, "NICs", describe_counts(hosts, [&](const topo::Host& host) { return nics_of(host, which); }));
+    }
     if (report->run.nodes > 0) add(facts, "nodes", fmt::format("{}", report->run.nodes));
     if (report->run.ranks > 0) add(facts, "ranks", fmt::format("{}", report->run.ranks));
   }
@@ -160,11 +176,18 @@ bool all_imported(Reports reports) {
 
 std::vector<Difference> differences_of(Reports base, Reports fresh) {
   std::vector<Difference> all;
-  compare(hardware_of(base), hardware_of(fresh), "hardware", false, all);
+  compare(hardware_of(base, HardwareFacts::found), hardware_of(fresh, HardwareFacts::found), "hardware", false, all);
   compare(context_of(base, false), context_of(fresh, false), "software", false, all);
   compare(context_of(base, true), context_of(fresh, true), "environment", !all_imported(base) && !all_imported(fresh),
           all);
   compare(topology_of(base), topology_of(fresh), "topology", false, all);
+  return all;
+}
+
+std::vector<Difference> other_hardware(Reports base, Reports fresh) {
+  std::vector<Difference> all;
+  compare(hardware_of(base, HardwareFacts::of_identity), hardware_of(fresh, HardwareFacts::of_identity), "hardware",
+          false, all);
   return all;
 }
 
@@ -310,6 +333,16 @@ std::vector<Difference> differences_between(const Report& base, const Report& fr
   const Report* const one = &base;
   const Report* const other = &fresh;
   return differences_of(Reports(&one, 1), Reports(&other, 1));
+}
+
+std::vector<Difference> other_hardware(const Side& base, const Side& fresh) {
+  return other_hardware(reports_of(base), reports_of(fresh));
+}
+
+std::vector<Difference> other_hardware(const Report& base, const Report& fresh) {
+  const Report* const one = &base;
+  const Report* const other = &fresh;
+  return other_hardware(Reports(&one, 1), Reports(&other, 1));
 }
 
 bool precedes(const BandRow& one, const BandRow& other) {

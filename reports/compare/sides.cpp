@@ -377,6 +377,23 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
   return remarks;
 }
 
+std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
+  std::vector<std::string> remarks;
+  std::vector<Run> kept;
+  for (Run& run : runs) {
+    std::vector<std::string> hardware;
+    for (const Difference& each : other_hardware(run.report, runs.back().report))
+      hardware.push_back(fmt::format("{}: {}, now {}", each.name, each.base, each.fresh));
+    if (hardware.empty())
+      kept.push_back(std::move(run));
+    else
+      remarks.push_back(format_printable("{} is left out: it is of other hardware ({}); --across-hardware keeps it",
+                                         run.name, join(hardware, "; ")));
+  }
+  runs = std::move(kept);
+  return remarks;
+}
+
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
   Side side{.name = std::move(name), .sources = {}, .identities = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;

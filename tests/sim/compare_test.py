@@ -534,6 +534,23 @@ class Compare(Folder):
         self.assertEqual(comparison["bands"][0]["base_launches"], 9)
         self.assertEqual(self.run_it("compare", "--history", run).returncode, USAGE)  # one run is no history
 
+    def test_a_history_leaves_out_runs_of_other_hardware(self):
+        run = self.simulate("run", "--collectives", "all_reduce", "--factor", "64")
+        (self.folder / "history").mkdir()
+        for i in range(4):
+            path = self.launch(run, f"history/day{i}", count=3, seed=i) / "report.json"
+            report = json.loads(path.read_text())
+            report["run"]["started"] = f"2026-11-{20 + i}T00:00:00Z"
+            if i == 1:
+                report["topology"]["platform"] = "p5en.48xlarge"
+            path.write_text(json.dumps(report))
+        code, comparison = self.compare("--history", "history")
+        self.assertNotEqual(code, USAGE, comparison)
+        self.assertEqual(len(comparison["trend"]["points"]), 3)
+        self.assertTrue(any("day1/report.json is left out: it is of other hardware (platform: p5en.48xlarge" in remark
+                            for remark in comparison["remarks"]), comparison["remarks"])
+        self.assertEqual(len(self.compare("--history", "history", "--across-hardware")[1]["trend"]["points"]), 4)
+
     def test_a_copy_of_the_newest_run_changes_no_answer_of_a_history(self):
         run = self.simulate("run")
         (self.folder / "history").mkdir()

@@ -426,6 +426,60 @@ TEST(Compare, refuses_other_hardware_unless_asked) {
               Contains(Field(&Difference::kind, "hardware")));
 }
 
+topo::Host host_of_eight_gpus() {
+  topo::Host host;
+  host.name = "h";
+  host.gpu_devices.resize(8);
+  for (topo::Gpu& gpu : host.gpu_devices) {
+    gpu.name = "H100";
+    gpu.links = gpu.links_possible = 18;
+  }
+  host.nics.resize(4);
+  for (topo::Nic& nic : host.nics) {
+    nic.kind = "infiniband";
+    nic.state = "up";
+    nic.rate = GBps{50};
+  }
+  return host;
+}
+
+TEST(Compare, takes_a_machine_with_parts_down_or_missing_for_no_other_one) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const topo::Host whole = host_of_eight_gpus();
+  const auto compared = [&](const topo::Host& before, const topo::Host& now) {
+    base.reports[0].topology.hosts = {before};
+    fresh.reports[0].topology.hosts = {now};
+    return compare(base, fresh);
+  };
+  topo::Host link_down = whole, nic_down = whole, lost = whole;
+  link_down.gpu_devices[3].links = 17;
+  nic_down.nics[2].state = "down";
+  nic_down.nics[2].rate = GBps{1.25};
+  lost.gpu_devices.pop_back();
+  for (const auto& [now, name] : {std::pair(&link_down, "NVLinks"), std::pair(&nic_down, "NICs")}) {
+    const Comparison c = compared(whole, *now);
+    EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+    EXPECT_THAT(c.differences,
+                Contains(testing::AllOf(Field(&Difference::kind, "hardware"), Field(&Difference::name, name))));
+  }
+  EXPECT_THROW(compared(whole, lost), UsageError) << "no finding explains it";
+  topo::Finding finding;
+  finding.id = "gpu.count";
+  finding.severity = topo::Severity::error;
+  finding.subject.host = "h";
+  finding.evidence = "7 of 8";
+  finding.about = topo::About::hardware;
+  fresh.reports[0].findings = {finding};
+  for (const topo::Host* const now : {&link_down, &nic_down, &lost}) {
+    const Comparison c = compared(whole, *now);
+    EXPECT_EQ(c.exit_code, ExitCode::slow);
+    EXPECT_THAT(c.headline, testing::StartsWith("REGRESSION: NEW found gpu.count on h; "));
+    EXPECT_THAT(c.differences, Contains(Field(&Difference::kind, "hardware")));
+  }
+  std::swap(base.reports, fresh.reports);
+  EXPECT_EQ(compared(lost, whole).exit_code, ExitCode::ok) << "mended";
+}
+
 // The case of a side on these numbers of ranks, with times that differ from one to the next.
 Side on_ranks(const std::string& name, const std::vector<int>& numbers) {
   Side side = make_up_side(name, small(), 1);

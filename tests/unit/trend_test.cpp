@@ -223,6 +223,33 @@ TEST(History, leaves_out_runs_of_other_arms_tunings_and_copies) {
   EXPECT_THAT(trend_of(runs, "a").rows, SizeIs(1));
 }
 
+TEST(History, leaves_out_runs_of_other_hardware_and_keeps_those_with_parts_missing) {
+  std::vector<reports::Run> runs = runs_of(std::vector<double>(6, 1));
+  for (reports::Run& run : runs) {
+    topo::Gpu& gpu = run.report.topology.hosts.emplace_back().gpu_devices.emplace_back();
+    gpu.name = "H100";
+    gpu.links = gpu.links_possible = 18;
+    run.report.run.nodes = 1;
+  }
+  runs[1].report.run.nodes = 2;
+  runs[2].report.topology.hosts[0].gpu_devices[0].links = 17;
+  runs[3].report.topology.hosts[0].gpu_devices.clear();
+  runs[3].report.topology.hosts[0].gpus = 7;
+  topo::Finding finding;
+  finding.id = "gpu.lost";
+  finding.severity = topo::Severity::error;
+  finding.about = topo::About::hardware;
+  runs[3].report.findings = {finding};
+  runs[4].report.topology.hosts[0].gpu_devices[0].name = "H200";
+  EXPECT_THAT(
+      leave_out_other_hardware(runs),
+      testing::ElementsAre(
+          "day2 is left out: it is of other hardware (nodes: 2, now 1); --across-hardware keeps it",
+          "day5 is left out: it is of other hardware (GPUs: 1 x H200, now 1 x H100); --across-hardware keeps it"));
+  EXPECT_THAT(runs, SizeIs(4));
+  EXPECT_NO_THROW(history(runs));
+}
+
 TEST(Sides, do_not_take_times_of_wrong_data) {
   std::vector<reports::Run> runs = runs_of({1, 1});
   runs[0].report.exit_code = ExitCode::wrong_data;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <future>
+#include <iterator>
 #include <nlohmann/json.hpp>
 
 #include "bench/app/commands/commands.hpp"
@@ -89,7 +90,9 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     throw UsageError("--history compares runs of one arm: give --base-arm and --new-arm the same name");
   std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
   reports::order_by_launch(runs, utc_now());
-  const std::vector<std::string> left_out = reports::leave_out_others(runs, options.new_arm);
+  std::vector<std::string> left_out = reports::leave_out_others(runs, options.new_arm);
+  if (!options.across_hardware)
+    std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
   if (runs.size() < 2)
     throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,
                                  runs.empty() ? "no run" : "one run",

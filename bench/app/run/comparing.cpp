@@ -5,6 +5,7 @@
 #include <array>
 #include <exception>
 #include <functional>
+#include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -17,6 +18,7 @@
 #include "reports/journal.hpp"
 #include "reports/nodes.hpp"
 #include "reports/writer.hpp"
+#include "topo/finding.hpp"
 
 namespace p5 {
 
@@ -55,9 +57,11 @@ reports::Side read_baseline(const std::string& path, const reports::Report& abou
     base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
     reports::Side here;
     here.reports = {about};
+    // A run that begins has no findings yet.
+    std::ranges::move(topo::look(about.topology), std::back_inserter(here.reports.front().findings));
     std::vector<std::string> hardware;
-    for (const reports::Difference& each : reports::differences_of(base, here))
-      if (each.kind == "hardware") hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
+    for (const reports::Difference& each : reports::other_hardware(base, here))
+      hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
     if (!hardware.empty()) throw UsageError(fmt::format("it is of other hardware ({})", join(hardware, "; ")));
     return base;
   } catch (const UsageError& problem) {
