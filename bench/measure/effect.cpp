@@ -351,6 +351,11 @@ Effect with_runs(const Effect& effect, const RunScatter& runs, std::size_t launc
 
 }  // namespace
 
+Effect allowing_for_runs(const Effect& slower, const Sides& launches) {
+  return with_runs(slower, scatter_of_runs({&launches, 1}), launches.base.size() + launches.fresh.size(),
+                   Direction::slower);
+}
+
 std::vector<double> scores_of(std::span<const Sides> sizes, bool base, double (*value)(const Launch&)) {
   std::vector<double> means;
   for (const Sides& size : sizes) {

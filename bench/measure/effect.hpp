@@ -108,6 +108,9 @@ struct Effects {
   double runs_differ = 0;
 };
 
+// A one-sided effect that allows for the variance between runs of a side, if these are the launches that show it.
+Effect allowing_for_runs(const Effect& slower, const Sides& launches);
+
 // One number for each launch of a side: the mean of `value` over the sizes.
 std::vector<double> scores_of(std::span<const Sides> sizes, bool base, double (*value)(const Launch&));
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <numeric>
 #include <set>
+#include <span>
 #include <unordered_map>
 #include <utility>
 
@@ -74,10 +75,14 @@ bool has_samples(std::span<const Launch> launches) {
   return std::ranges::all_of(launches, [](const Launch& launch) { return launch.samples_s.size() >= 6; });
 }
 
-// Wraps values as launches for resampling.
-std::vector<Launch> launches_from(const std::vector<double>& logs) {
+// Wraps values of launches as launches of the same runs, for resampling.
+std::vector<Launch> launches_from(const std::vector<double>& logs, std::span<const Launch> like) {
   std::vector<Launch> launches;
-  for (const double log : logs) launches.emplace_back().median_s = std::exp(log);
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    Launch& launch = launches.emplace_back();
+    launch.run = like[i].run;
+    launch.median_s = std::exp(logs[i]);
+  }
   return launches;
 }
 
@@ -284,9 +289,11 @@ void BandJudge::judge_spread(const std::vector<Sides>& sizes, BandRow& out) {
   const double ratio = median(fresh) - median(base);
   // There is no assumed variance of spreads between launches.
   if (out.screening) return;
-  const std::vector<Launch> base_spreads = launches_from(base), new_spreads = launches_from(fresh);
-  const std::vector<Sides> spreads{{base_spreads, new_spreads}};
-  out.spread = effect_of(ratio, resample(spreads, {.seed = seed_}).overall, judge_.one_sided_p(base, fresh));
+  const std::vector<Launch> base_spreads = launches_from(base, sizes.front().base),
+                            new_spreads = launches_from(fresh, sizes.front().fresh);
+  const Sides spreads{base_spreads, new_spreads};
+  const Interval logs = resample({&spreads, 1}, {.seed = seed_}).overall;
+  out.spread = allowing_for_runs(effect_of(ratio, logs, judge_.one_sided_p(base, fresh)), spreads);
 }
 
 }  // namespace p5::reports

@@ -140,6 +140,37 @@ TEST(Compare, counts_it_although_the_medians_stand_where_more_samples_are_slow) 
   }
 }
 
+// Runs of seven launches of equal medians, whose samples spread by these shares of the median.
+Side of_spreads(const std::string& name, const std::vector<double>& of_runs) {
+  Side side = make_up_side(name, small(), 1);
+  std::vector<Launch>& launches = side.observations[0].throughput;
+  launches.clear();
+  for (std::size_t run = 0; run < of_runs.size(); ++run)
+    for (int i = 0; i < 7; ++i) {
+      Launch& launch = launches.emplace_back();
+      launch.number = static_cast<int>(launches.size()) - 1;
+      launch.run = static_cast<int>(run);
+      launch.median_s = 1e-3;
+      const double distance = of_runs[run] * (1 + 0.01 * (i - 3)) / standard_deviation_per_mad;
+      for (int sample = 0; sample < 24; ++sample)
+        launch.samples_s.push_back(1e-3 * (1 + (sample % 2 == 0 ? distance : -distance)));
+    }
+  return side;
+}
+
+// 28 of the 35 launches of BASE are below all of NEW, which is like one of five earlier runs.
+TEST(Compare, allows_for_runs_that_differ_in_their_spread) {
+  const Comparison unlike =
+      compare(of_spreads("BASE", {0.004, 0.005, 0.006, 0.007, 0.015}), of_spreads("NEW", {0.015}));
+  ASSERT_EQ(unlike.bands.size(), 1u);
+  EXPECT_NEAR(unlike.bands[0].spread->ratio, 2.5, 0.1);
+  EXPECT_FALSE(unlike.bands[0].spread_rose) << unlike.bands[0].because;
+  EXPECT_NE(unlike.answer, Answer::regression);
+  const Comparison alike = compare(of_spreads("BASE", std::vector<double>(5, 0.006)), of_spreads("NEW", {0.015}));
+  EXPECT_TRUE(alike.bands.at(0).spread_rose) << alike.bands[0].because;
+  EXPECT_EQ(alike.exit_code, ExitCode::slow);
+}
+
 TEST(Compare, does_not_mind_a_spread_that_nobody_notices) {
   SideRecipe quiet, less_quiet;
   quiet.noise.samples = less_quiet.noise.samples = 0.001;
