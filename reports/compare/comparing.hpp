@@ -60,8 +60,8 @@ struct Matched {
                               // numbers of ranks or nodes
   std::vector<std::pair<const Observation*, const Observation*>> both;
   std::vector<std::string> only_in_base, only_in_new;  // measured there alone
-  // Cases of BASE that NEW skipped.
-  std::vector<const Observation*> skipped_in_new;
+  // Cases of BASE that NEW skipped, and those that failed there and that NEW measured.
+  std::vector<const Observation*> skipped_in_new, failed_in_base;
 };
 
 // Row of a case. Reduction operations and types share a row because they move the same bytes; other variants have their
@@ -82,8 +82,9 @@ bool decides(const Observation& observation, Quantity quantity);
 
 // Sorted by size.
 std::vector<Pair> pairs_of(const Matched& matched);
-// Names of the rows of BASE that are in no pair, since NEW skipped their cases.
-std::vector<std::string> skipped_rows(const Matched& matched, const std::vector<Pair>& pairs);
+// Names of the rows of these cases of BASE that are in no pair.
+std::vector<std::string> rows_without_pairs(const std::vector<const Observation*>& of_base,
+                                            const std::vector<Pair>& pairs);
 // "p2p one_way >= 64 MiB"
 std::string name_of_row(std::string_view label, std::string_view band);
 std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs);

@@ -432,6 +432,9 @@ void add_remarks(const Side& base, const Side& fresh, const Matched& matched, co
     out.remarks.push_back(fmt::format("{} measured in other launches than most of {} band: {} judged apart",
                                       apart == 1 ? "1 size was" : fmt::format("{} sizes were", apart),
                                       apart == 1 ? "its" : "their", apart == 1 ? "it is" : "they are"));
+  if (const std::size_t failed = matched.failed_in_base.size(); failed > 0)
+    out.remarks.push_back(fmt::format("{} failed {} that {} measured: {} not compared", base.name,
+                                      counted(failed, "case"), fresh.name, failed == 1 ? "it is" : "they are"));
   const auto wrong = std::ranges::count_if(base.observations, &Observation::wrong_data);
   if (wrong > 0 || std::ranges::any_of(base.reports, ended_wrong))
     out.remarks.push_back(fmt::format("{} has wrong data{}: times of wrong data are no baseline", base.name,
@@ -487,7 +490,8 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
     out.remarks.push_back(fmt::format("{} and {} both {} {}: a fault that both have is no regression", base.name,
                                       fresh.name, verb, fmt::join(faults, ", ")));
   const std::vector<Pair> pairs = pairs_of(matched);
-  out.skipped_rows = skipped_rows(matched, pairs);
+  out.skipped_rows = rows_without_pairs(matched.skipped_in_new, pairs);
+  if (options.base_counts) out.failed_rows = rows_without_pairs(matched.failed_in_base, pairs);
   for (const Side* side : {&base, &fresh})
     if (std::string why = why_nothing_measured(*side); !why.empty()) out.nothing_measured.push_back(std::move(why));
   const std::vector<BandPairs> rows = make_rows(pairs);

@@ -210,9 +210,11 @@ struct Comparison {
   std::vector<Suspect> new_suspects;
   std::size_t repeated = 0;  // in a history: number of these and of broken parts that most runs of BASE reported too
   std::vector<std::string> only_in_base,
-      only_in_new;  // cases, described, with the reason if the other side skipped them
+      only_in_new;  // cases, described, with the reason if the other side skipped them or BASE failed them
   // Rows of BASE, such as "p2p one_way >= 64 MiB", of which NEW planned cases and measured none.
   std::vector<std::string> skipped_rows;
+  // Rows of which NEW measured cases that all failed in BASE, unless BASE is a history or baseline.
+  std::vector<std::string> failed_rows;
   std::vector<std::string> nothing_measured;  // a sentence for each side that skipped all of its cases
   std::vector<std::string> remarks;
   std::optional<Trend> trend;  // set if a history was compared

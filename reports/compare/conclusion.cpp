@@ -270,9 +270,11 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   if (c.bands.empty())
     text = "INCONCLUSIVE: nothing was measured on both sides" +
            (c.nothing_measured.empty() ? "" : ": " + printable(join(c.nothing_measured)));
-  else if (open == 0 && !c.skipped_rows.empty())
-    text = fmt::format("INCONCLUSIVE: {} skipped all of {}", c.new_name,
-                       list_of(c.skipped_rows, "rows", room - std::min<std::size_t>(room, 40)));
+  else if (open == 0 && !(c.skipped_rows.empty() && c.failed_rows.empty()))
+    text = fmt::format("INCONCLUSIVE: {} all of {}",
+                       c.skipped_rows.empty() ? c.base_name + " failed" : c.new_name + " skipped",
+                       list_of(c.skipped_rows.empty() ? c.failed_rows : c.skipped_rows, "rows",
+                               room - std::min<std::size_t>(room, 40)));
   else if (open > 0)
     text = fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, c.bands.size(),
                        never ? "more launches alone would not settle all of them"
@@ -369,7 +371,8 @@ void conclude(Comparison& c) {
   const auto found_faulty_part = [](const FailedRun& end) { return end.code == ExitCode::slow; };
   const bool in_trouble = !c.troubles.empty() || !std::ranges::all_of(c.bad_ends, found_faulty_part) ||
                           c.wrong_in_base > 0 || c.failed_in_base > 0;
-  c.answer = c.bands.empty() || in_trouble || !c.skipped_rows.empty() ? Answer::inconclusive : Answer::no_regression;
+  const bool lacks_rows = c.bands.empty() || !c.skipped_rows.empty() || !c.failed_rows.empty();
+  c.answer = lacks_rows || in_trouble ? Answer::inconclusive : Answer::no_regression;
   for (const BandRow& row : c.bands) c.answer = std::max(c.answer, row.answer);
   const auto faulty_run = std::ranges::find_if(c.bad_ends, found_faulty_part);
   if (!c.new_suspects.empty() || faulty_run != c.bad_ends.end()) c.answer = Answer::regression;

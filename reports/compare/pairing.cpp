@@ -124,8 +124,13 @@ bool is_skipped(const Observation& each) { return !each.skipped.empty() && !each
 
 namespace {
 
-std::string described(const Observation& each, const std::string& other, const std::string& skipped) {
-  return describe(each.measured_case) + (skipped.empty() ? "" : fmt::format(" ({} skipped it: {})", other, skipped));
+std::string described(const Observation& each, const std::string& other, const char* did, const std::string& why) {
+  return describe(each.measured_case) + (why.empty() ? "" : fmt::format(" ({} {} it: {})", other, did, why));
+}
+
+// True if BASE's times are lacking for another reason than wrong data, of which the exit code tells.
+bool failed_altogether(const Observation& base) {
+  return !base.trouble.empty() && !base.wrong_data && !base.measured();
 }
 
 using ByIdentity = std::unordered_map<std::string, std::vector<const Observation*>>;
@@ -169,15 +174,18 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
     if (before) found.insert(before);
     if (before && before->measured() && is_skipped(each)) {
       matched.skipped_in_new.push_back(before);
-      matched.only_in_base.push_back(described(*before, fresh.name, each.skipped));
+      matched.only_in_base.push_back(described(*before, fresh.name, "skipped", each.skipped));
+    } else if (before && failed_altogether(*before) && each.measured()) {
+      matched.failed_in_base.push_back(before);
+      matched.only_in_new.push_back(described(each, base.name, "failed", before->trouble));
     } else if (before && (!is_skipped(*before) || is_skipped(each))) {
       matched.both.emplace_back(before, &each);
     } else if (!is_skipped(each)) {
-      matched.only_in_new.push_back(described(each, base.name, before ? before->skipped : ""));
+      matched.only_in_new.push_back(described(each, base.name, "skipped", before ? before->skipped : ""));
     }
   }
   for (const Observation& each : base.observations)
-    if (!found.contains(&each) && !is_skipped(each)) matched.only_in_base.push_back(described(each, fresh.name, ""));
+    if (!found.contains(&each) && !is_skipped(each)) matched.only_in_base.push_back(describe(each.measured_case));
   return matched;
 }
 
@@ -189,11 +197,12 @@ std::string name_of_row(std::string_view label, std::string_view band) {
   return fmt::format("{} {}", label, sizes);
 }
 
-std::vector<std::string> skipped_rows(const Matched& matched, const std::vector<Pair>& pairs) {
+std::vector<std::string> rows_without_pairs(const std::vector<const Observation*>& of_base,
+                                            const std::vector<Pair>& pairs) {
   const auto name_of = [](const Case& c) { return name_of_row(label_of(c), band_of(c).name); };
   std::set<std::string> rows, compared;
   for (const Pair& pair : pairs) compared.insert(name_of(pair.base->measured_case));
-  for (const Observation* each : matched.skipped_in_new)
+  for (const Observation* each : of_base)
     if (const std::string row = name_of(each->measured_case); !compared.contains(row)) rows.insert(row);
   return {rows.begin(), rows.end()};
 }

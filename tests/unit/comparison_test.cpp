@@ -441,6 +441,29 @@ TEST(Compare, tells_of_wrong_data_of_base_where_neither_side_was_found_good) {
   EXPECT_EQ(compare(wrong, good).exit_code == ExitCode::wrong_data, false);
 }
 
+TEST(Compare, tells_of_cases_that_failed_in_base) {
+  const Side fresh = make_up_side("NEW", {}, 1);
+  const auto compared = [&](Bytes from, bool two_sides) {
+    Side base = make_up_side("BASE", {}, 1);
+    for (Observation& each : base.observations)
+      if (each.measured_case.collective == &all_reduce && each.measured_case.bytes >= from) {
+        each.latency.clear();
+        each.throughput.clear();
+        each.trouble = "it hung";
+      }
+    return compare(base, fresh, {.base_counts = two_sides});
+  };
+  const Comparison one_size = compared(GiB(4), true);
+  EXPECT_EQ(one_size.exit_code, ExitCode::ok) << one_size.headline;
+  EXPECT_THAT(one_size.only_in_new, testing::ElementsAre("all_reduce 4 GiB float32 sum (BASE failed it: it hung)"));
+  EXPECT_THAT(one_size.remarks, Contains("BASE failed 1 case that NEW measured: it is not compared"));
+  const Comparison row = compared(MiB(64), true);
+  EXPECT_EQ(row.exit_code, ExitCode::inconclusive);
+  EXPECT_THAT(row.headline, testing::StartsWith("INCONCLUSIVE: BASE failed all of all_reduce >= 64 MiB"));
+  EXPECT_THAT(row.remarks, Contains("BASE failed 7 cases that NEW measured: they are not compared"));
+  EXPECT_EQ(compared(MiB(64), false).exit_code, ExitCode::ok) << "in a history: mended";
+}
+
 TEST(Compare, refuses_other_hardware_unless_asked) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   base.reports[0].topology.platform = "p5.48xlarge";
