@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <map>
 #include <unordered_map>
 
@@ -186,12 +187,29 @@ bool holds_arm(const Run& run, std::string_view arm) {
   return std::ranges::any_of(run.report.results, [&](const Result& each) { return is_compared(each, arm); });
 }
 
-int launches_of(const Run& run, std::string_view arm) {
-  auto most = static_cast<std::size_t>(std::max(run.report.run.launches, 1));
-  for (const Result& result : run.report.results)
-    if (result.measurement.measured_case.arm == arm)
-      most = std::max({most, result.measurement.launches_s.size(), result.measurement.latency_launches_s.size()});
-  return static_cast<int>(most);
+// One more than the largest number of a launch that launches_in() returns.
+int end_of_launches(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
+  if (!(m.*kind.series)) return 0;
+  const std::size_t named = (m.*kind.medians).size();
+  std::size_t count = 0;
+  int last = 0;
+  if (lines)
+    for (const auto& [number, line] : *lines)
+      if (line->*kind.series) ++count, last = number;
+  return count > 0 && (named == 0 || named == count) ? last + 1 : std::max(static_cast<int>(named), 1);
+}
+
+// Launches that the run made, which may be fewer than were planned.
+int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
+  int most = 0;
+  for (const Result& result : run.report.results) {
+    const Measurement& m = result.measurement;
+    if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
+    const auto found = lines.find(side_key(m.measured_case));
+    for (const Figures& kind : kinds)
+      most = std::max(most, end_of_launches(m, found == lines.end() ? nullptr : &found->second, kind));
+  }
+  return most;
 }
 
 // Runs whose launches a journal has: those of a baseline, else one.
@@ -397,10 +415,16 @@ std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
   Side side{.name = std::move(name), .sources = {}, .identities = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;
-  std::vector<int> launches;
   const std::vector<std::string> originals = copied_from(runs);
-  for (std::size_t i = 0; i < runs.size(); ++i)
-    if (originals[i].empty() && holds_arm(runs[i], arm)) launches.push_back(launches_of(runs[i], arm));
+  std::vector<Lines> lines_of_runs(runs.size());
+  std::vector<int> made(runs.size());
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (!originals[i].empty()) continue;
+    lines_of_runs[i] = lines_of(runs[i], arm);
+    made[i] = launches_of(runs[i], arm, lines_of_runs[i]);
+  }
+  std::vector<int> launches;  // without runs that made none
+  std::ranges::copy_if(made, std::back_inserter(launches), [](int its) { return its > 0; });
   const int most = lower_median(launches);
   int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
@@ -410,15 +434,15 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
           format_printable("{}: {} is a copy of {}, and the run counts once", side.name, run.name, originals[i]));
       continue;
     }
-    const int its = launches_of(run, arm);
+    const int its = made[i];
     const SelectedLaunches chosen(its, most);
-    if (!chosen.are_all() && holds_arm(run, arm))
+    if (!chosen.are_all())
       side.remarks.push_back(format_printable("{}: {} of the {} launches of {} count, so that runs weigh alike",
                                               side.name, chosen.count(), its, run.name));
     side.sources.push_back(run.name);
     side.identities.push_back(identity_of(run));
     side.reports.push_back(without_results(run.report));
-    const Lines lines = lines_of(run, arm);
+    const Lines& lines = lines_of_runs[i];
     const bool all_to_retest = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;

@@ -293,6 +293,42 @@ TEST(Sides, without_measurements_name_no_arm_that_they_lack) {
   }
 }
 
+TEST(Sides, count_launches_that_were_made_and_not_those_planned) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1)};
+  for (reports::Run& run : runs) {
+    run.report.run.launches = 4;
+    for (Result& result : run.report.results) result.measurement.launches_s = {1, 2, 3, 4};
+  }
+  runs[0].report.run.launches = 10;  // and time for four
+  for (Result& result : runs[2].report.results) {
+    result.measurement.outcome = Outcome::skipped;
+    result.measurement.throughput.reset();
+    result.measurement.launches_s.clear();
+  }
+  const Side side = make_side("BASE", runs);
+  std::vector<double> medians;
+  std::vector<int> numbers;
+  for (const Launch& launch : side.observations.front().throughput) {
+    medians.push_back(launch.median_s);
+    numbers.push_back(launch.number);
+  }
+  EXPECT_THAT(medians, ElementsAre(1, 2, 3, 4, 1, 2, 3, 4));
+  EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 3, 4, 5, 6, 7));
+  EXPECT_THAT(side.remarks, SizeIs(0));
+}
+
+TEST(Sides, number_launches_after_a_gap_apart_from_those_of_the_next_run) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  for (reports::Run& run : runs) run.report.results.resize(1);
+  runs[0].report.results.front().measurement.launches_s = {1e-3, 2e-3, 3e-3};
+  runs[1].report.results.front().measurement.launches_s = {1e-3, 2e-3, 3e-3, 4e-3};
+  runs[0].journal = {line_of(runs[0], 0, 1e-3), line_of(runs[0], 1, 2e-3), line_of(runs[0], 3, 3e-3)};
+  std::vector<int> numbers;
+  const Side side = make_side("BASE", runs);
+  for (const Launch& launch : side.observations.front().throughput) numbers.push_back(launch.number);
+  EXPECT_THAT(numbers, ElementsAre(0, 1, 3, 4, 5, 6, 7));
+}
+
 TEST(Sides, take_launches_of_longer_runs_in_even_distances) {
   std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1)};
   for (std::size_t i = 0; i < runs.size(); ++i)
