@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <random>
-#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -89,6 +87,16 @@ std::optional<Series> CombinedLaunches::Quantity::combined() {
   return all;
 }
 
+void CombinedLaunches::EverySoMany::add(float sample) {
+  if (seen++ % step != 0) return;
+  if (kept.size() == most_of_a_group) {
+    for (std::size_t i = 0; 2 * i < kept.size(); ++i) kept[i] = kept[2 * i];
+    kept.resize(most_of_a_group / 2);
+    step *= 2;
+  }
+  kept.push_back(sample);
+}
+
 // Groups usually have the same order in each launch.
 void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
   for (std::size_t i = 0; i < groups.size(); ++i) {
@@ -104,9 +112,7 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
       }
     }
     medians_of_groups_[at].add(groups[i].median.count);
-    std::vector<float>& samples = samples_of_groups_[at];
-    const std::size_t room = most_of_a_group - std::min(most_of_a_group, samples.size());
-    std::ranges::copy(groups[i].samples | std::views::take(room), std::back_inserter(samples));
+    for (const float sample : groups[i].samples) samples_of_groups_[at].add(sample);
   }
 }
 
@@ -185,7 +191,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.throughput = throughput_.combined();
   whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i].kept});
   for (const auto& [root, medians] : medians_of_roots_) whole.roots.push_back({root, {median(medians)}});
   if (!host_times_.empty()) whole.host_s = median(host_times_);
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);

@@ -259,6 +259,31 @@ TEST(Combine, gives_pairs_their_median_over_launches) {
   EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
 }
 
+// A pair whose launches have `counts` samples, of 2 s from the launch `first_slow` on, before of 1 s.
+GroupResult pair_over_launches(const std::vector<std::size_t>& counts, std::size_t first_slow) {
+  CombinedLaunches all;
+  for (std::size_t launch = 0; launch < counts.size(); ++launch) {
+    const double time = launch < first_slow ? 1 : 2;
+    Measurement m = launch_of(static_cast<int>(launch), {time});
+    m.groups = {{{0, 8}, {time}, std::vector<float>(counts[launch], static_cast<float>(time))}};
+    all.add(m);
+  }
+  return all.combined(static_cast<int>(counts.size())).groups.at(0);
+}
+
+TEST(Combine, keeps_samples_of_a_pair_from_all_launches_alike) {
+  // Every fourth of 260, of which 143 are slow.
+  const GroupResult later = pair_over_launches(std::vector<std::size_t>(20, 13), 9);
+  EXPECT_DOUBLE_EQ(later.median.count, 2);
+  EXPECT_EQ(later.samples.size(), 65u);
+  EXPECT_EQ(std::ranges::count(later.samples, 2.0f), 35);
+  // Every second of 156.
+  const GroupResult noisy = pair_over_launches({130, 13, 13}, 1);
+  EXPECT_EQ(noisy.samples.size(), 78u);
+  EXPECT_EQ(std::ranges::count(noisy.samples, 2.0f), 13);
+  EXPECT_EQ(pair_over_launches({100, 28}, 1).samples.size(), 128u) << "all";
+}
+
 // ---- run_launches, on a scripted backend
 
 // The simulator, with ranks that join and may fail to, and cases that may fail.
