@@ -366,6 +366,9 @@ std::vector<reports::Result> ReportBuilder::launches() const {
 
 reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
   reports::Result line{m, judge(m)};
+  // A soak is never resumed, and its journal is long.
+  if (!planned_launches_)
+    for (GroupResult& each : line.measurement.groups) each.samples.clear();
   const auto [place, first] =
       launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
   if (first) report_.results.emplace_back();
