@@ -238,6 +238,24 @@ class Resume(Folder):
             self.assertEqual(cases(report), cases(whole))
             folder = self.folder_of_run()
 
+    def test_the_parts_at_fault_are_those_that_the_whole_run_names(self):
+        """All but the last case of the plan are kept: pairs with wrong data, and pairs that are slow in some samples."""
+        def named(folder):
+            report = read_report(folder / "report.json")
+            return {(each["name"], each["fault"]) for each in report["suspects"]}, (folder / "hosts.healthy").read_text()
+        for fault, kind in (("1:lies", "wrong"), ("0.5:20%", "slow")):
+            with self.subTest(fault=fault):
+                how = ["--nodes", "3", "--collectives", "p2p", "--sizes", "1GiB", "--fault", f"gpu:n1g2:{fault}"]
+                whole = self.run_it(*how, *SIM, "--seed", "7")
+                folder = self.folder_of_run()
+                wanted = named(folder)
+                self.assertIn(("n1g2", kind), wanted[0])
+                lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+                lines = [line for line in lines if "nic" not in line["case"] and not line["case"].get("for_parts")]
+                self.end(folder, lines[:-1], "ended by SIGTERM")
+                self.resume(*how, exits=whole.returncode)
+                self.assertEqual(named(self.folder_of_run()), wanted)
+
     def lines_of(self, folder):
         lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
         return {(line["case"]["arm"], line["launch"], line["case"]["collective"], line["case"]["bytes"]): line for line in lines}
