@@ -273,6 +273,7 @@ void read_from_line(const nlohmann::json& line, Measurement& m) {
   for_each_series_of_line(m, line, [&](Series& series, const nlohmann::json& its, const std::string& path) {
     with(its, "samples_us", path + "/samples_us", [&](const nlohmann::json& list) {
       for (const nlohmann::json& sample : json_fields::list_in(list)) series.samples.push_back(seconds_from(sample));
+      if (!series.samples.empty()) series.summary.trimmed_mean = summarize(series.samples).trimmed_mean;
     });
   });
   with(line, "group_samples_us", "group_samples_us", [&](const nlohmann::json& j) {

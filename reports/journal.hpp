@@ -18,7 +18,8 @@ inline constexpr const char* journal_name = "measurements.jsonl";  // beside a r
 // that are no pairs are named by their first rank.
 inline constexpr std::size_t most_samples_of_group = 32;
 void add_to_line(const Measurement& m, nlohmann::json& line);
-// Reads them, as far as the line has them: reports have none. Throws UsageError naming the field.
+// Reads them, and the mean that follows from a series' samples, as far as the line has them: reports have none. Throws
+// UsageError naming the field.
 void read_from_line(const nlohmann::json& line, Measurement& m);
 
 // Reads case, launch and samples with the interval of their median from each line, and nothing else: the journal of a

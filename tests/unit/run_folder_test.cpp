@@ -82,6 +82,22 @@ class KeptResults : public InFolder {
   }
 };
 
+TEST_F(KeptResults, have_the_mean_that_a_slow_verdict_needs) {
+  Measurement m;
+  m.measured_case = planned(all_reduce, {{{0, 1}}});
+  m.throughput = Series{};
+  m.throughput->samples = std::vector<double>(80, 1e-3);
+  m.throughput->samples.resize(100, 2e-3);
+  m.throughput->summary = summarize(m.throughput->samples);
+  m.throughput->summary.interval = Interval{0.5e-3, 3e-3};  // of repetitions
+  const std::vector<KeptLine> lines = kept(m);
+  ASSERT_EQ(lines.size(), 1u);
+  const Summary& its = lines[0].result.measurement.throughput->summary;
+  ASSERT_TRUE(its.trimmed_mean);
+  EXPECT_NEAR(*its.trimmed_mean, (80 + 15 * 2) / 95.0 * 1e-3, 1e-12) << "without the slowest twentieth";
+  EXPECT_NEAR(its.interval->high, 3e-3, 1e-12);
+}
+
 TEST_F(KeptResults, have_their_groups_without_progress_or_with_wrong_data) {
   Measurement m;
   m.measured_case = planned(p2p, {{{3, 11}, {4, 12}}});
