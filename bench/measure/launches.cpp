@@ -80,7 +80,9 @@ std::optional<Series> CombinedLaunches::Quantity::combined() {
   if (!first || medians.in_order.size() == 1) return first;
   Series all;
   all.operations_per_sample = operations_per_sample;
-  all.summary = samples.extremes();
+  all.summary = samples.count() > 0 ? samples.extremes() : first->summary;  // kept results may lack samples
+  all.summary.min = std::min(all.summary.min, medians.sorted.front());
+  all.summary.max = std::max(all.summary.max, medians.sorted.back());
   all.summary.median = median_of_sorted(medians.sorted);
   all.summary.interval = median_interval_of_sorted(medians.sorted);
   all.stopped_because = fmt::format("{} launches", medians.in_order.size());

@@ -256,6 +256,21 @@ class Resume(Folder):
                 self.resume(*how, exits=whole.returncode)
                 self.assertEqual(named(self.folder_of_run()), wanted)
 
+    def test_works_beside_each_other_keep_their_samples(self):
+        how = ["--nodes", "2", "--collectives", "all_reduce", "--sizes", "64MiB,256MiB", "--beside", "gemm", "--launches", "3"]
+        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 14)
+        folder = self.folder_of_run()
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        self.end(folder, lines[:-1], "ended by SIGTERM")
+        self.resume(*how, exits=14)
+        folder = self.folder_of_run()
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        for m in read_report(folder / "report.json")["measurements"]:
+            its = [line["concurrency"]["together"]["samples_us"] for line in lines if line["case"] == m["case"]]
+            self.assertEqual(m["concurrency"]["together"]["samples"], sum(map(len, its)))
+        done = self.run_it("report", folder / "report.json")
+        self.assertIn(done.returncode, (0, 14), done.stderr)
+
     def lines_of(self, folder):
         lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
         return {(line["case"]["arm"], line["launch"], line["case"]["collective"], line["case"]["bytes"]): line for line in lines}

@@ -187,6 +187,22 @@ TEST(Combine, has_an_interval_only_from_launches) {
   EXPECT_EQ(*interval, *median_interval({1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06}));
 }
 
+TEST(Combine, of_results_without_samples_has_the_extremes_that_are_known) {
+  std::vector<Measurement> launches{launch_of(0, {1, 2, 3}), launch_of(1, {4, 5, 6})};
+  for (Measurement& m : launches) {
+    Concurrency& concurrency = m.concurrency.emplace();
+    concurrency.operations.resize(2);
+    for_each_series(concurrency, [&](Series& series) { series = *m.throughput; });
+  }
+  EXPECT_EQ(combine(launches, 2).concurrency->together.summary.samples, 6);
+  for (Measurement& m : launches) for_each_series(*m.concurrency, [](Series& series) { series.samples.clear(); });
+  const Summary together = combine(launches, 2).concurrency->together.summary;
+  EXPECT_EQ(together.samples, 3);
+  EXPECT_DOUBLE_EQ(together.median, 3.5);
+  EXPECT_DOUBLE_EQ(together.min, 1);
+  EXPECT_DOUBLE_EQ(together.max, 5);
+}
+
 TEST(Combine, of_one_planned_launch_is_that_launch) {
   const Measurement one = combine({launch_of(0, {1, 2, 3, 4, 5, 6})}, 1);
   EXPECT_EQ(one.throughput->stopped_because, "interval within 1 %");
