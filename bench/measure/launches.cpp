@@ -48,7 +48,7 @@ bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t n
                  Seconds spent, Seconds left) {
   if (!repeated[repetitions[next].at]) return false;
   double done = 0, first_rounds = 0;
-  for (std::size_t i = 0; i < next; ++i) done += repetitions[i].cost;
+  for (std::size_t i = 0; i < next; ++i) done += repetitions[i].ran ? repetitions[i].cost : 0;
   for (std::size_t i = next; i < repetitions.size(); ++i) {
     if (!repeated[repetitions[i].at]) first_rounds += repetitions[i].cost;
     repeated[repetitions[i].at] = true;

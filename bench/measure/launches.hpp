@@ -57,10 +57,11 @@ std::vector<CommunicatorBatch> shuffled(std::vector<CommunicatorBatch> batches, 
 struct CostedRepetition {
   std::size_t at = 0;
   double cost = 0;
+  bool ran = true;  // false: it was deferred or skipped, which takes no time
 };
 
 // True if repetition `next` is a further round of its case and has to give way, because `left` suffices only for the
-// first rounds of other cases, at the pace of the repetitions so far, which took `spent`. A case without some of its
+// first rounds of other cases, at the pace of those before it that ran, which took `spent`. A case without some of its
 // pairs is better than a case without any. `repeated`: by case.
 bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t next, std::vector<bool> repeated,
                  Seconds spent, Seconds left);

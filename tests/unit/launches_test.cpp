@@ -113,6 +113,16 @@ TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_ro
   EXPECT_FALSE(is_deferred(repetitions, 2, {true, true, true, true}, {4}, {0.1})) << "there is nothing to give way to";
 }
 
+TEST(GivesWay, a_further_round_at_the_pace_of_those_that_ran) {
+  // Ten rounds of case 0 took 100 s, thirty gave way, and the first round of case 1 needs 80 s of the 30 s left.
+  std::vector<CostedRepetition> repetitions(10, {0, 1});
+  repetitions.insert(repetitions.end(), 30, {0, 1, false});
+  repetitions.insert(repetitions.end(), {{0, 1, false}, {1, 8, false}});
+  EXPECT_TRUE(is_deferred(repetitions, 40, {true, false}, {100}, {30}));
+  EXPECT_TRUE(is_deferred(repetitions, 40, {true, false}, {100}, {79.9}));
+  EXPECT_FALSE(is_deferred(repetitions, 40, {true, false}, {100}, {80.1}));
+}
+
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
   EXPECT_DOUBLE_EQ(launch_budget({100}, {0}, {1}, 0).count, 100);
   // 9 more launches with 2 s to start: 82 s are left for ten times the cases.
