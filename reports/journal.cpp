@@ -1,14 +1,18 @@
 #include "reports/journal.hpp"
 
 #include <algorithm>
+#include <array>
 #include <charconv>
+#include <string>
 #include <unordered_map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/input.hpp"
 #include "bench/base/text.hpp"
+#include "reports/json_values.hpp"
 
 namespace p5::reports {
 
@@ -203,7 +207,91 @@ Result result_of(std::string_view line, Cases& cases) {
   return result;
 }
 
+// Calls action(series, its JSON, its path) for each series of a line.
+template <class Action>
+void for_each_series_of_line(auto& m, auto& line, const Action& action) {
+  if (m.latency) action(*m.latency, line.at("latency"), "latency");
+  if (m.throughput) action(*m.throughput, line.at("throughput"), "throughput");
+  if (!m.concurrency) return;
+  auto& concurrency = line.at("concurrency");
+  for (std::size_t i = 0; i < m.concurrency->operations.size(); ++i) {
+    auto& operation = m.concurrency->operations[i];
+    auto& its = concurrency.at("operations").at(i);
+    const std::string path = fmt::format("concurrency/operations/{}", i);
+    action(operation.alone, its.at("alone"), path + "/alone");
+    action(operation.beside, its.at("beside"), path + "/beside");
+    for (std::size_t one = 0; one < operation.beside_each.size(); ++one)
+      action(operation.beside_each[one].times, its.at("beside_each").at(one).at("times"),
+             fmt::format("{}/beside_each/{}/times", path, one));
+  }
+  action(m.concurrency->together, concurrency.at("together"), "concurrency/together");
+}
+
+// Lists of groups by their names in a line.
+auto named_groups(auto& m) {
+  return std::array{std::pair("silent_groups", &m.silent_groups), std::pair("finished_groups", &m.finished_groups),
+                    std::pair("wrong_groups", &m.wrong_groups)};
+}
+
+nlohmann::json spaced_samples(const std::vector<float>& samples) {
+  constexpr int digits = 6;  // of single precision
+  const std::size_t count = std::min(samples.size(), most_samples_of_group);
+  nlohmann::json list = nlohmann::json::array();
+  for (std::size_t i = 0; i < count; ++i)
+    list.push_back(json_fields::written(rounded(1e6 * double{samples[i * samples.size() / count]}, digits)));
+  return list;
+}
+
 }  // namespace
+
+void add_to_line(const Measurement& m, nlohmann::json& line) {
+  for_each_series_of_line(m, line, [](const Series& series, nlohmann::json& its, const std::string& /*path*/) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const double sample : series.samples) list.push_back(microseconds(sample));
+    its["samples_us"] = std::move(list);
+  });
+  const bool pairwise = m.measured_case.collective->pairwise;
+  const bool sampled = std::ranges::any_of(m.groups, [](const GroupResult& each) { return !each.samples.empty(); });
+  if (sampled && (pairwise || m.groups.size() > 1)) {
+    nlohmann::json lists = nlohmann::json::array();
+    for (const GroupResult& each : m.groups) lists.push_back(spaced_samples(each.samples));
+    line["group_samples_us"] = std::move(lists);
+  }
+  for (const auto& [name, groups] : named_groups(m)) {
+    if (groups->empty()) continue;
+    nlohmann::json list = nlohmann::json::array();
+    for (const Group& group : *groups)
+      list.push_back(pairwise ? nlohmann::json(group) : nlohmann::json::array({group.front()}));
+    line[name] = std::move(list);
+  }
+}
+
+void read_from_line(const nlohmann::json& line, Measurement& m) {
+  const auto with = [](const nlohmann::json& j, const char* name, const std::string& path, const auto& read_it) {
+    if (const auto found = j.find(name); found != j.end()) json_fields::at(path, [&] { read_it(*found); });
+  };
+  for_each_series_of_line(m, line, [&](Series& series, const nlohmann::json& its, const std::string& path) {
+    with(its, "samples_us", path + "/samples_us", [&](const nlohmann::json& list) {
+      for (const nlohmann::json& sample : json_fields::list_in(list)) series.samples.push_back(seconds_from(sample));
+      if (!series.samples.empty()) series.summary.trimmed_mean = summarize(series.samples).trimmed_mean;
+    });
+  });
+  with(line, "group_samples_us", "group_samples_us", [&](const nlohmann::json& j) {
+    const nlohmann::json::array_t& lists = json_fields::list_of_size(m.groups.size(), j);
+    for (std::size_t i = 0; i < lists.size(); ++i)
+      json_fields::at(i, [&] {
+        for (const nlohmann::json& sample : json_fields::list_in(lists[i]))
+          m.groups[i].samples.push_back(static_cast<float>(seconds_from(sample)));
+      });
+  });
+  const std::size_t named_ranks = m.measured_case.collective->pairwise ? 2 : 1;
+  for (const auto& [name, groups] : named_groups(m))
+    with(line, name, name, [&, into = groups](const nlohmann::json& list) {
+      json_fields::read(list, *into);
+      for (std::size_t i = 0; i < into->size(); ++i)
+        json_fields::at(i, [&] { json_fields::list_of_size(named_ranks, list[i]); });
+    });
+}
 
 std::vector<Result> read_journal(const std::filesystem::path& path) {
   return journal_in(read_input(path, largest_journal, remedy), path.native());

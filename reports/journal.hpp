@@ -1,7 +1,9 @@
-// Reads the samples of measurements.jsonl, launch by launch.
+// Lines of measurements.jsonl, one for each case of each launch: the report's fields, and samples.
 #pragma once
 
+#include <cstddef>
 #include <filesystem>
+#include <nlohmann/json_fwd.hpp>
 #include <string_view>
 #include <vector>
 
@@ -10,6 +12,15 @@
 namespace p5::reports {
 
 inline constexpr const char* journal_name = "measurements.jsonl";  // beside a run's report.json
+
+// A line has more than the report's measurement, so that --resume judges it, and names parts, as the run itself: all
+// samples of each series, some of each group, evenly spaced, and the groups without progress or with wrong data. Groups
+// that are no pairs are named by their first rank.
+inline constexpr std::size_t most_samples_of_group = 32;
+void add_to_line(const Measurement& m, nlohmann::json& line);
+// Reads them, and the mean that follows from a series' samples, as far as the line has them: reports have none. Throws
+// UsageError naming the field.
+void read_from_line(const nlohmann::json& line, Measurement& m);
 
 // Reads case, launch and samples with the interval of their median from each line, and nothing else: the journal of a
 // long run has 100 MB and a comparison should take a second. An incomplete last line, left by a killed run, is skipped.

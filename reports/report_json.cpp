@@ -18,6 +18,7 @@
 #include "bench/model/result_fields.hpp"
 #include "bench/model/traffic.hpp"
 #include "reports/decision.hpp"
+#include "reports/journal.hpp"
 #include "reports/json_values.hpp"
 #include "reports/report.hpp"
 
@@ -472,15 +473,7 @@ Result result_from_json(const json& j) {
     json_fields::list_of_size(2, ranks);
     m.slowest_group = read_as<Group>(ranks);
   });
-  const auto read_samples = [&](const char* name, std::optional<Series>& series) {
-    if (!series || !j.at(name).contains("samples_us")) return;
-    json_fields::at(name, [&] {
-      for (const json& sample : json_fields::list_in(j.at(name).at("samples_us")))
-        series->samples.push_back(seconds_from(sample));
-    });
-  };
-  read_samples("latency", m.latency);
-  read_samples("throughput", m.throughput);
+  read_from_line(j, m);
   if (m.throughput) require_rate_of_time(j.at("throughput"), m);
   return result;
 }
@@ -549,10 +542,7 @@ json to_json(const Result& result, bool with_samples) {
     j["throughput"]["busbw_gb_per_s"] = written(bus_bandwidth(c, shown));
   }
   if (m.concurrency) add_ratios(*m.concurrency, j["concurrency"]);
-  if (with_samples) {
-    if (m.latency) j["latency"]["samples_us"] = written(rounded_us(m.latency->samples));
-    if (m.throughput) j["throughput"]["samples_us"] = written(rounded_us(m.throughput->samples));
-  }
+  if (with_samples) add_to_line(m, j);
   if (c.collective->pairwise) {
     j["pairs"] = groups_json(m);
     j["slowest_pair"] = m.slowest_group.empty() ? json(nullptr) : json(m.slowest_group);

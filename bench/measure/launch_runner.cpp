@@ -34,6 +34,7 @@ struct LaunchPlan {
     Repetition repetition;
     bool first = true;   // first of its communicator batch
     bool forms = false;  // has to create communicators
+    bool ran = false;    // was neither skipped nor deferred
   };
   std::vector<Step> steps;
   std::size_t at = 0;
@@ -161,19 +162,25 @@ class LaunchRunner {
 
   bool is_deferred(const LaunchPlan& plan, const CostModel& cost, Seconds remaining) const {
     std::vector<CostedRepetition> repetitions;
-    for (const LaunchPlan::Step& step : plan.steps) repetitions.push_back({step.repetition.at, cost_of(step, cost)});
+    for (const LaunchPlan::Step& step : plan.steps)
+      repetitions.push_back({step.repetition.at, cost_of(step, cost), step.ran});
     return p5::is_deferred(repetitions, plan.at, plan.repeated, since(cases_start_), remaining);
   }
 
-  // Time until all repetitions of all launches are done, extrapolated from the pace so far, because predictions are
-  // only good for ratios.
+  // Time until all repetitions of all launches are done, extrapolated from the pace of those that ran, because
+  // predictions are only good for ratios.
   Seconds estimate_left(const LaunchPlan& plan) const {
     const CostModel cost = arms_.front().backend->cost();
-    double done = 0, open = 0;
-    for (std::size_t i = 0; i < plan.steps.size(); ++i) (i < plan.at ? done : open) += cost_of(plan.steps[i], cost);
+    double whole = 0, open = 0, done = cost_of_ran_;
+    for (std::size_t i = 0; i < plan.steps.size(); ++i) {
+      const double its = cost_of(plan.steps[i], cost);
+      whole += its;
+      if (i >= plan.at)
+        open += its;
+      else if (plan.steps[i].ran)
+        done += its;
+    }
     if (soaks()) return {std::max(left().count, 0.0)};
-    const double whole = done + open;
-    done += whole * static_cast<double>(position_);
     open += whole * static_cast<double>(order_.size() - position_ - 1);
     if (done <= 0) return {std::min(open, left().count)};
     return {std::min(open * since(start_).count / done, std::max(left().count, 0.0))};
@@ -215,6 +222,8 @@ class LaunchRunner {
       keep(*run, step.repetition.at, failures.size() > failed_before);
       if (run->complete()) run.reset();
     }
+    for (const LaunchPlan::Step& step : plan.steps)
+      cost_of_ran_ += step.ran ? cost_of(step, arms_.front().backend->cost()) : 0;
   }
 
   LaunchPlan plan_launch() const {
@@ -292,8 +301,11 @@ class LaunchRunner {
     plan.repeated[plan.step().repetition.at] = plan.repeated[plan.step().repetition.at] || why_not.empty();
     if (!why_not.empty()) {
       run.skip(why_not);
-    } else if (std::optional<PhaseFailed> failed = run.run_repetition(plan.step().repetition.round, {share_s})) {
-      failures.push_back(*std::move(failed));
+    } else {
+      const int skipped = run.rounds_skipped();
+      if (std::optional<PhaseFailed> failed = run.run_repetition(plan.step().repetition.round, {share_s}))
+        failures.push_back(*std::move(failed));
+      plan.steps[plan.at].ran = run.rounds_skipped() == skipped;
     }
     if (watchdog_) watchdog_->disarm();
   }
@@ -350,6 +362,7 @@ class LaunchRunner {
   std::vector<int> failures_;       // by number of the case
   Clock::time_point block_start_ = Clock::now();
   double longest_block_ = 0;
+  double cost_of_ran_ = 0;  // of the launches before this one
   std::optional<int> failed_rank_;
 };
 

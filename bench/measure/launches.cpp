@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <random>
-#include <ranges>
 #include <utility>
 
 #include <fmt/format.h>
@@ -50,7 +48,7 @@ bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t n
                  Seconds spent, Seconds left) {
   if (!repeated[repetitions[next].at]) return false;
   double done = 0, first_rounds = 0;
-  for (std::size_t i = 0; i < next; ++i) done += repetitions[i].cost;
+  for (std::size_t i = 0; i < next; ++i) done += repetitions[i].ran ? repetitions[i].cost : 0;
   for (std::size_t i = next; i < repetitions.size(); ++i) {
     if (!repeated[repetitions[i].at]) first_rounds += repetitions[i].cost;
     repeated[repetitions[i].at] = true;
@@ -82,11 +80,23 @@ std::optional<Series> CombinedLaunches::Quantity::combined() {
   if (!first || medians.in_order.size() == 1) return first;
   Series all;
   all.operations_per_sample = operations_per_sample;
-  all.summary = samples.extremes();
+  all.summary = samples.count() > 0 ? samples.extremes() : first->summary;  // kept results may lack samples
+  all.summary.min = std::min(all.summary.min, medians.sorted.front());
+  all.summary.max = std::max(all.summary.max, medians.sorted.back());
   all.summary.median = median_of_sorted(medians.sorted);
   all.summary.interval = median_interval_of_sorted(medians.sorted);
   all.stopped_because = fmt::format("{} launches", medians.in_order.size());
   return all;
+}
+
+void CombinedLaunches::EverySoMany::add(float sample) {
+  if (seen++ % step != 0) return;
+  if (kept.size() == most_of_a_group) {
+    for (std::size_t i = 0; 2 * i < kept.size(); ++i) kept[i] = kept[2 * i];
+    kept.resize(most_of_a_group / 2);
+    step *= 2;
+  }
+  kept.push_back(sample);
 }
 
 // Groups usually have the same order in each launch.
@@ -104,9 +114,7 @@ void CombinedLaunches::add_groups(const std::vector<GroupResult>& groups) {
       }
     }
     medians_of_groups_[at].add(groups[i].median.count);
-    std::vector<float>& samples = samples_of_groups_[at];
-    const std::size_t room = most_of_a_group - std::min(most_of_a_group, samples.size());
-    std::ranges::copy(groups[i].samples | std::views::take(room), std::back_inserter(samples));
+    for (const float sample : groups[i].samples) samples_of_groups_[at].add(sample);
   }
 }
 
@@ -185,7 +193,7 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.throughput = throughput_.combined();
   whole.concurrency = combined_concurrency();
   for (std::size_t i = 0; i < groups_.size(); ++i)
-    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i]});
+    whole.groups.push_back({groups_[i], {medians_of_groups_[i].median()}, samples_of_groups_[i].kept});
   for (const auto& [root, medians] : medians_of_roots_) whole.roots.push_back({root, {median(medians)}});
   if (!host_times_.empty()) whole.host_s = median(host_times_);
   for (const auto& [name, values] : communicator_costs_) whole.communicator_costs[name] = median(values);

@@ -57,10 +57,11 @@ std::vector<CommunicatorBatch> shuffled(std::vector<CommunicatorBatch> batches, 
 struct CostedRepetition {
   std::size_t at = 0;
   double cost = 0;
+  bool ran = true;  // false: it was deferred or skipped, which takes no time
 };
 
 // True if repetition `next` is a further round of its case and has to give way, because `left` suffices only for the
-// first rounds of other cases, at the pace of the repetitions so far, which took `spent`. A case without some of its
+// first rounds of other cases, at the pace of those before it that ran, which took `spent`. A case without some of its
 // pairs is better than a case without any. `repeated`: by case.
 bool is_deferred(const std::vector<CostedRepetition>& repetitions, std::size_t next, std::vector<bool> repeated,
                  Seconds spent, Seconds left);
@@ -90,7 +91,7 @@ class CombinedLaunches {
   const std::vector<LaunchMedians>& medians() const { return medians_; }
 
  private:
-  // Numbers of values kept exactly; there are many groups.
+  // Numbers of values kept exactly; there are many groups. The second is even.
   static constexpr std::size_t most_samples = 4096, most_of_a_group = 128;
 
   // Medians in the order of the launches, and sorted.
@@ -106,6 +107,13 @@ class CombinedLaunches {
 
     void add(const Series& series);
     std::optional<Series> combined();
+  };
+  // Every k-th of a group's samples, counted over all launches; k doubles when there are most_of_a_group, so that no
+  // launch counts for more than its samples.
+  struct EverySoMany {
+    std::vector<float> kept;
+    std::size_t seen = 0, step = 1;
+    void add(float sample);
   };
   // The most frequent value; the first among equally frequent ones.
   template <class Value>
@@ -131,7 +139,7 @@ class CombinedLaunches {
   std::vector<LaunchMedians> medians_;
   std::vector<Group> groups_;
   std::vector<Distribution> medians_of_groups_;
-  std::vector<std::vector<float>> samples_of_groups_;  // at most most_of_a_group each
+  std::vector<EverySoMany> samples_of_groups_;
   std::map<Group, std::size_t> place_of_group_;
   MostFrequent<Group> slowest_group_;
   MostFrequent<std::optional<int>> slowest_rank_;

@@ -126,6 +126,8 @@ class CaseRun {
   std::optional<PhaseFailed> run_repetition(int round, Seconds share);
   // Skips a round.
   void skip(const std::string& why);
+  // Rounds that were skipped, or could not run here.
+  int rounds_skipped() const { return rounds_skipped_; }
   // True if a repetition of a repeated case failed. Its other repetitions are then skipped, as they would fail too.
   bool skips_other_repetitions() const { return rounds_failed_ > 0 && is_repeated(result_.measured_case); }
   // Counts a round as failed for the same reason as `before`, without running it.

@@ -8,7 +8,7 @@ import sys
 import jsonschema
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, main, read_report  # noqa: E402
+from program import Folder, main, read_report, validator  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--seed", "1", "--collectives", "all_reduce", "--sizes", "512MiB"]
 SCHEMA = json.loads((pathlib.Path(__file__).resolve().parents[2] / "reports/schema/report.schema.json").read_text())
@@ -40,8 +40,10 @@ class Beside(Folder):
         (row,) = csv.DictReader((folder / "report.csv").read_text().splitlines())
         self.assertEqual(row["beside"], "beside gemm:8192,8192,bf16")
         self.assertAlmostEqual(float(row["slowdown"]), wanted, delta=0.02)
-        (line,) = (folder / "measurements.jsonl").read_text().splitlines()
-        self.assertIn("concurrency", json.loads(line))
+        (line,) = map(json.loads, (folder / "measurements.jsonl").read_text().splitlines())
+        self.assertEqual([error.message for error in validator("journal").iter_errors(line)], [])
+        for series in (line["concurrency"]["together"], line["concurrency"]["operations"][1]["alone"]):
+            self.assertEqual(len(series["samples_us"]), series["samples"])
 
     def test_two_collectives_on_the_same_links_take_as_long_as_one_after_the_other(self):
         report, _ = self.measured("--beside", "all_reduce:512MiB")

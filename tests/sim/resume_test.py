@@ -238,6 +238,39 @@ class Resume(Folder):
             self.assertEqual(cases(report), cases(whole))
             folder = self.folder_of_run()
 
+    def test_the_parts_at_fault_are_those_that_the_whole_run_names(self):
+        """All but the last case of the plan are kept: pairs with wrong data, and pairs that are slow in some samples."""
+        def named(folder):
+            report = read_report(folder / "report.json")
+            return {(each["name"], each["fault"]) for each in report["suspects"]}, (folder / "hosts.healthy").read_text()
+        for fault, kind in (("1:lies", "wrong"), ("0.5:20%", "slow")):
+            with self.subTest(fault=fault):
+                how = ["--nodes", "3", "--collectives", "p2p", "--sizes", "1GiB", "--fault", f"gpu:n1g2:{fault}"]
+                whole = self.run_it(*how, *SIM, "--seed", "7")
+                folder = self.folder_of_run()
+                wanted = named(folder)
+                self.assertIn(("n1g2", kind), wanted[0])
+                lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+                lines = [line for line in lines if "nic" not in line["case"] and not line["case"].get("for_parts")]
+                self.end(folder, lines[:-1], "ended by SIGTERM")
+                self.resume(*how, exits=whole.returncode)
+                self.assertEqual(named(self.folder_of_run()), wanted)
+
+    def test_works_beside_each_other_keep_their_samples(self):
+        how = ["--nodes", "2", "--collectives", "all_reduce", "--sizes", "64MiB,256MiB", "--beside", "gemm", "--launches", "3"]
+        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 14)
+        folder = self.folder_of_run()
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        self.end(folder, lines[:-1], "ended by SIGTERM")
+        self.resume(*how, exits=14)
+        folder = self.folder_of_run()
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        for m in read_report(folder / "report.json")["measurements"]:
+            its = [line["concurrency"]["together"]["samples_us"] for line in lines if line["case"] == m["case"]]
+            self.assertEqual(m["concurrency"]["together"]["samples"], sum(map(len, its)))
+        done = self.run_it("report", folder / "report.json")
+        self.assertIn(done.returncode, (0, 14), done.stderr)
+
     def lines_of(self, folder):
         lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
         return {(line["case"]["arm"], line["launch"], line["case"]["collective"], line["case"]["bytes"]): line for line in lines}

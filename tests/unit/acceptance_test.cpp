@@ -187,6 +187,35 @@ TEST(ReportOfARun, is_judged_by_a_baseline_only_where_nothing_else_is_open) {
   EXPECT_EQ(reports::contradiction_in(report), "");
 }
 
+// The report of a run on `backend` that continues `earlier` with one result.
+reports::Report continued(const std::string& backend, const EarlierRun& earlier, const reports::Result& kept) {
+  reports::Report report;
+  report.run.backend = backend;
+  ReportBuilder builder({}, report);
+  builder.resume_from(earlier, {KeptLine{{}, kept, ""}}, 1);
+  return builder.report();
+}
+
+TEST(ReportOfARun, that_continues_another_says_that_its_events_are_not_known) {
+  const auto lacks_events = [](const reports::Report& report) {
+    return report.run.remarks.at(0).find("1 results are of that run; events of GPUs and NICs") != std::string::npos;
+  };
+  reports::Result kept;
+  kept.measurement.measured_case.backend = "nccl";
+  kept.measurement.measured_case.collective = &find_collective("all_reduce");
+  kept.measurement.measured_case.op = ReduceOp::sum;
+  kept.measurement.outcome = Outcome::failed;
+  EarlierRun earlier;
+  EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept)));
+  EXPECT_FALSE(lacks_events(continued("mpi", earlier, kept))) << "nothing is watched";
+  earlier.report.results = {kept};
+  EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept)));
+  earlier.report.results[0].during.emplace().seconds = 3;
+  EXPECT_FALSE(lacks_events(continued("nccl", earlier, kept)));
+  earlier.report.run.remarks = continued("nccl", {}, kept).run.remarks;
+  EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept))) << "those of the run before it";
+}
+
 TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {
   const auto reason = [](const reports::Report& report, const std::vector<topo::Finding>& findings) {
     ReportBuilder builder({}, report);

@@ -109,5 +109,80 @@ TEST_F(Journals, that_are_none_are_refused_by_line) {
   EXPECT_THAT(problem_of(odd), HasSubstr("is no list of times"));
 }
 
+TEST(JournalLines, have_what_naming_parts_needs) {
+  Result line;
+  Measurement& m = line.measurement;
+  m.measured_case = case_of(p2p, MiB(1));
+  std::vector<float> samples;
+  for (int i = 1; i <= 40; ++i) samples.push_back(1e-3f * static_cast<float>(i));
+  m.groups = {{{3, 11}, {20e-3}, samples}, {{4, 12}, {1e-3}, {1e-3f}}};
+  m.silent_groups = {{5, 13}};
+  m.finished_groups = {{6, 14}, {7, 15}};
+  m.wrong_groups = {{3, 11}};
+  const Measurement pairs = result_from_json(to_json(line, true)).measurement;
+  EXPECT_EQ(pairs.silent_groups, m.silent_groups);
+  EXPECT_EQ(pairs.finished_groups, m.finished_groups);
+  EXPECT_EQ(pairs.wrong_groups, m.wrong_groups);
+  ASSERT_EQ(pairs.groups.size(), 2u);
+  ASSERT_EQ(pairs.groups[0].samples.size(), 32u);
+  EXPECT_FLOAT_EQ(pairs.groups[0].samples[3], 4e-3f);
+  EXPECT_FLOAT_EQ(pairs.groups[0].samples[4], 6e-3f) << "each fifth one is left out";
+  EXPECT_FLOAT_EQ(pairs.groups[0].samples[31], 39e-3f);
+  EXPECT_EQ(pairs.groups[1].samples.size(), 1u);
+  m.measured_case = case_of(all_reduce, MiB(1));
+  m.groups = {{{0, 1, 2}, {1e-3}, {1e-3f}}, {{3, 4, 5}, {2e-3}, {2e-3f, 3e-3f}}};
+  m.silent_groups.clear();
+  m.wrong_groups = {{3, 4, 5}};
+  const Measurement groups = result_from_json(to_json(line, true)).measurement;
+  EXPECT_EQ(groups.groups.at(1).samples.size(), 2u);
+  EXPECT_EQ(groups.wrong_groups, (std::vector<Group>{{3}}));
+  for (const char* const name : {"group_samples_us", "silent_groups", "finished_groups", "wrong_groups"})
+    EXPECT_FALSE(to_json(line, false).contains(name)) << name;
+}
+
+TEST(JournalLines, of_earlier_versions_lack_it_and_bad_ones_are_refused) {
+  Result line = line_of(0);
+  line.measurement.groups = {{{0, 1}, {1e-3}, {1e-3f}}, {{2, 3}, {1e-3}, {1e-3f}}};
+  line.measurement.wrong_groups = {{2, 3}};
+  const nlohmann::json j = to_json(line, true);
+  nlohmann::json old = j;
+  for (const char* const name : {"group_samples_us", "wrong_groups"}) EXPECT_EQ(old.erase(name), 1u);
+  EXPECT_TRUE(result_from_json(old).measurement.groups.at(1).samples.empty());
+  for (const auto& [name, bad] : std::vector<std::pair<const char*, nlohmann::json>>{
+           {"wrong_groups", nlohmann::json::array({nlohmann::json::array()})},
+           {"wrong_groups", nlohmann::json::array({nlohmann::json::array({-1})})},
+           {"group_samples_us", nlohmann::json::array({nlohmann::json::array({1})})},
+           {"group_samples_us", nullptr}}) {
+    nlohmann::json other = j;
+    other[name] = bad;
+    EXPECT_THROW(result_from_json(other), UsageError) << bad;
+  }
+}
+
+TEST(JournalLines, have_all_samples_of_works_beside_each_other) {
+  const auto series = [](std::vector<double> samples) {
+    Series each;
+    each.summary = summarize(samples);
+    each.samples = std::move(samples);
+    return each;
+  };
+  Result line = line_of(0);
+  Concurrency& concurrency = line.measurement.concurrency.emplace();
+  for (const char* const name : {"all_reduce", "d2h", "h2d"})
+    concurrency.operations.push_back({.name = name,
+                                      .alone = series({1e-3, 2e-3}),
+                                      .beside = series({3e-3, 4e-3, 5e-3}),
+                                      .beside_each = {{"a", series({6e-3})}, {"b", series({7e-3, 8e-3})}}});
+  concurrency.together = series({9e-3});
+  const Measurement m = result_from_json(to_json(line, true)).measurement;
+  ASSERT_TRUE(m.concurrency);
+  const ConcurrentOperation& last = m.concurrency->operations.at(2);
+  EXPECT_THAT(last.alone.samples, ElementsAre(testing::DoubleNear(1e-3, 1e-15), testing::DoubleNear(2e-3, 1e-15)));
+  EXPECT_EQ(last.beside.samples.size(), 3u);
+  EXPECT_EQ(last.beside_each.at(1).times.samples.size(), 2u);
+  EXPECT_EQ(m.concurrency->together.samples.size(), 1u);
+  EXPECT_TRUE(result_from_json(to_json(line, false)).measurement.concurrency->together.samples.empty());
+}
+
 }  // namespace
 }  // namespace p5::reports

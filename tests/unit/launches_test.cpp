@@ -113,6 +113,16 @@ TEST(GivesWay, a_further_round_when_what_is_left_is_only_enough_for_the_first_ro
   EXPECT_FALSE(is_deferred(repetitions, 2, {true, true, true, true}, {4}, {0.1})) << "there is nothing to give way to";
 }
 
+TEST(GivesWay, a_further_round_at_the_pace_of_those_that_ran) {
+  // Ten rounds of case 0 took 100 s, thirty gave way, and the first round of case 1 needs 80 s of the 30 s left.
+  std::vector<CostedRepetition> repetitions(10, {0, 1});
+  repetitions.insert(repetitions.end(), 30, {0, 1, false});
+  repetitions.insert(repetitions.end(), {{0, 1, false}, {1, 8, false}});
+  EXPECT_TRUE(is_deferred(repetitions, 40, {true, false}, {100}, {30}));
+  EXPECT_TRUE(is_deferred(repetitions, 40, {true, false}, {100}, {79.9}));
+  EXPECT_FALSE(is_deferred(repetitions, 40, {true, false}, {100}, {80.1}));
+}
+
 TEST(ShareOfLaunch, leaves_the_others_their_start_and_their_part) {
   EXPECT_DOUBLE_EQ(launch_budget({100}, {0}, {1}, 0).count, 100);
   // 9 more launches with 2 s to start: 82 s are left for ten times the cases.
@@ -187,6 +197,22 @@ TEST(Combine, has_an_interval_only_from_launches) {
   EXPECT_EQ(*interval, *median_interval({1, 1.01, 1.02, 1.03, 1.04, 1.05, 1.06}));
 }
 
+TEST(Combine, of_results_without_samples_has_the_extremes_that_are_known) {
+  std::vector<Measurement> launches{launch_of(0, {1, 2, 3}), launch_of(1, {4, 5, 6})};
+  for (Measurement& m : launches) {
+    Concurrency& concurrency = m.concurrency.emplace();
+    concurrency.operations.resize(2);
+    for_each_series(concurrency, [&](Series& series) { series = *m.throughput; });
+  }
+  EXPECT_EQ(combine(launches, 2).concurrency->together.summary.samples, 6);
+  for (Measurement& m : launches) for_each_series(*m.concurrency, [](Series& series) { series.samples.clear(); });
+  const Summary together = combine(launches, 2).concurrency->together.summary;
+  EXPECT_EQ(together.samples, 3);
+  EXPECT_DOUBLE_EQ(together.median, 3.5);
+  EXPECT_DOUBLE_EQ(together.min, 1);
+  EXPECT_DOUBLE_EQ(together.max, 5);
+}
+
 TEST(Combine, of_one_planned_launch_is_that_launch) {
   const Measurement one = combine({launch_of(0, {1, 2, 3, 4, 5, 6})}, 1);
   EXPECT_EQ(one.throughput->stopped_because, "interval within 1 %");
@@ -257,6 +283,31 @@ TEST(Combine, gives_pairs_their_median_over_launches) {
   EXPECT_DOUBLE_EQ(whole.groups[0].median.count, 2);
   EXPECT_DOUBLE_EQ(whole.groups[1].median.count, 4);
   EXPECT_EQ(whole.slowest_group, (Group{1, 0}));
+}
+
+// A pair whose launches have `counts` samples, of 2 s from the launch `first_slow` on, before of 1 s.
+GroupResult pair_over_launches(const std::vector<std::size_t>& counts, std::size_t first_slow) {
+  CombinedLaunches all;
+  for (std::size_t launch = 0; launch < counts.size(); ++launch) {
+    const double time = launch < first_slow ? 1 : 2;
+    Measurement m = launch_of(static_cast<int>(launch), {time});
+    m.groups = {{{0, 8}, {time}, std::vector<float>(counts[launch], static_cast<float>(time))}};
+    all.add(m);
+  }
+  return all.combined(static_cast<int>(counts.size())).groups.at(0);
+}
+
+TEST(Combine, keeps_samples_of_a_pair_from_all_launches_alike) {
+  // Every fourth of 260, of which 143 are slow.
+  const GroupResult later = pair_over_launches(std::vector<std::size_t>(20, 13), 9);
+  EXPECT_DOUBLE_EQ(later.median.count, 2);
+  EXPECT_EQ(later.samples.size(), 65u);
+  EXPECT_EQ(std::ranges::count(later.samples, 2.0f), 35);
+  // Every second of 156.
+  const GroupResult noisy = pair_over_launches({130, 13, 13}, 1);
+  EXPECT_EQ(noisy.samples.size(), 78u);
+  EXPECT_EQ(std::ranges::count(noisy.samples, 2.0f), 13);
+  EXPECT_EQ(pair_over_launches({100, 28}, 1).samples.size(), 128u) << "all";
 }
 
 // ---- run_launches, on a scripted backend

@@ -5,8 +5,12 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "bench/model/collective.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5 {
@@ -55,6 +59,67 @@ TEST_F(RunFolders, notes_are_read_from_files_alone) {
   fs::create_symlink("/dev/zero", run.path() / "lost-rank-5");
   EXPECT_EQ(run.take_notes(), "rank 3: lost");
   EXPECT_FALSE(fs::exists(run.path() / "lost-rank-3"));
+}
+
+class KeptResults : public InFolder {
+ protected:
+  static Case planned(const Collective& collective, const std::vector<Round>& rounds) {
+    Case c;
+    c.backend = "nccl";
+    c.collective = &collective;
+    if (collective.reduces) c.op = ReduceOp::sum;
+    c.bytes = MiB(1);
+    c.ranks = 2;
+    c.rounds = std::make_shared<const std::vector<Round>>(rounds);
+    return c;
+  }
+  // The result as it is kept of a run of 16 ranks with it in its journal.
+  std::vector<KeptLine> kept(const Measurement& m) const {
+    std::ofstream(folder / "measurements.jsonl") << to_json(reports::Result{m, {}}, true).dump() << "\n";
+    reports::Report report;
+    report.run.ranks = 16;
+    return keep_results({.folder = folder, .report = report}, report, {m.measured_case}, {Arm{}});
+  }
+};
+
+TEST_F(KeptResults, have_the_mean_that_a_slow_verdict_needs) {
+  Measurement m;
+  m.measured_case = planned(all_reduce, {{{0, 1}}});
+  m.throughput = Series{};
+  m.throughput->samples = std::vector<double>(80, 1e-3);
+  m.throughput->samples.resize(100, 2e-3);
+  m.throughput->summary = summarize(m.throughput->samples);
+  m.throughput->summary.interval = Interval{0.5e-3, 3e-3};  // of repetitions
+  const std::vector<KeptLine> lines = kept(m);
+  ASSERT_EQ(lines.size(), 1u);
+  const Summary& its = lines[0].result.measurement.throughput->summary;
+  ASSERT_TRUE(its.trimmed_mean);
+  EXPECT_NEAR(*its.trimmed_mean, (80 + 15 * 2) / 95.0 * 1e-3, 1e-12) << "without the slowest twentieth";
+  EXPECT_NEAR(its.interval->high, 3e-3, 1e-12);
+}
+
+TEST_F(KeptResults, have_their_groups_without_progress_or_with_wrong_data) {
+  Measurement m;
+  m.measured_case = planned(p2p, {{{3, 11}, {4, 12}}});
+  m.groups = {{{3, 11}, {1e-3}, {1e-3f, 2e-3f}}, {{4, 12}, {1e-3}, {1e-3f}}};
+  m.wrong_elements = 4;
+  m.wrong_groups = {{3, 11}};
+  m.silent_groups = {{4, 12}};
+  const std::vector<KeptLine> pairs = kept(m);
+  ASSERT_EQ(pairs.size(), 1u);
+  EXPECT_EQ(pairs[0].result.measurement.wrong_groups, m.wrong_groups);
+  EXPECT_EQ(pairs[0].result.measurement.silent_groups, m.silent_groups);
+  EXPECT_EQ(pairs[0].result.measurement.groups.at(0).samples.size(), 2u);
+  m.silent_groups = {{4, 16}};
+  EXPECT_TRUE(kept(m).empty()) << "a rank that the job does not have";
+  m.measured_case = planned(all_reduce, {{{0, 1}, {2, 3}}, {{0, 1}, {2, 3}}});
+  m.groups = {{{0, 1}, {1e-3}, {}}, {{2, 3}, {1e-3}, {}}};
+  m.wrong_groups = {{2, 3}};
+  m.silent_groups.clear();
+  const std::vector<KeptLine> groups = kept(m);
+  ASSERT_EQ(groups.size(), 1u);
+  EXPECT_EQ(groups[0].result.measurement.wrong_groups, m.wrong_groups) << "completed from the plan";
+  EXPECT_EQ(groups[0].result.measurement.groups.at(0).group, (Group{0, 1}));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/launches.hpp"
+#include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/local_checks.hpp"
@@ -30,6 +31,17 @@ void drop_samples(Measurement& m) {
   if (m.groups.size() == 1 && !m.measured_case.collective->pairwise) m.groups.clear();
 }
 
+// In the remark of a run that continues another one.
+constexpr std::string_view unknown_events = "; events of GPUs and NICs during these are not known";
+
+// True if the run ended after its observations of GPUs and NICs were in the report, as did the runs that it continues.
+bool knows_events(const reports::Report& report) {
+  const bool lacks = std::ranges::any_of(
+      report.run.remarks, [](const std::string& remark) { return remark.find(unknown_events) != std::string::npos; });
+  return !lacks && (!report.local_activity.empty() || !report.load_activity.empty() ||
+                    std::ranges::any_of(report.results, [](const auto& each) { return each.during.has_value(); }));
+}
+
 }  // namespace
 
 ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
@@ -41,8 +53,11 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
 void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
-  remark(fmt::format("continues the run of {} ({}){}; {} results are of that run", earlier.report.run.started,
-                     earlier.folder.string(), how, kept.size()));
+  const std::string& backend = report_.run.backend;
+  const bool watches = !kept.empty() && !backend.empty() && find_backend(backend).on_gpus();
+  remark(fmt::format("continues the run of {} ({}){}; {} results are of that run{}", earlier.report.run.started,
+                     earlier.folder.string(), how, kept.size(),
+                     watches && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
   for (const KeptLine& line : kept) {
     add(line.place.arm * cases + line.place.at, line.result.measurement);
@@ -368,6 +383,9 @@ std::vector<reports::Result> ReportBuilder::launches() const {
 
 reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
   reports::Result line{m, judge(m)};
+  // A soak is never resumed, and its journal is long.
+  if (!planned_launches_)
+    for (GroupResult& each : line.measurement.groups) each.samples.clear();
   const auto [place, first] =
       launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
   if (first) report_.results.emplace_back();

@@ -319,13 +319,22 @@ bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// Completes groups from the plan: a line names only their first rank.
-void complete_groups(Measurement& m) {
-  if (m.measured_case.collective->pairwise) return;
-  for (const Round& round : *m.measured_case.rounds)
-    for (const Group& group : round)
-      for (GroupResult& each : m.groups)
-        if (each.group.front() == group.front()) each.group = group;
+// Completes groups from the plan: a line names only the first rank of those that are no pairs. False if it names a rank
+// that the job does not have.
+bool complete_groups(Measurement& m, int ranks) {
+  std::map<int, const Group*> of_first_rank;
+  if (!m.measured_case.collective->pairwise)
+    for (const Round& round : *m.measured_case.rounds)
+      for (const Group& group : round) of_first_rank[group.front()] = &group;
+  bool known = true;
+  const auto complete = [&](Group& group) {
+    if (const auto found = of_first_rank.find(group.front()); found != of_first_rank.end()) group = *found->second;
+    known = known && std::ranges::all_of(group, [&](int rank) { return rank < ranks; });
+  };
+  for (GroupResult& each : m.groups) complete(each.group);
+  for (std::vector<Group>* const groups : {&m.silent_groups, &m.finished_groups, &m.wrong_groups})
+    for (Group& group : *groups) complete(group);
+  return known;
 }
 
 std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
@@ -387,7 +396,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     const auto [arm, at] = found->second;
     m.measured_case.rounds = planned[at].rounds;
     m.measured_case.shape = planned[at].shape;
-    complete_groups(m);
+    if (!complete_groups(m, fresh.run.ranks)) continue;
     const CaseInLaunch place{arm, m.launch.value_or(0), at};
     KeptLine line{place, std::move(result), std::move(text)};
     const auto [known, first] = line_of.try_emplace(place, kept.size());
