@@ -84,7 +84,7 @@ function limit_lines(measurements) {
   return [...lines.values()];
 }
 
-// A point of another run or setting is a share of the limit of the nearest size that this run measured.
+// A published or tuned point is a share of the limit of the nearest size that this run measured.
 function with_limits(references, measurements) {
   const limited = measurements.filter((m) => m.case.group === "world" && m.verdict.limit_gb_per_s > 0);
   const far = (m, bytes) => Math.abs(Math.log2(m.case.bytes / bytes));
@@ -493,10 +493,10 @@ function plots_of(report, name, list) {
   const pairs = list[0].case.collective === "p2p" ? "Each point is of the slowest pair measured at its size. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
-      series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...with_limits(bandwidth_references(report, list), list)],
+      series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...bandwidth_references(report, list, series)],
       note: `${main_figure_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
     {title: `${name}: latency`, unit: "\u00b5s", limits: [],
-      series: [...plot_of(series, latency_point), ...latency_references(list)],
+      series: [...plot_of(series, latency_point), ...latency_references(series)],
       note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
   ].filter((plot) => plot.series.some((s) => !s.reference && s.points.length >= LEAST_SIZES));
 }

@@ -111,6 +111,20 @@ document.addEventListener("DOMContentLoaded", () => {
 </script></body>"""
 
 
+# The sizes and limits of each series of the first curve, as JSON in an element at the end.
+SERIES = """<script>
+addEventListener("load", () => {
+  const report = JSON.parse(document.getElementById("report-data").textContent);
+  report.published = [];
+  const pre = document.createElement("pre");
+  pre.id = "probe";
+  pre.textContent = JSON.stringify(main_operation(operations_of(report)).plots[0].series.map(({label, points}) =>
+    [label, points.map((p) => [p.x, p.limit])]));
+  document.body.append(pre);
+});
+</script></body>"""
+
+
 class Dom:
     """What the page is after its script ran, as text to search in."""
 
@@ -286,6 +300,25 @@ class Page(unittest.TestCase):
         self.assertEqual((labels.count("tuned"), labels.count("default, measured beside it")), (1, 1))
         self.assertEqual(dom.count("g", "reference"), 2)
         self.assertNotIn("tuned</button>", self.doms["measured.json"].markup)
+
+    def test_each_curve_has_a_baseline_of_its_own_by_its_own_limit(self):
+        report = make_examples.simulated()
+        of_all = [m for m in report["measurements"] if m["case"]["collective"] == "all_reduce" and not m["case"]["in_place"]]
+        for m in of_all:
+            m["baseline"] = {"latency_us": None, "throughput_us": m["throughput"]["median_us"]}
+        of_nodes = [m | {"case": m["case"] | {"group": "node", "ranks": 8, "nodes": 1},
+                         "verdict": m["verdict"] | {"limit_gb_per_s": 370.0, "binding": "nvlink"}} for m in of_all[-2:]]
+        report["measurements"] = of_all + of_nodes
+        file = pathlib.Path(self.folder.name) / "baselines.json"
+        file.write_text(make_examples.text_of(report))
+        page = with_script(render(file, pathlib.Path(self.folder.name) / "baselines"), SERIES, "series.html")
+        dom = Dom(chromium(page, "--dump-dom"))
+        self.assert_drawn(dom)
+        series = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom.markup, re.S).group(1)))
+        curves = {label: points for label, points in series if not label.startswith("baseline")}
+        self.assertEqual(len(curves), 2)
+        self.assertEqual({label: points for label, points in series if label not in curves},
+                         {f"baseline, {label}": points for label, points in curves.items()})
 
     def test_keeps_all_digits_of_the_seed(self):
         self.assertIn("18446744073709551615", self.opened["measured.json"].text)
