@@ -20,9 +20,11 @@ function case_name(c) {
   return [c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation, beside_text(c)].filter(Boolean).join(" ");
 }
 
+function ranks_text(c) { return `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`; }
+
 function case_sentence(c) {
   const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null, ...call_words(c),
-    `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`];
+    ranks_text(c)];
   return parts.filter(Boolean).join(", ");
 }
 

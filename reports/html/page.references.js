@@ -22,12 +22,12 @@ const of_all_ranks = (list) => list.filter((m) => m.case.group === "world");
 function published_series(report, list) {
   const together = of_all_ranks(list).filter((m) => !m.concurrency);  // nobody publishes figures beside other work
   const rows = report.published.filter((row) => row.collective === together[0]?.case.collective && row.bytes !== null);
-  const own = (bytes) => together.find((m) => m.case.bytes === bytes)?.throughput?.busbw_gb_per_s;
+  const own = (row) => together.find((m) => m.case.bytes === row.bytes && m.case.nodes === row.nodes)?.throughput?.busbw_gb_per_s;
   return [...group_by(rows, (row) => (row.healthy ? "published" : "published, not healthy"))].map(([label, of_label]) => ({
     label, reference: true, scattered: true,
     points: of_label.map((row) => ({x: row.bytes, y: row.busbw_gb_per_s,
       text: `${rate(row.busbw_gb_per_s)} (${[row.algorithm, row.software, row.date].filter(Boolean).join(", ")})` +
-        beside(row.busbw_gb_per_s, own(row.bytes))}))}));
+        beside(row.busbw_gb_per_s, own(row))}))}));
 }
 
 // Both sides of the proof in fresh processes, as bus bandwidth: the measured case has the factor between the two.

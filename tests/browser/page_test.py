@@ -320,6 +320,23 @@ class Page(unittest.TestCase):
         self.assertEqual({label: points for label, points in series if label not in curves},
                          {f"baseline, {label}": points for label, points in curves.items()})
 
+    def test_tells_jobs_of_several_sizes_apart(self):
+        report = make_examples.simulated()
+        of_all = [m for m in report["measurements"] if m["case"]["collective"] == "all_reduce" and not m["case"]["in_place"]]
+        report["measurements"] = of_all + [m | {"case": m["case"] | {"nodes": 1}} for m in of_all]
+        file = pathlib.Path(self.folder.name) / "jobs.json"
+        file.write_text(make_examples.text_of(report))
+        page = with_script(render(file, pathlib.Path(self.folder.name) / "jobs"), SERIES, "series.html")
+        dom = opened(page)
+        self.assert_drawn(dom)
+        series = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom.markup, re.S).group(1)))
+        self.assertEqual(sorted(label for label, _ in series), ["1 node", "2 nodes"])
+        for _, points in series:
+            self.assertEqual(len(points), len(of_all))
+        self.assertRegex(dom.text, r"2 GiB, 16 ranks on (1 node|2 nodes): [\d.]+ GB/s")
+        self.assertIn(">Nodes</button>", dom.markup)
+        self.assertNotIn(">Ranks</button>", dom.markup)
+
     def test_keeps_all_digits_of_the_seed(self):
         self.assertIn("18446744073709551615", self.opened["measured.json"].text)
 
