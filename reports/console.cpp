@@ -337,8 +337,9 @@ std::string tuning_lines(const Report& report) {
                           : "");
   for (const TuningArm& arm : tuning.arms)
     text += format_printable(
-        "  {}: {}{}{}\n", arm.name,
+        "  {}: {}{}{}{}\n", arm.name,
         arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
+        arm.interval ? format_printable(" ({:.3f} to {:.3f})", arm.interval->low, arm.interval->high) : std::string(),
         arm.alone_speedup ? format_printable(", {:.3f} times alone", *arm.alone_speedup) : std::string(),
         arm.adopted ? ", adopted" : "");
   text += call_modes_lines(tuning);
