@@ -237,10 +237,11 @@ function add_note(details, text) {
 
 // ---- Limits, machine and software
 
-// The same operation of this run: as large, and on as many nodes.
+// The same operation of this run: as large, on as many nodes, and with nothing beside it.
 function measured_like(report, row) {
   return report.measurements.find((m) => m.case.collective === row.collective && m.case.bytes === row.bytes &&
-    m.case.nodes === row.nodes && m.case.group === "world" && m.case.arm === "default" && m.throughput);
+    m.case.nodes === row.nodes && m.case.group === "world" && m.case.arm === "default" && m.throughput &&
+    !m.concurrency && !m.case.for_parts);
 }
 
 function draw_published(report, section) {

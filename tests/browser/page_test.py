@@ -194,11 +194,12 @@ class Page(unittest.TestCase):
     def test_work_beside_an_operation_is_a_table(self):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--seed", "1", "--quiet", "--beside", "gemm",
-                            "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+                            "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB,128MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
             dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
         self.assert_drawn(dom)
         self.assertRegex(dom.text, r"all_reduce, in place 64 MiB [\d.]+ [\d.]+ \+[\d.]+ % \d+ [\d.]+ [\d.]+ \d+ %")
         self.assertIn("beside it: gemm:8192,8192,bf16", dom.text)
+        self.assertRegex(dom.text, r"all_reduce 128 MiB 305\.0 N/A N/A NCCL")  # published, and not measured without work
 
     def test_tokens_have_a_heatmap_for_each_matrix_and_published_figures_of_the_same_machine(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -458,6 +459,24 @@ class Page(unittest.TestCase):
         bad = re.findall(r'<li class="device nic error"[^>]*><strong>.*?</span>([^<]*)<', dom.markup)
         self.assertEqual(bad, ["rdmap5s0"])
         self.assertIn("1 device in trouble", dom.text)
+
+    def test_marks_the_device_that_a_suspect_names(self):
+        report = make_examples.simulated()
+        hosts = report["topology"]["hosts"]
+        gpu = {"name": "H100", "architecture": 90, "links": 18, "links_possible": 18, "numa_node": 0}
+        hosts[0]["gpu_devices"] = [gpu | {"uuid": f"GPU-{i}"} for i in range(8)]
+        hosts[1]["nics"] = [nic | {"kind": "ethernet"} for nic in hosts[1]["nics"]]
+        report["topology"]["nics_of_rank"] = [[nic["name"] for nic in hosts[rank // 8]["nics"][rank % 8 * 4:rank % 8 * 4 + 4]]
+                                              for rank in range(16)]
+        nic = report["suspects"][0]
+        # The first rank of n0 has the second GPU.
+        report["suspects"] = [nic, nic | {"kind": "gpu", "name": "n0g0", "host": "n0", "device": "GPU-1"}]
+        file = pathlib.Path(self.folder.name) / "devices.json"
+        file.write_text(make_examples.text_of(report))
+        dom = opened(render(file, pathlib.Path(self.folder.name) / "devices"))
+        self.assert_drawn(dom)
+        bad = re.findall(r'<li class="device (?:gpu|nic) error"[^>]*><strong>.*?</span>([^<]*)<', dom.markup)
+        self.assertEqual(bad, ["GPU 1", "rdmap5s0"])
 
     def test_answers_keys_sizes_and_sorting(self):
         page = pathlib.Path(self.folder.name) / "read.html"
