@@ -16,6 +16,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/job.hpp"
+#include "reports/case_names.hpp"
 #include "reports/communicators.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
@@ -247,9 +248,10 @@ std::string reasons(const Report& report, bool brief) {
       bad.push_back(result);
   }
   const std::size_t most = brief ? 4 : 8;
+  const CaseNames cases(report);
   for (std::size_t i = 0; i < std::min(most, bad.size()); ++i)
     text += format_printable("  {} {}: {}\n", name_of(bad[i]->verdict.grade),
-                             describe(bad[i]->measurement.measured_case), bad[i]->verdict.because);
+                             cases.of(bad[i]->measurement.measured_case), bad[i]->verdict.because);
   if (bad.size() > most) text += format_printable("  and {} more\n", bad.size() - most);
   return text;
 }
@@ -337,8 +339,9 @@ std::string tuning_lines(const Report& report) {
                           : "");
   for (const TuningArm& arm : tuning.arms)
     text += format_printable(
-        "  {}: {}{}{}\n", arm.name,
+        "  {}: {}{}{}{}\n", arm.name,
         arm.speedup ? format_printable("{:.3f} times as fast", *arm.speedup) : std::string("failed"),
+        arm.interval ? format_printable(" ({:.3f} to {:.3f})", arm.interval->low, arm.interval->high) : std::string(),
         arm.alone_speedup ? format_printable(", {:.3f} times alone", *arm.alone_speedup) : std::string(),
         arm.adopted ? ", adopted" : "");
   text += call_modes_lines(tuning);

@@ -12,6 +12,7 @@
 #include "bench/base/units.hpp"
 #include "bench/model/job.hpp"
 #include "bench/model/traffic.hpp"
+#include "reports/case_names.hpp"
 #include "reports/decision.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
@@ -168,6 +169,7 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   if (c.arm != "default") add("arm:" + c.arm);
   if (c.for_parts) add("for_parts");
   add(fmt::format("ranks:{}", c.ranks));
+  add(fmt::format("nodes:{}", c.nodes));
   add(fmt::format("{}", c.bytes.count));
   return name;
 }
@@ -262,10 +264,10 @@ struct TestCase {
   double seconds = 0;
 };
 
-TestCase test_case_of(const Result& result) {
+TestCase test_case_of(const Result& result, const CaseNames& cases) {
   const Measurement& m = result.measurement;
   TestCase test{.group = std::string(m.measured_case.collective->name),
-                .name = describe(m.measured_case),
+                .name = cases.of(m.measured_case),
                 .kind = {},
                 .message = because_of(result),
                 .seconds = m.wall_s};
@@ -304,7 +306,8 @@ std::vector<TestCase> test_cases_of(const Report& report) {
                                  each.subject.gpu ? fmt::format(" GPU {}", *each.subject.gpu) : "",
                                  each.subject.nic ? " " + *each.subject.nic : ""),
                      topo::condemns(each) ? "failure" : "skipped", fmt::format("{}. {}", each.evidence, each.action)});
-  for (const Result* result : in_reading_order(report)) all.push_back(test_case_of(*result));
+  const CaseNames cases(report);
+  for (const Result* result : in_reading_order(report)) all.push_back(test_case_of(*result, cases));
   return all;
 }
 
@@ -363,12 +366,13 @@ std::string markdown_steps(const Decision& decision) {
 // Measurements that failed or have wrong data: how many, and the first of them.
 std::string list_of_broken(const Report& report) {
   constexpr std::size_t most = 5;
+  const CaseNames cases(report);
   std::size_t broken = 0;
   std::string text;
   for (const Result* result : in_reading_order(report))
     if (is_broken(*result) && ++broken <= most)
       text += fmt::format("- {} {}: {}\n", shown(result->verdict.grade),
-                          for_markdown(describe(result->measurement.measured_case)), for_markdown(because_of(*result)));
+                          for_markdown(cases.of(result->measurement.measured_case)), for_markdown(because_of(*result)));
   if (broken == 0) return "";
   if (broken > most) text += fmt::format("- and {} more\n", broken - most);
   return fmt::format("{} of {} failed or have wrong data:\n\n{}\n", broken,

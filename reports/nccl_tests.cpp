@@ -336,12 +336,20 @@ class Importer {
 
   // Puts operations and sizes with wrong elements before all other remarks.
   void add_wrong_data_remarks() {
-    std::map<std::string, std::vector<const Measurement*>> wrong;
+    std::set<std::pair<int, int>> jobs;  // ranks and nodes
     for (const Result& each : report_.results)
-      if (const Measurement& m = each.measurement; m.wrong_elements > 0)
-        wrong[std::string(m.measured_case.collective->name) +
-              (m.measured_case.in_place ? " in place" : " out of place")]
-            .push_back(&m);
+      jobs.emplace(each.measurement.measured_case.ranks, each.measurement.measured_case.nodes);
+    std::map<std::string, std::vector<const Measurement*>> wrong;
+    for (const Result& each : report_.results) {
+      const Measurement& m = each.measurement;
+      const Case& c = m.measured_case;
+      if (m.wrong_elements == 0) continue;
+      const std::string job = fmt::format(" of {} on {}", counted(static_cast<std::size_t>(c.ranks), "rank"),
+                                          counted(static_cast<std::size_t>(c.nodes), "node"));
+      wrong[fmt::format("{} {}{}", c.collective->name, c.in_place ? "in place" : "out of place",
+                        jobs.size() > 1 ? job : "")]
+          .push_back(&m);
+    }
     std::vector<std::string> texts;
     for (const auto& [operation, all] : wrong) {
       constexpr std::size_t most = 20;

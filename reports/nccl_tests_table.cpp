@@ -47,6 +47,21 @@ std::optional<Split> split_of(const Case& c, const RunInfo& run) {
   return std::nullopt;
 }
 
+// True if nccl-tests' groups are those of the run. A run whose ranks are not placed host by host, or whose hosts have
+// unequal numbers of them, may have others.
+bool has_groups_of_run(const Split& split, const Case& c, const std::vector<int>& host_of_rank) {
+  if (c.group != "node" && c.group != "rail") return true;
+  std::map<int, int> seen;          // ranks seen on each host
+  std::map<int, int> ours, theirs;  // the run's group of each group of nccl-tests, and the reverse
+  for (std::size_t rank = 0; rank < host_of_rank.size(); ++rank) {
+    const int host = host_of_rank[rank], place = seen[host]++;
+    const int own = c.group == "node" ? host : place, its = split.group_of(static_cast<int>(rank));
+    if (ours.try_emplace(its, own).first->second != own || theirs.try_emplace(own, its).first->second != its)
+      return false;
+  }
+  return true;
+}
+
 // "-b 8 -e 1024 -f 2" for a geometric series of sizes, else one range per size.
 std::vector<std::string> ranges_of(const Rows& rows) {
   std::set<std::uint64_t> sizes;
@@ -108,8 +123,18 @@ std::optional<std::vector<std::size_t>> ranks_in_list(const Report& report, cons
   return all ? std::optional(std::move(listed)) : std::nullopt;
 }
 
+// " -N 8"; "" where hosts have unequal numbers of ranks, which mpirun places by the slots of its hosts.
+std::string ranks_on_each_host(const Report& report, const std::vector<std::size_t>& ranks, const ProgramSize& size) {
+  std::map<int, int> on_host;
+  for (const std::size_t rank : ranks) ++on_host[report.topology.host_of_rank[rank]];
+  const int each = size.ranks / size.nodes;
+  const bool equal = each * size.nodes == size.ranks &&
+                     std::ranges::all_of(on_host, [&](const auto& host) { return host.second == each; });
+  return equal ? fmt::format(" -N {}", each) : "";
+}
+
 std::string commands_of(const Report& report, const Rows& rows, const std::string& program, const Split& split,
-                        const ProgramSize& size) {
+                        const ProgramSize& size, const std::vector<std::size_t>& ranks) {
   const Case& c = rows.front()->measured_case;
   std::string options = fmt::format("-g 1 -d {}", nccl_tests::type_of(c.type));
   if (c.op) options += fmt::format(" -o {}", name_of(*c.op));
@@ -126,10 +151,9 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   if (c.calls.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
   std::string text;
   for (const std::string& range : ranges_of(rows))
-    text += format_printable("# mpirun -np {} -N {}{}{} {} {} {}\n", size.ranks,
-                             (size.ranks + size.nodes - 1) / size.nodes, variables_of(report),
-                             split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program,
-                             range, options);
+    text += format_printable(
+        "# mpirun -np {}{}{}{} {} {} {}\n", size.ranks, ranks_on_each_host(report, ranks, size), variables_of(report),
+        split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program, range, options);
   return text;
 }
 
@@ -207,9 +231,13 @@ std::string render_nccl_tests(const Report& report) {
       skipped.insert(operation_of(c) + " without a matrix in a file (NCCL_TESTS_ALLTOALLV_MATRIX_FILE)");
       continue;
     }
-    if (nccl_tests::program_of(*c.collective).empty() || !split_of(c, report.run) || c.arm != "default" ||
-        !c.beside.empty()) {
+    const std::optional<Split> split = split_of(c, report.run);
+    if (nccl_tests::program_of(*c.collective).empty() || !split || c.arm != "default" || !c.beside.empty()) {
       skipped.insert(operation_of(c) + (c.arm == "default" ? "" : ", arm " + c.arm));
+      continue;
+    }
+    if (!has_groups_of_run(*split, c, report.topology.host_of_rank)) {
+      skipped.insert(fmt::format("{} group {} of ranks that are not placed host by host", operation_of(c), c.group));
       continue;
     }
     if (programs.empty() || program_key(programs.back().front()->measured_case) != program_key(c))
@@ -232,7 +260,7 @@ std::string render_nccl_tests(const Report& report) {
     const std::optional<std::vector<std::size_t>> ranks = ranks_in_list(report, size);
     text += "#\n";
     if (ranks)
-      text += commands_of(report, rows, nccl_tests::program_of(*c.collective), split, size) +
+      text += commands_of(report, rows, nccl_tests::program_of(*c.collective), split, size, *ranks) +
               devices_of(report, split, *ranks) + table_of(rows);
     else
       text += format_printable("# {} of {} ranks on {}: no table, since the report does not list their hosts\n",

@@ -165,8 +165,8 @@ using json_fields::any;
 constexpr std::array<std::string_view, 3> modes{"quick", "full", "exhaustive"};
 constexpr std::array<std::string_view, 3> tuning_outcomes{"settings", "nothing", "refused"};
 
-constexpr std::array<std::string_view, 6> stage_names{"preparation", "search",          "search again",
-                                                      "variables",   "ways of calling", "confirmation"};
+constexpr std::array<std::string_view, 7> stage_names{"preparation",     "search",       "search again", "variables",
+                                                      "ways of calling", "confirmation", "job's step"};
 
 }  // namespace
 

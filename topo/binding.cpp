@@ -113,6 +113,15 @@ std::vector<Binding> bindings(const Topology& topology, const char* visible) {
   return all;
 }
 
+Topology with_ranks_of_job(Topology topology) {
+  if (topology.host_of_rank.size() > topology.hosts.size()) return topology;
+  topology.host_of_rank.clear();
+  topology.gpus_seen_of_rank.clear();
+  topology.gpu_of_rank.clear();
+  topology.nics_of_rank.clear();
+  return topology;
+}
+
 std::string list_text(const std::vector<int>& sorted) {
   std::vector<std::string> parts;
   for (std::size_t i = 0; i < sorted.size();) {

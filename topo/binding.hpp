@@ -24,6 +24,10 @@ std::vector<int> visible_gpus(const Host& host, const char* visible);
 // near one NUMA node share its cores evenly. A topology without ranks gets one rank for each GPU.
 std::vector<Binding> bindings(const Topology& topology, const char* visible);
 
+// The topology without its ranks, and what each of them has, where there are no more of them than hosts: the job to
+// come is assumed to have a rank for each GPU.
+Topology with_ranks_of_job(Topology topology);
+
 // Rank file for mpirun --rankfile. Throws UsageError naming the host whose cores are unknown.
 std::string rank_file(const std::vector<Binding>& bindings, const Topology& topology);
 

@@ -6,6 +6,7 @@
 
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/case_names.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/writer.hpp"
 
@@ -100,9 +101,10 @@ std::string sizes_table(const Comparison& c) {
   std::ranges::stable_sort(marked, std::greater(), [](const SizeRow* row) { return row->time.ratio; });
   std::string text =
       format_printable("\nWhere single sizes differ ({} of {}; the worst first):\n", marked.size(), c.sizes.size());
+  const CaseNames cases(c);
   std::vector<std::vector<std::string>> rows;
   for (const SizeRow* row : std::span(marked).first(std::min(marked.size(), most_listed)))
-    rows.push_back({printable(describe(row->measured_case)), std::string(name_of(row->quantity)),
+    rows.push_back({printable(cases.of(row->measured_case)), std::string(name_of(row->quantity)),
                     format_printable("{:.2f} us", row->base_s * 1e6), format_printable("{:.2f} us", row->new_s * 1e6),
                     change(row->time.ratio),
                     row->base_selection == row->new_selection
@@ -233,9 +235,10 @@ std::string render_console(const Comparison& c) {
     text += format_printable("  {}{}\n", c.new_sources.size() > 1 ? end.source + ": " : "", end.because);
   if (c.bad_ends.size() > most_listed)
     text += format_printable("  and {} more; see --format json\n", c.bad_ends.size() - most_listed);
+  const CaseNames cases(c);
   if (!c.troubles.empty()) text += format_printable("\nWrong or failed in {}:\n", c.new_name);
   for (const FailedCase& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
-    text += format_printable("  {}: {}{}\n", describe(trouble.measured_case), trouble.what,
+    text += format_printable("  {}: {}{}\n", cases.of(trouble.measured_case), trouble.what,
                              trouble.in_base ? format_printable(" (in {} too)", c.base_name) : "");
   if (c.troubles.size() > most_listed)
     text += format_printable("  and {} more; see --format json\n", c.troubles.size() - most_listed);

@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/base/names.hpp"
+#include "reports/case_names.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/compare/comparison.hpp"
 #include "reports/json_values.hpp"
@@ -222,6 +223,7 @@ std::string render_junit(const Comparison& c) {
       for_xml(join(c.base_sources)), for_xml(join(c.new_sources)), for_xml(c.provenance), static_cast<int>(c.exit_code),
       answer_of(c));
   TestNames names;
+  const CaseNames cases(c);
   for (const BandRow& row : c.bands)
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\">{}</testcase>\n", for_xml(shown_name(row)),
@@ -231,7 +233,7 @@ std::string render_junit(const Comparison& c) {
     text += fmt::format(
         "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
         trouble.measured_case.collective->name,
-        for_xml(names.unique(trouble.measured_case.collective->name, describe(trouble.measured_case))),
+        for_xml(names.unique(trouble.measured_case.collective->name, cases.of(trouble.measured_case))),
         trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
   for (const FailedRun& end : c.bad_ends)
     text +=
@@ -281,11 +283,12 @@ std::string reasons(const Comparison& c) {
 }
 
 std::string marked_sizes(const Comparison& c) {
+  const CaseNames cases(c);
   std::string text;
   for (const SizeRow& row : c.sizes)
     if (row.marked)
       text += fmt::format(
-          "| {} | {} | {:.2f} | {:.2f} | {} | {} |\n", for_markdown(describe(row.measured_case)), name_of(row.quantity),
+          "| {} | {} | {:.2f} | {:.2f} | {} | {} |\n", for_markdown(cases.of(row.measured_case)), name_of(row.quantity),
           row.base_s * 1e6, row.new_s * 1e6, change(row.time.ratio),
           row.base_selection == row.new_selection ? "" : for_markdown(row.base_selection + " -> " + row.new_selection));
   if (text.empty()) return "";
@@ -338,9 +341,10 @@ std::string render_markdown(const Comparison& c) {
   for (const FailedRun& end : c.bad_ends)
     text += fmt::format("- {}{}\n", c.new_sources.size() > 1 ? for_markdown(end.source) + ": " : "",
                         for_markdown(end.because));
+  const CaseNames cases(c);
   if (!c.troubles.empty()) text += fmt::format("\n**Wrong or failed in {}:**\n\n", for_markdown(c.new_name));
   for (const FailedCase& trouble : c.troubles)
-    text += fmt::format("- {}: {}{}\n", for_markdown(describe(trouble.measured_case)), for_markdown(trouble.what),
+    text += fmt::format("- {}: {}{}\n", for_markdown(cases.of(trouble.measured_case)), for_markdown(trouble.what),
                         trouble.in_base ? fmt::format(" (in {} too)", for_markdown(c.base_name)) : "");
   if (!c.new_suspects.empty()) text += fmt::format("\n**Suspected by {}:**\n\n", for_markdown(c.new_name));
   for (const Suspect& suspect : c.new_suspects)

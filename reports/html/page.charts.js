@@ -7,7 +7,8 @@ const PLOT = {left: 58, right: 14, top: 20, bottom: 42};
 // What tells two curves of one chart apart, and how it is written.
 const VARIANTS = {
   backend: (v) => v, type: (v) => v, op: (v) => v ?? "no op", in_place: (v) => (v ? "in place" : "out of place"),
-  group: (v) => (v === "world" ? "all together" : ["node", "rail", "half"].includes(v) ? `each ${v}` : `group ${v}`), ranks: (v) => `${v} ranks`, root: (v) => `root ${v ?? "none"}`,
+  group: (v) => (v === "world" ? "all together" : ["node", "rail", "half"].includes(v) ? `each ${v}` : `group ${v}`),
+  ranks: (v) => plural(v, "rank"), nodes: (v) => plural(v, "node"), root: (v) => `root ${v ?? "none"}`,
   every_root: (v) => (v ? "all roots" : "one root"),
   register: (v) => `register ${v}`, cuda_graph: (v) => (v ? "CUDA graph" : "no CUDA graph"),
   aggregate: (v) => `${v ?? 1} in a group`, cta_policy: (v) => `CTA policy ${v ?? "default"}`,
@@ -84,7 +85,7 @@ function limit_lines(measurements) {
   return [...lines.values()];
 }
 
-// A point of another run or setting is a share of the limit of the nearest size that this run measured.
+// A published or tuned point is a share of the limit of the nearest size that this run measured.
 function with_limits(references, measurements) {
   const limited = measurements.filter((m) => m.case.group === "world" && m.verdict.limit_gb_per_s > 0);
   const far = (m, bytes) => Math.abs(Math.log2(m.case.bytes / bytes));
@@ -484,7 +485,8 @@ function main_figure_text(list) {
   const main = main_figure(list);
   if (!main) return "";
   const part = main.verdict.fraction_of_limit, of = main.pairs?.length > 1 ? `, the slowest of ${plural(main.pairs.length, "pair")}` : "";
-  return `${size(main.case.bytes)}: ${rate(main.throughput.busbw_gb_per_s)}${part === null ? "" : `, ${share(part)} of the limit`}${of}. `;
+  const several = new Set(of_all_ranks(list).map((m) => ranks_text(m.case))).size > 1;  // in an import of several jobs
+  return `${size(main.case.bytes)}${several ? `, ${ranks_text(main.case)}` : ""}: ${rate(main.throughput.busbw_gb_per_s)}${part === null ? "" : `, ${share(part)} of the limit`}${of}. `;
 }
 
 function plots_of(report, name, list) {
@@ -493,10 +495,10 @@ function plots_of(report, name, list) {
   const pairs = list[0].case.collective === "p2p" ? "Each point is of the slowest pair measured at its size. " : "";
   return [
     {title: `${name}: bus bandwidth`, unit: "GB/s", limits: limit_lines(list),
-      series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...with_limits(bandwidth_references(report, list), list)],
+      series: [...series.flatMap(bandwidths_of).filter((s) => s.points.length > 0), ...bandwidth_references(report, list, series)],
       note: `${main_figure_text(list)}${simulated}${pairs}Median of bursts, with its 95 % interval.`},
     {title: `${name}: latency`, unit: "\u00b5s", limits: [],
-      series: [...plot_of(series, latency_point), ...latency_references(list)],
+      series: [...plot_of(series, latency_point), ...latency_references(series)],
       note: `${simulated}${pairs}Median of single operations up to 1 MiB.`},
   ].filter((plot) => plot.series.some((s) => !s.reference && s.points.length >= LEAST_SIZES));
 }
@@ -515,7 +517,7 @@ function draw_curve(report, section) {
 
 // Once for each operation and kind of ranks: what was measured at one size, where there is nothing to draw.
 function one_size_table(list) {
-  const among = (c) => [c.group === "world" ? "" : `each ${c.group}`, plural(c.ranks, "rank")].filter(Boolean).join(", ");
+  const among = (c) => [c.group === "world" ? "" : `each ${c.group}`, ranks_text(c)].filter(Boolean).join(", ");
   return simple_table("Measured at one size", [
     ["Operation", (m) => case_name(m.case)], ["Among", (m) => among(m.case)], ["Size", (m) => size(m.case.bytes), "number"],
     ["GB/s", (m) => digits(m.throughput?.busbw_gb_per_s), "number"], ["\u00b5s", (m) => digits((m.throughput ?? m.latency)?.median_us), "number"],

@@ -20,9 +20,11 @@ function case_name(c) {
   return [c.pair ? `${operation}, ${PAIRS[c.pair]}${nic}` : operation, beside_text(c)].filter(Boolean).join(" ");
 }
 
+function ranks_text(c) { return `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`; }
+
 function case_sentence(c) {
   const parts = [case_name(c), size(c.bytes), c.type, c.op, c.in_place ? "in place" : null, ...call_words(c),
-    `${plural(c.ranks, "rank")} on ${plural(c.nodes, "node")}`];
+    ranks_text(c)];
   return parts.filter(Boolean).join(", ");
 }
 
@@ -235,10 +237,11 @@ function add_note(details, text) {
 
 // ---- Limits, machine and software
 
-// The same operation of this run: as large, and on as many nodes.
+// The same operation of this run: as large, on as many nodes, and with nothing beside it.
 function measured_like(report, row) {
   return report.measurements.find((m) => m.case.collective === row.collective && m.case.bytes === row.bytes &&
-    m.case.nodes === row.nodes && m.case.group === "world" && m.case.arm === "default" && m.throughput);
+    m.case.nodes === row.nodes && m.case.group === "world" && m.case.arm === "default" && m.throughput &&
+    !m.concurrency && !m.case.for_parts);
 }
 
 function draw_published(report, section) {

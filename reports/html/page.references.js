@@ -3,13 +3,14 @@
 
 function beside(value, own) { return own > 0 ? `; this run has ${share(own / value)} of it` : ""; }
 
-function baseline_series(list, point) {
-  const points = list.map(point).filter(Boolean);
-  return points.length > 0 ? [{label: "baseline", reference: true, points}] : [];
+// The baseline of each curve, under the curve's name where there are several.
+function baseline_series(curves, point) {
+  return curves.map(({label, list}) => ({label: curves.length > 1 ? `baseline, ${label}` : "baseline", reference: true,
+    points: list.map(point).filter(Boolean)})).filter((series) => series.points.length > 0);
 }
 
-function latency_references(list) {
-  return baseline_series(list, (m) => {
+function latency_references(curves) {
+  return baseline_series(curves, (m) => {
     const us = m.baseline?.latency_us;
     return us > 0 && m.case.bytes <= LATENCY_TO_BYTES ? {x: m.case.bytes, y: us, text: time(us)} : null;
   });
@@ -21,12 +22,12 @@ const of_all_ranks = (list) => list.filter((m) => m.case.group === "world");
 function published_series(report, list) {
   const together = of_all_ranks(list).filter((m) => !m.concurrency);  // nobody publishes figures beside other work
   const rows = report.published.filter((row) => row.collective === together[0]?.case.collective && row.bytes !== null);
-  const own = (bytes) => together.find((m) => m.case.bytes === bytes)?.throughput?.busbw_gb_per_s;
+  const own = (row) => together.find((m) => m.case.bytes === row.bytes && m.case.nodes === row.nodes)?.throughput?.busbw_gb_per_s;
   return [...group_by(rows, (row) => (row.healthy ? "published" : "published, not healthy"))].map(([label, of_label]) => ({
     label, reference: true, scattered: true,
     points: of_label.map((row) => ({x: row.bytes, y: row.busbw_gb_per_s,
       text: `${rate(row.busbw_gb_per_s)} (${[row.algorithm, row.software, row.date].filter(Boolean).join(", ")})` +
-        beside(row.busbw_gb_per_s, own(row.bytes))}))}));
+        beside(row.busbw_gb_per_s, own(row))}))}));
 }
 
 // Both sides of the proof in fresh processes, as bus bandwidth: the measured case has the factor between the two.
@@ -47,12 +48,13 @@ function tuned_series(report, list) {
       point(r.bytes, r.default_us, "in the same launches"))}];
 }
 
-function bandwidth_references(report, list) {
-  const baseline = baseline_series(list, (m) => {
+function bandwidth_references(report, list, curves) {
+  const baseline = baseline_series(curves, (m) => {
     const us = m.baseline?.throughput_us, t = m.throughput;
     if (!(us > 0) || !(t?.busbw_gb_per_s > 0)) return null;
     const value = t.busbw_gb_per_s * t.median_us / us;
-    return {x: m.case.bytes, y: value, text: `${rate(value)}, ${time(us)}${beside(value, t.busbw_gb_per_s)}`};
+    return {x: m.case.bytes, y: value, limit: m.verdict.limit_gb_per_s,
+      text: `${rate(value)}, ${time(us)}${beside(value, t.busbw_gb_per_s)}`};
   });
-  return [...baseline, ...published_series(report, list), ...tuned_series(report, list)];
+  return [...baseline, ...with_limits([...published_series(report, list), ...tuned_series(report, list)], list)];
 }

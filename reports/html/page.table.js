@@ -6,6 +6,8 @@ const COLUMNS = [
   {title: "Verdict", key: (m) => WORST_FIRST.indexOf(m.verdict.grade) >>> 0, cell: (m) => grade_mark(m.verdict.grade)},
   {title: "Type", key: (m) => m.case.type, cell: (m) => m.case.type},
   {title: "Op", key: (m) => m.case.op ?? "", cell: (m) => m.case.op ?? NOT_AVAILABLE},
+  {title: "Ranks", key: (m) => m.case.ranks, cell: (m) => String(m.case.ranks), number: true},
+  {title: "Nodes", key: (m) => m.case.nodes, cell: (m) => String(m.case.nodes), number: true},
   {title: "Variant", key: variant_text, cell: variant_text},
   {title: "Latency \u00b5s", key: (m) => m.latency?.median_us, cell: (m) => digits(m.latency?.median_us), number: true},
   {title: "95 % interval", key: (m) => m.latency?.ci95_us?.[0], cell: (m) => interval_text(m.latency), number: true, as_shown: true},
@@ -116,7 +118,9 @@ function add_measurements(report, section) {
     return;
   }
   const optional = {Variant: variant_text, Why: why_text};
-  const columns = COLUMNS.filter((c) => !optional[c.title] || list.some((m) => optional[c.title](m) !== ""));
+  const differ = (key) => new Set(list.map(key)).size > 1;
+  const columns = COLUMNS.filter((c) => (["Ranks", "Nodes"].includes(c.title) ? differ(c.key)
+    : !optional[c.title] || list.some((m) => optional[c.title](m) !== "")));
   const rows = list.map((m) => ({m, tr: table_row(m, columns)}));
   const head = element("tr", {}, ...columns.map((c) =>
     element("th", {scope: "col", class: c.number ? "number" : null}, element("button", {type: "button"}, c.title))));

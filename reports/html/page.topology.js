@@ -1,8 +1,15 @@
 // The machine as boxes in boxes: host, NUMA node, PCIe switch, and in it GPUs and NICs; what is wrong stands out.
 
+// Names of a host's NICs in the order of their numbers in suspects' names: those of a fabric, then others that ranks use.
+function numbered_nics(topology, host, index) {
+  const own = topology.host_of_rank.flatMap((on, rank) => (on === index ? topology.nics_of_rank?.[rank] ?? [] : []));
+  const fabric = host.nics.filter((nic) => nic.kind === "efa" || nic.kind === "infiniband").map((nic) => nic.name);
+  return [...new Set([...fabric, ...own.filter(Boolean)])];
+}
+
 // Findings and suspects of one host by "gpu 3" and "nic rdmap79s0", the gravest first.
 function troubles_of(report, host, index) {
-  const fabric = host.nics.filter((nic) => nic.kind === "efa" || nic.kind === "infiniband");
+  const nics_by_number = numbered_nics(report.topology, host, index);
   const found = new Map();
   const add = (key, severity, text) => {
     const here = found.get(key);
@@ -21,10 +28,11 @@ function troubles_of(report, host, index) {
   }
   for (const suspect of report.suspects) {
     const gpu = new RegExp(`^n${index}g(\\d+)$`).exec(suspect.name);
+    const its = host.gpu_devices.findIndex((each) => suspect.device && each.uuid === suspect.device);
     const nics = new RegExp(`^n${index}r(\\d+)(?:-(\\d+))?$`).exec(suspect.name);
-    if (gpu) add(`gpu ${gpu[1]}`, "error", suspect.evidence);
+    if (gpu) add(`gpu ${its < 0 ? gpu[1] : its}`, "error", suspect.evidence);
     for (let i = Number(nics?.[1]); nics && i <= Number(nics[2] ?? nics[1]); ++i) {
-      add(`nic ${fabric[i]?.name}`, "error", suspect.evidence);
+      add(`nic ${nics_by_number[i]}`, "error", suspect.evidence);
     }
   }
   return found;

@@ -44,6 +44,7 @@ function settings_table(tuning) {
 function arms_table(tuning) {
   return simple_table("Variables, in fresh processes", [
     ["Variables", (a) => a.name], ["Times as fast", (a) => a.speedup === null ? "failed" : digits(a.speedup), "number"],
+    ["95 % interval", (a) => a.ci95_speedup ? a.ci95_speedup.map((speedup) => digits(speedup)).join(" to ") : NOT_AVAILABLE, "number"],
     ...(tuning.beside ? [["Alone", (a) => digits(a.alone_speedup), "number"]] : []),
     ["Adopted", (a) => a.adopted ? "yes" : "no"],
   ], tuning.arms);
@@ -78,12 +79,19 @@ function tuned_beside_text(tuning) {
     + `divided by the number of operations. Alone no operation may be slower by more than ${share(tuning.beside.alone_loss)}.`;
 }
 
+function step_text(gain) {
+  const ms = (us) => `${digits(us / 1e3)} ms`;
+  return `A step of the job takes ${ms(gain.tuned_us)} with everything that is set, and ${ms(gain.default_us)} by default: `
+    + `time saved ${gain_text(gain)}.`;
+}
+
 function draw_tuning(report, section) {
   const tuning = report.tuning;
   section.hidden = !tuning;
   if (!tuning) return;
   section.append(element("p", {}, tuning.because), element("p", {class: "quiet"}, time_text(tuning)));
   if (tuning.beside) section.append(element("p", {}, tuned_beside_text(tuning)));
+  if (tuning.step) section.append(element("p", {}, step_text(tuning.step)));
   if (tuning.rows.length > 0) {
     section.append(simple_table("Settings", [
       ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],

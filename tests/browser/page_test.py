@@ -111,6 +111,20 @@ document.addEventListener("DOMContentLoaded", () => {
 </script></body>"""
 
 
+# The sizes and limits of each series of the first curve, as JSON in an element at the end.
+SERIES = """<script>
+addEventListener("load", () => {
+  const report = JSON.parse(document.getElementById("report-data").textContent);
+  report.published = [];
+  const pre = document.createElement("pre");
+  pre.id = "probe";
+  pre.textContent = JSON.stringify(main_operation(operations_of(report)).plots[0].series.map(({label, points}) =>
+    [label, points.map((p) => [p.x, p.limit])]));
+  document.body.append(pre);
+});
+</script></body>"""
+
+
 class Dom:
     """What the page is after its script ran, as text to search in."""
 
@@ -180,11 +194,12 @@ class Page(unittest.TestCase):
     def test_work_beside_an_operation_is_a_table(self):
         with tempfile.TemporaryDirectory() as folder:
             subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--seed", "1", "--quiet", "--beside", "gemm",
-                            "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+                            "--collectives", "all_reduce", "--in-place", "--sizes", "64MiB,128MiB", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
             dom = opened(next(pathlib.Path(folder).glob("*/latest/report.html")))
         self.assert_drawn(dom)
         self.assertRegex(dom.text, r"all_reduce, in place 64 MiB [\d.]+ [\d.]+ \+[\d.]+ % \d+ [\d.]+ [\d.]+ \d+ %")
         self.assertIn("beside it: gemm:8192,8192,bf16", dom.text)
+        self.assertRegex(dom.text, r"all_reduce 128 MiB 305\.0 N/A N/A NCCL")  # published, and not measured without work
 
     def test_tokens_have_a_heatmap_for_each_matrix_and_published_figures_of_the_same_machine(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -286,6 +301,52 @@ class Page(unittest.TestCase):
         self.assertEqual((labels.count("tuned"), labels.count("default, measured beside it")), (1, 1))
         self.assertEqual(dom.count("g", "reference"), 2)
         self.assertNotIn("tuned</button>", self.doms["measured.json"].markup)
+
+    def test_the_gain_of_a_jobs_step_and_the_intervals_of_variables_are_shown(self):
+        step = {"default_us": 44600.0, "tuned_us": 44510.8, "share": 0.002, "ci95_share": [-0.001, 0.005]}
+        file = pathlib.Path(self.folder.name) / "step.json"
+        file.write_text(make_examples.text_of(make_examples.measured() | {"tuning": make_examples.tuning() | {"step": step}}))
+        dom = opened(render(file, pathlib.Path(self.folder.name) / "step"))
+        self.assert_drawn(dom)
+        self.assertIn("A step of the job takes 44.51 ms with everything that is set, and 44.60 ms by default: "
+                      "time saved 0.2 % (-0.1 % to 0.5 %).", dom.text)
+        self.assertRegex(dom.text, r"NCCL_BUFFSIZE=8388608 1\.004 0\.9950 to 1\.013 no")
+
+    def test_each_curve_has_a_baseline_of_its_own_by_its_own_limit(self):
+        report = make_examples.simulated()
+        of_all = [m for m in report["measurements"] if m["case"]["collective"] == "all_reduce" and not m["case"]["in_place"]]
+        for m in of_all:
+            m["baseline"] = {"latency_us": None, "throughput_us": m["throughput"]["median_us"]}
+        of_nodes = [m | {"case": m["case"] | {"group": "node", "ranks": 8, "nodes": 1},
+                         "verdict": m["verdict"] | {"limit_gb_per_s": 370.0, "binding": "nvlink"}} for m in of_all[-2:]]
+        report["measurements"] = of_all + of_nodes
+        file = pathlib.Path(self.folder.name) / "baselines.json"
+        file.write_text(make_examples.text_of(report))
+        page = with_script(render(file, pathlib.Path(self.folder.name) / "baselines"), SERIES, "series.html")
+        dom = Dom(chromium(page, "--dump-dom"))
+        self.assert_drawn(dom)
+        series = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom.markup, re.S).group(1)))
+        curves = {label: points for label, points in series if not label.startswith("baseline")}
+        self.assertEqual(len(curves), 2)
+        self.assertEqual({label: points for label, points in series if label not in curves},
+                         {f"baseline, {label}": points for label, points in curves.items()})
+
+    def test_tells_jobs_of_several_sizes_apart(self):
+        report = make_examples.simulated()
+        of_all = [m for m in report["measurements"] if m["case"]["collective"] == "all_reduce" and not m["case"]["in_place"]]
+        report["measurements"] = of_all + [m | {"case": m["case"] | {"nodes": 1}} for m in of_all]
+        file = pathlib.Path(self.folder.name) / "jobs.json"
+        file.write_text(make_examples.text_of(report))
+        page = with_script(render(file, pathlib.Path(self.folder.name) / "jobs"), SERIES, "series.html")
+        dom = opened(page)
+        self.assert_drawn(dom)
+        series = json.loads(html.unescape(re.search(r'<pre id="probe">(.*?)</pre>', dom.markup, re.S).group(1)))
+        self.assertEqual(sorted(label for label, _ in series), ["1 node", "2 nodes"])
+        for _, points in series:
+            self.assertEqual(len(points), len(of_all))
+        self.assertRegex(dom.text, r"2 GiB, 16 ranks on (1 node|2 nodes): [\d.]+ GB/s")
+        self.assertIn(">Nodes</button>", dom.markup)
+        self.assertNotIn(">Ranks</button>", dom.markup)
 
     def test_keeps_all_digits_of_the_seed(self):
         self.assertIn("18446744073709551615", self.opened["measured.json"].text)
@@ -398,6 +459,24 @@ class Page(unittest.TestCase):
         bad = re.findall(r'<li class="device nic error"[^>]*><strong>.*?</span>([^<]*)<', dom.markup)
         self.assertEqual(bad, ["rdmap5s0"])
         self.assertIn("1 device in trouble", dom.text)
+
+    def test_marks_the_device_that_a_suspect_names(self):
+        report = make_examples.simulated()
+        hosts = report["topology"]["hosts"]
+        gpu = {"name": "H100", "architecture": 90, "links": 18, "links_possible": 18, "numa_node": 0}
+        hosts[0]["gpu_devices"] = [gpu | {"uuid": f"GPU-{i}"} for i in range(8)]
+        hosts[1]["nics"] = [nic | {"kind": "ethernet"} for nic in hosts[1]["nics"]]
+        report["topology"]["nics_of_rank"] = [[nic["name"] for nic in hosts[rank // 8]["nics"][rank % 8 * 4:rank % 8 * 4 + 4]]
+                                              for rank in range(16)]
+        nic = report["suspects"][0]
+        # The first rank of n0 has the second GPU.
+        report["suspects"] = [nic, nic | {"kind": "gpu", "name": "n0g0", "host": "n0", "device": "GPU-1"}]
+        file = pathlib.Path(self.folder.name) / "devices.json"
+        file.write_text(make_examples.text_of(report))
+        dom = opened(render(file, pathlib.Path(self.folder.name) / "devices"))
+        self.assert_drawn(dom)
+        bad = re.findall(r'<li class="device (?:gpu|nic) error"[^>]*><strong>.*?</span>([^<]*)<', dom.markup)
+        self.assertEqual(bad, ["GPU 1", "rdmap5s0"])
 
     def test_answers_keys_sizes_and_sorting(self):
         page = pathlib.Path(self.folder.name) / "read.html"

@@ -611,6 +611,41 @@ TEST(NcclTests, tables_of_groups_are_read_with_the_ranks_of_a_group) {
   }
 }
 
+TEST(NcclTests, tables_of_groups_are_of_groups_that_the_run_had) {
+  Report ours = of_ours();
+  ours.topology.host_of_rank = {0, 1, 0, 1};
+  for (const Result& each : import(render_nccl_tests(ours), "", "lab").report.results)
+    EXPECT_EQ(each.measurement.measured_case.nodes, 2);
+  for (const std::string group : {"node", "rail", "stride:2"}) {
+    for (Result& each : ours.results) each.measurement.measured_case.group = group;
+    for (Result& each : ours.results) each.measurement.measured_case.ranks = 2;
+    const std::string text = render_nccl_tests(ours);
+    if (group == "stride:2") {
+      EXPECT_THAT(text, HasSubstr("#  Rank  1 Group  1 Pid      0 on          b "));
+      continue;
+    }
+    EXPECT_THAT(text, Not(HasSubstr("mpirun"))) << group;
+    EXPECT_THAT(text, HasSubstr("# nccl-tests has nothing like: all_gather group " + group +
+                                " of ranks that are not placed host by host, all_reduce group " + group));
+  }
+}
+
+TEST(NcclTests, of_hosts_with_unequal_numbers_of_ranks_leave_their_places_to_mpirun) {
+  Report ours = of_ours();
+  ours.topology.host_of_rank = {0, 0, 0, 1};
+  EXPECT_THAT(render_nccl_tests(ours), HasSubstr("# mpirun -np 4 -x "));
+  for (Result& each : ours.results) each.measurement.measured_case.group = "node";
+  for (Result& each : ours.results) each.measurement.measured_case.ranks = 3;
+  const Report read = import(render_nccl_tests(ours), "", "lab").report;
+  ASSERT_EQ(read.results.size(), 6u);
+  for (const Result& each : read.results) {
+    EXPECT_EQ(each.measurement.measured_case.ranks, 3);
+    EXPECT_EQ(each.measurement.measured_case.nodes, 1);
+  }
+  ours.topology.host_of_rank = {0, 1, 1, 1};
+  EXPECT_THAT(render_nccl_tests(ours), Not(HasSubstr("mpirun")));
+}
+
 TEST(NcclTests, that_do_not_say_what_they_are_need_to_be_told) {
   EXPECT_THAT(problem_of(all_reduce_2_13()), HasSubstr("--collective"));
   EXPECT_EQ(import(all_reduce_2_13(), "all_reduce", "lab").report.results.size(), 2u);

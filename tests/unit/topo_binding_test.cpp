@@ -55,6 +55,21 @@ TEST(TopoBinding, the_gpu_that_a_rank_really_has_counts) {
   EXPECT_THAT(bound[0].cores, ElementsAre(8, 9, 10, 11));
 }
 
+TEST(TopoBinding, of_one_rank_on_each_host_is_that_of_a_rank_for_each_gpu) {
+  Topology topology = machine();
+  topology.hosts.push_back(topology.hosts.front());
+  for (Gpu& gpu : topology.hosts.back().gpu_devices) gpu.uuid += "1";
+  topology.host_of_rank = {0, 1};
+  topology.gpu_of_rank = {"GPU-00", "GPU-001"};
+  const std::vector<Binding> bound = bindings(with_ranks_of_job(topology), nullptr);
+  EXPECT_THAT(gpus_of(bound), ElementsAre(0, 1, 2, 3, 0, 1, 2, 3));
+  EXPECT_THAT(bound[1].cores, ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(bound[4].host, 1);
+  topology.host_of_rank = {0, 1, 0};
+  topology.gpu_of_rank = {"GPU-20", "GPU-101", "GPU-10"};
+  EXPECT_THAT(gpus_of(bindings(with_ranks_of_job(topology), nullptr)), ElementsAre(2, 1, 1));
+}
+
 TEST(TopoBinding, visible_devices_are_numbers_or_beginnings_of_uuids_and_end_at_the_first_that_is_none) {
   const Host host = machine().hosts[0];
   EXPECT_THAT(visible_gpus(host, nullptr), ElementsAre(0, 1, 2, 3));

@@ -11,12 +11,14 @@
 #include "bench/base/error.hpp"
 #include "reports/decision.hpp"
 #include "reports/report.hpp"
+#include "reports/writer.hpp"
 
 namespace p5 {
 namespace {
 
 using nlohmann::json;
 using testing::ElementsAre;
+using testing::HasSubstr;
 
 reports::Tuning everything() {
   reports::TuningGain gain{44.6e-6, 35.7e-6, 0.2, Interval{0.19, 0.21}};
@@ -26,7 +28,7 @@ reports::Tuning everything() {
   tuning.because = "the default was 0.1 % slower at the end";
   tuning.seed = ~std::uint64_t{0};
   tuning.wall_s = 12.5;
-  tuning.stages = {{"search", 8.25}, {"confirmation", 4}};
+  tuning.stages = {{"search", 8.25}, {"confirmation", 4}, {"job's step", 2}};
   tuning.processes = 4;
   tuning.nccl_version = 22803;
   tuning.ranks = 8;
@@ -73,6 +75,7 @@ reports::Tuning everything_beside() {
   tuning.size_points[0].operations = {5, 4, 3};
   tuning.size_points[0].settings[0].alone_us = 40;
   tuning.arms[0].alone_speedup = 0.99;
+  tuning.step = gain;
   tuning.confirmations[0].alone_gain = gain;
   reports::TuningCallModeSize size;
   size.collective = "all_gather";
@@ -97,6 +100,11 @@ TEST(TuningJson, is_the_same_after_it_was_read) {
   const json whole = reports::to_json(report_with(everything()));
   EXPECT_EQ(whole.at("tuning"), written);
   EXPECT_EQ(reports::to_json(reports::report_from_json(whole)), whole);
+}
+
+TEST(TuningOnTheConsole, has_the_interval_of_each_speedup) {
+  EXPECT_THAT(reports::render_console(report_with(everything())),
+              HasSubstr("NCCL_BUFFSIZE=8388608: 1.050 times as fast (1.040 to 1.060), adopted\n  NCCL_X=1: failed\n"));
 }
 
 TEST(TuningJson, is_null_where_nothing_was_tuned) {

@@ -117,12 +117,6 @@ void check_targets(const Options& options) {
     if (!file.empty()) reports::check_writable(file);
 }
 
-// With one rank per host, assumes that the job to come has a rank per GPU.
-topo::Topology with_job_ranks(topo::Topology topology) {
-  if (topology.host_of_rank.size() <= topology.hosts.size()) topology.host_of_rank.clear();
-  return topology;
-}
-
 json binding_json(const topo::Binding& binding, const topo::Topology& topology) {
   const topo::Host& host = topology.hosts[static_cast<std::size_t>(binding.host)];
   return {{"rank", binding.rank},
@@ -162,7 +156,7 @@ ExitCode topo_command(const Request& request) {
   from_leader(control, [&] {
     const char* const visible = live ? std::getenv("CUDA_VISIBLE_DEVICES") : nullptr;
     const std::vector<topo::Finding> findings = look(topology);
-    const std::vector<topo::Binding> bindings = topo::bindings(with_job_ranks(topology), visible);
+    const std::vector<topo::Binding> bindings = topo::bindings(topo::with_ranks_of_job(topology), visible);
     if (!options.rank_file.empty()) reports::write_atomically(options.rank_file, topo::rank_file(bindings, topology));
     if (!options.record_file.empty())
       reports::write_atomically(options.record_file, json{{"schema", recording_schema},
