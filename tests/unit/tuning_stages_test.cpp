@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
 #include <set>
 #include <string>
@@ -111,7 +112,8 @@ TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for)
                                                                            {"all_reduce", 128}}));
 }
 
-// A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on.
+// A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on,
+// in the first verifications there.
 struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
@@ -125,6 +127,7 @@ struct RankOfOneTime final : Backend {
     }
     Verification verify() override {
       if (bytes != rank.wrong_at || rank.launches_ended < rank.wrong_from_launch) return {};
+      if (++rank.verified > rank.wrong_verifications) return {};
       return {.wrong_elements = 3, .first = WrongElement{.rank = 0, .offset = 1, .wanted = "1", .got = "2"}};
     }
     RankOfOneTime& rank;
@@ -138,7 +141,7 @@ struct RankOfOneTime final : Backend {
 
   double operation_s = 1e-3;
   Bytes wrong_at{0};
-  int wrong_from_launch = 0;
+  int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
 };
 
@@ -181,6 +184,43 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_the_confirmation) {
     EXPECT_EQ(measured[1].failure, "");
     EXPECT_EQ(measured[0].standard_failure, "");
     EXPECT_TRUE(measured[0].device.measured());
+  }
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_before_the_search) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.wrong_at = MiB(1);
+  standard.wrong_verifications = 1;
+  Trials trials(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  TuningLimits tuning_limits = limits_of_mode("quick");
+  tuning_limits.burn_in = {0};
+  std::vector<tuner::Failure> failures;
+  burn_in(trials, tuning_limits, failures);
+  expect_wrong_default(failures, MiB(1));
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_at_the_first_use_of_workers_to_confirm) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  for (const bool of_files : {false, true}) {
+    RankOfOneTime standard, files;
+    RankOfOneTime& wrong = of_files ? files : standard;
+    wrong.wrong_at = KiB(64);
+    wrong.wrong_verifications = 1;
+    Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
+    std::vector<tuner::Failure> failures;
+    const std::vector<tuner::Confirmation> measured =
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+    ASSERT_EQ(measured.size(), 2u);
+    if (of_files) {
+      EXPECT_TRUE(failures.empty());
+      EXPECT_NE(measured[0].failure, "");
+      EXPECT_EQ(measured[0].outcome, Trial::Outcome::wrong_data);
+    } else {
+      expect_wrong_default(failures, KiB(64));
+      EXPECT_EQ(measured[0].standard_failure, failures[0].because);
+    }
   }
 }
 

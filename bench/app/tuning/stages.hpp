@@ -63,8 +63,9 @@ std::string tuner_to_keep(const topo::Topology& topology);
 // Queries what NCCL offers for each case, after an operation with its own settings; adds a failure if that fails.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
-// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift.
-void burn_in(Trials& trials, const TuningLimits& tuning_limits);
+// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
+// failures, one for each time.
+void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,

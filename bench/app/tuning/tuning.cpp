@@ -119,8 +119,7 @@ class Tuning {
     return objection.empty();
   }
 
-  // At the leader: adds failures of the default after the search, once for each size and outcome. They are the
-  // machine's.
+  // At the leader: adds failures, once for each size, candidate and outcome. The default's are the machine's.
   void add_failures(const std::vector<tuner::Failure>& failures) {
     for (const tuner::Failure& failure : failures)
       if (std::ranges::none_of(course_.search.failures, [&](const tuner::Failure& known) {
@@ -280,11 +279,13 @@ class Tuning {
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
       course_.search.failures = failures;
       if (!fits()) return;  // checked again: the join time is known now
-      if (!tasks.empty()) burn_in(trials, tuning_limits_);
+      if (!tasks.empty()) burn_in(trials, tuning_limits_, failures);
       end_stage("preparation");
       course_.search =
           search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
-      course_.search.failures.insert(course_.search.failures.begin(), failures.begin(), failures.end());
+      std::ranges::move(course_.search.failures, std::back_inserter(failures));
+      course_.search.failures.clear();
+      add_failures(failures);
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
@@ -318,7 +319,10 @@ class Tuning {
       const auto see = [&](const std::string& setting, std::vector<tuner::Row>& rows) {
         std::string problem;
         const std::optional<Selection> seen = trials.selection({0, at}, setting, problem);
-        if (!problem.empty()) course_.remarks.push_back(std::move(problem));
+        if (!problem.empty() && setting.empty())
+          add_failures({{point, {}, Trial::Outcome::failed, problem}});
+        else if (!problem.empty())
+          course_.remarks.push_back(std::move(problem));
         if (!seen) return;
         const auto whole =
             tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
