@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bench/app/variables.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
@@ -414,6 +415,14 @@ class ArmSearch {
       result_.remarks.push_back(
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
     if (trial.beside) rules_.alone_loss = trial.beside->alone_loss;
+    std::vector<std::string> contradicting;
+    for (const tuner::Knob& knob : tuner::knobs())
+      if (tuner::applies(knob, trial.place) && !trial.constraints.operator_variables.contains(knob.name) &&
+          !trial.constraints.allows_variable(knob.name))
+        contradicting.push_back(knob.name);
+    if (!contradicting.empty())
+      result_.remarks.push_back(
+          fmt::format("a variable that limits channels is set, so {} is not tried", join(contradicting, " or ")));
     counts_ = std::ranges::any_of(weights_, [](double weight) { return weight > 0; });
     if (!counts_) result_.remarks.push_back("no weight counts, so no variables are tried");
   }
