@@ -100,13 +100,25 @@ class Tuning {
   }
 
   reports::Tuning run() {
-    if (from_leader(control_, [&] { return fits(); })) run_stages();
+    if (from_leader(control_, [&] { return !has_a_tuner() && fits(); })) run_stages();
     course_.wall_s = clock_.wall();
     return deliver();
   }
 
  private:
   bool agreed(bool leaders) { return shared_by_leader(control_, leaders); }
+
+  // At the leader: true if a tuner is set. NCCL loads a single one, and variables that are faster with it may not be
+  // without it.
+  bool has_a_tuner() {
+    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"}) {
+      if (constraints_.allows_variable(name)) continue;
+      skip_tuning(fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
+                              std::getenv(name) ? "" : " in a configuration file of NCCL"));
+      return true;
+    }
+    return false;
+  }
 
   // At the leader: true if tuning fits the budget and one table fits all groups.
   bool fits() {
@@ -138,8 +150,7 @@ class Tuning {
   }
 
   void run_stages() {
-    const std::string conflict = from_leader(control_, [&] { return tuner_conflict(); });
-    if (options_.delivery != "env") search(conflict);
+    if (options_.delivery != "env") search();
     if (agreed(course_.skipped)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       search_environments();
@@ -153,7 +164,7 @@ class Tuning {
       confirm();
       end_stage("confirmation");
     }
-    if (control_.is_leader()) choose_variables();
+    if (control_.is_leader()) choose_variables(course_, result_, variables_, judged_at_);
     if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
       confirm_step();
       end_stage("job's step");
@@ -234,37 +245,25 @@ class Tuning {
     return tuner::parse_nccl_version(found->second.substr(found->second.find(' ') + 1));
   }
 
-  // NCCL loads a single tuner, and the user may have selected it.
-  std::string tuner_conflict() const {
-    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
-      if (!constraints_.allows_variable(name))
-        return fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
-                           std::getenv(name) ? "" : " in a configuration file of NCCL");
-    if (chain_.empty() && on_efa(machine_.topology))
-      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
-             "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
-    return "";
-  }
-
-  void search(const std::string& conflict) {
+  void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (!conflict.empty()) {
-      result_.no_settings_reason = conflict;
+    if (from_leader(control_, [&] { return chain_.empty() && on_efa(machine_.topology); })) {
+      result_.no_settings_reason =
+          "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
+          "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
       return;
     }
     if (collectives.empty()) {
       result_.no_settings_reason = "NCCL queries no tuner for any of the measured collectives.";
       return;
     }
-    if (const std::string left_out = sizes_left_out(sizes); !left_out.empty()) {
-      course_.remarks.push_back(left_out);
-      if (sizes.empty()) result_.no_settings_reason = left_out + ".";
-    }
+    const std::string left_out = sizes_left_out(sizes);
     if (sizes.empty()) {
-      if (result_.no_settings_reason.empty()) result_.no_settings_reason = "No size is measured that can be tuned.";
+      result_.no_settings_reason = left_out.empty() ? "No size is measured that can be tuned." : left_out + ".";
       return;
     }
+    if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
     Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
@@ -373,25 +372,6 @@ class Tuning {
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
                                : "No environment was faster in fresh processes without making a band of sizes slower.";
-  }
-
-  // Rows and variables were measured separately, and their combination is unmeasured, so only one is set: variables
-  // where no row was found, or none was confirmed.
-  void choose_variables() {
-    if (variables_.arm.environment.empty() || course_.skipped) return;
-    if (result_.table.rows.empty()) {
-      result_.environment = variables_.arm.environment;
-      result_.no_settings_reason.clear();
-      // The search chose it as the best of many, so its own figure is biased upwards.
-      result_.environment_speedup = variables_.objective;
-      result_.environment_speedup_alone = variables_.alone;
-      result_.environment_judged_at = judged_at_;
-    } else {
-      course_.remarks.push_back(fmt::format(
-          "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
-          "--delivery=env sets it instead of them",
-          variables_.arm.name));
-    }
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
@@ -557,6 +537,26 @@ class Tuning {
 };
 
 }  // namespace
+
+void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
+                      const std::vector<tuner::SizePoint>& judged_at) {
+  if (variables.arm.environment.empty()) return;
+  if (!result.table.rows.empty()) {
+    course.remarks.push_back(fmt::format(
+        "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
+        "--delivery=env sets it instead of them",
+        variables.arm.name));
+    return;
+  }
+  course.skipped = false;
+  if (!result.no_settings_reason.empty()) course.remarks.push_back(result.no_settings_reason);
+  result.no_settings_reason.clear();
+  result.environment = variables.arm.environment;
+  // The search chose it as the best of many, so its own figure is biased upwards.
+  result.environment_speedup = variables.objective;
+  result.environment_speedup_alone = variables.alone;
+  result.environment_judged_at = judged_at;
+}
 
 reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job) {
   return Tuning(control, options, machine, job).run();

@@ -104,6 +104,11 @@ struct TuningCourse {
   std::vector<std::string> remarks;  // constraints and other omissions
 };
 
+// Sets the variables that were faster by themselves, confirmed in fresh processes, where there are no rows: both were
+// measured separately, and their combination is unmeasured. The reason that there are no rows becomes a remark.
+void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
+                      const std::vector<tuner::SizePoint>& judged_at);
+
 // False if no setting, variable or call mode was compared with the default, or if nothing could be confirmed.
 bool is_decided(const TuningCourse& course);
 reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
