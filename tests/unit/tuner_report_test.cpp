@@ -280,6 +280,31 @@ TEST(TuningReport, has_no_variables_together_with_rows) {
   EXPECT_THAT(some.remarks[0], testing::HasSubstr("NCCL_X=1 was also faster by itself"));
 }
 
+TEST(TuningReport, has_no_settings_where_nccls_own_failed_in_the_tuning) {
+  tuner::TuningResult found;
+  found.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};
+  found.environment = {{"NCCL_X", "1"}};
+  found.gains = gain_lines(course().confirmations);
+  TuningCourse some = course();
+  tuner::TuningResult result = found;
+  set_nothing_on_a_faulty_machine(some, result);
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings") << "a setting alone gave wrong data";
+  const auto because = [&](Trial::Outcome outcome) {
+    some = course();
+    some.search.failures.push_back({{"all_reduce", 64 << 10}, {}, outcome, "so"});
+    result = found;
+    set_nothing_on_a_faulty_machine(some, result);
+    const reports::Tuning tuning = tuning_report(some, result, {});
+    EXPECT_EQ(tuning.outcome, "refused");
+    EXPECT_TRUE(tuning.rows.empty() && tuning.environment.empty() && result.gains.empty());
+    return tuning.because;
+  };
+  EXPECT_EQ(because(Trial::Outcome::wrong_data),
+            "NCCL's own settings gave wrong data at all_reduce 64 KiB, and nothing is set on a faulty machine.");
+  EXPECT_EQ(because(Trial::Outcome::failed),
+            "NCCL's own settings failed at all_reduce 64 KiB, and nothing is set on a faulty machine.");
+}
+
 TEST(TuningReport, has_a_gain_table_of_what_was_faster) {
   const std::vector<tuner::GainLine> lines = gain_lines(course().confirmations);
   ASSERT_EQ(lines.size(), 1u);

@@ -127,6 +127,8 @@ class Tuning(Job):
             report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
             self.check_schema(report)
             self.assertEqual((code, report["exit_code"]), (12, 12), output)
+            self.assertEqual(report["tuning"]["outcome"], "refused")
+            self.assertIn("and nothing is set on a faulty machine", report["tuning"]["because"])
             self.assertIn("default", {f["setting"] for f in report["tuning"]["failures"]})
             self.assertRegex(report["decision"]["sentence"], r"^CANNOT TELL: tuning: NCCL's own settings failed at . sizes?, first at rank 1 on ")
             self.assertRegex(output, r"all_reduce (64 KiB|1 MiB) was left out, because it failed with NCCL's own settings: rank 1 in ")

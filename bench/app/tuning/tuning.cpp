@@ -174,6 +174,7 @@ class Tuning {
   // Puts the files on all hosts where jobs will look for them, and reports how to load them or, on failure, how to copy
   // them.
   reports::Tuning deliver() {
+    if (control_.is_leader()) set_nothing_on_a_faulty_machine(course_, result_);
     const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
     std::vector<tuner::NamedFile> files;
     if (control_.is_leader()) files = make_files(sets);
@@ -289,9 +290,7 @@ class Tuning {
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty())
-        result_.no_settings_reason =
-            failures.empty() ? "The library offers nothing to a tuner." : "NCCL's own settings failed at all sizes.";
+      if (tasks.empty() && failures.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -556,6 +555,19 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
   result.environment_speedup = variables.objective;
   result.environment_speedup_alone = variables.alone;
   result.environment_judged_at = judged_at;
+}
+
+void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {
+  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
+  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
+  if (fault == course.search.failures.end()) return;
+  course.skipped = true;
+  result.table.rows.clear();
+  result.environment.clear();
+  result.gains.clear();
+  result.no_settings_reason = fmt::format("NCCL's own settings {} at {} {}, and nothing is set on a faulty machine.",
+                                          fault->outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
+                                          fault->point.collective, to_text(Bytes{fault->point.bytes}));
 }
 
 reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job) {
