@@ -4,10 +4,12 @@
 
 #include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/control/control_planes.hpp"
 
@@ -28,27 +30,43 @@ TEST(TunerToKeep, is_the_network_plugins_where_all_hosts_have_it) {
                     plain = folder + "/libnccl-net.so";
   topo::Topology topology;
   topology.hosts = {efa_host({plain, ofi}), efa_host({ofi, plain})};
-  EXPECT_EQ(tuner_to_keep(topology), ofi);
+  EXPECT_EQ(tuner_to_keep(topology, {}), ofi);
   topology.hosts = {efa_host({plain}), efa_host({plain})};
-  EXPECT_EQ(tuner_to_keep(topology), plain);
+  EXPECT_EQ(tuner_to_keep(topology, {}), plain);
   topology.hosts[1] = efa_host({"/usr/lib/libnccl-net.so"});
-  EXPECT_EQ(tuner_to_keep(topology), "") << "another library";
+  EXPECT_EQ(tuner_to_keep(topology, {}), "") << "another library";
   topology.hosts[1].net_plugins.reset();
-  EXPECT_EQ(tuner_to_keep(topology), "") << "it is not known what that host has";
+  EXPECT_EQ(tuner_to_keep(topology, {}), "") << "it is not known what that host has";
 }
 
 TEST(TunerToKeep, is_not_guessed_among_several_folders) {
   topo::Topology topology;
   topology.hosts = {efa_host({"/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "/usr/lib/libnccl-net.so"})};
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
+}
+
+TEST(TunerToKeep, is_not_guessed_where_nccl_is_given_another_network_plugin_in_a_file_too) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({"/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so"})};
+  const auto kept = [&](const std::string& line, const Environment& environment) {
+    const auto read = [&](const std::string& path) {
+      return path == "/etc/nccl.conf" ? std::optional(line) : std::nullopt;
+    };
+    return tuner_to_keep(topology, environment_of_nccl(environment, read));
+  };
+  EXPECT_EQ(kept("", {}), "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so");
+  EXPECT_EQ(kept("", {{"NCCL_NET_PLUGIN", "none"}}), "");
+  EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\n", {}), "");
+  EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\nP5BENCH_TUNER_CHAIN=/x.so\n", {}), "/x.so");
+  EXPECT_EQ(kept("", {{"P5BENCH_TUNER_CHAIN", ""}}), "") << "none is wanted";
 }
 
 TEST(TunerToKeep, is_none_without_efa) {
   topo::Topology topology;
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
   topology.hosts = {efa_host({"/usr/lib/libnccl-net.so"})};
   topology.hosts[0].nics[0].kind = "infiniband";
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
 }
 
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {

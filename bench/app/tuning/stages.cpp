@@ -143,8 +143,9 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
                              [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, is_nvls); });
 }
 
-std::string tuner_to_keep(const topo::Topology& topology) {
-  if (!on_efa(topology)) return "";
+std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
+  if (const auto named = environment.find(chain_variable); named != environment.end()) return named->second;
+  if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
   std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {
     std::string here;

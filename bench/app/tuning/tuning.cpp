@@ -31,8 +31,6 @@ namespace p5 {
 
 namespace {
 
-constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
 // Number of distinct settings other than the default that were tried at a size point, summed over the size points.
 int candidates_in(const tuner::SearchResult& found) {
   int candidates = 0;
@@ -74,11 +72,7 @@ class Tuning {
     if (tuning_limits_.end < whole_limits_.end && clock_.objection().empty())
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
-    chain_ = from_leader(control, [&] {
-      const char* const chain = std::getenv(chain_variable);
-      if (chain) return std::string(chain);
-      return std::getenv("NCCL_NET_PLUGIN") ? std::string() : tuner_to_keep(machine.topology);
-    });
+    chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
