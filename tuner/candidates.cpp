@@ -83,6 +83,9 @@ void read_mask(Constraints& constraints, const Environment& environment, const c
         forbidden.insert({function, value});
 }
 
+constexpr std::array channel_minima{"NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MIN_CTAS"};
+constexpr std::array channel_maxima{"NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS"};
+
 void read_channels(Constraints& constraints, const Environment& environment) {
   const auto read = [&](const char* name, auto apply) {
     const auto found = environment.find(name);
@@ -100,8 +103,8 @@ void read_channels(Constraints& constraints, const Environment& environment) {
   const auto at_most = [&](int value) {
     if (constraints.most_channels == 0 || value < constraints.most_channels) constraints.most_channels = value;
   };
-  for (const char* name : {"NCCL_MIN_NCHANNELS", "NCCL_MIN_NRINGS", "NCCL_MIN_CTAS"}) read(name, at_least);
-  for (const char* name : {"NCCL_MAX_NCHANNELS", "NCCL_MAX_NRINGS", "NCCL_MAX_CTAS"}) read(name, at_most);
+  for (const char* name : channel_minima) read(name, at_least);
+  for (const char* name : channel_maxima) read(name, at_most);
 }
 
 }  // namespace
@@ -111,6 +114,17 @@ bool Constraints::allows(Function function, const Setting& setting) const {
   if (forbidden_protocols.contains({function, setting.protocol})) return false;
   if (setting.channels == 0) return true;
   return setting.channels >= least_channels && (most_channels == 0 || setting.channels <= most_channels);
+}
+
+// NCCL takes the smallest maximum and then the largest minimum (src/graph/connect.cc), so a minimum that is tried would
+// undo the operator's maximum, and a maximum the operator's minimum.
+bool Constraints::allows_variable(const std::string& name) const {
+  if (operator_variables.contains(name)) return false;
+  const auto is_it = [&](const char* each) { return name == each; };
+  const auto is_set = [&](const char* each) { return operator_variables.contains(each); };
+  const bool of_channels = name == "NCCL_NVLS_NCHANNELS" || std::ranges::any_of(channel_minima, is_it) ||
+                           std::ranges::any_of(channel_maxima, is_it);
+  return !of_channels || (std::ranges::none_of(channel_minima, is_set) && std::ranges::none_of(channel_maxima, is_set));
 }
 
 bool is_tuning_variable(std::string_view name) {

@@ -31,7 +31,8 @@ struct Constraints {
   std::vector<std::string> remarks;
 
   bool allows(Function function, const Setting& setting) const;
-  bool allows_variable(const std::string& name) const { return !operator_variables.contains(name); }
+  // False also for numbers of channels where another variable limits them.
+  bool allows_variable(const std::string& name) const;
 };
 
 // `environment`: the operator's, before NCCL and its plugins add variables to it.

@@ -338,6 +338,13 @@ bool Alternation::failed(std::size_t side) const {
                              [&](const std::vector<SideSamples>& size) { return !size[side].failure.empty(); });
 }
 
+void Alternation::add_failure(std::size_t size, std::size_t side, const Trial& trial) {
+  SideSamples& found = samples_[size][side];
+  if (trial.outcome == Trial::Outcome::measured || !found.failure.empty()) return;
+  found.failure = trial.because;
+  found.outcome = trial.outcome;
+}
+
 void Alternation::restart() {
   std::set<std::size_t> arms;
   for (const AlternatedSize& size : sizes_)
@@ -363,12 +370,8 @@ void Alternation::measure(std::size_t size, std::size_t side) {
     for (const Trial& trial :
          trials_.block(what.sides[side], std::vector<std::string>(static_cast<std::size_t>(what.samples)),
                        {rules_.burst, quantity})) {
-      if (trial.outcome == Trial::Outcome::measured) {
-        times.push_back(trial.time.count);
-      } else if (found.failure.empty()) {
-        found.failure = trial.because;
-        found.outcome = trial.outcome;
-      }
+      if (trial.outcome == Trial::Outcome::measured) times.push_back(trial.time.count);
+      add_failure(size, side, trial);
     }
     if (times.empty()) return;
     std::vector<Launch>& launches = found.launches[quantity];

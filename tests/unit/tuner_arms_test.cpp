@@ -250,6 +250,22 @@ TEST(Arms, never_touch_what_the_operator_set) {
   EXPECT_EQ(result.best.environment.count("NCCL_A"), 0u);
 }
 
+TEST(Arms, set_no_numbers_of_channels_against_a_limit_of_the_operators) {
+  const std::vector<Knob> some{knob("NCCL_MIN_CTAS", {"16"}), knob("NCCL_MAX_CTAS", {"4"}),
+                               knob("NCCL_NVLS_NCHANNELS", {"24"}), knob("NCCL_B", {"1"})};
+  const auto tried = [&](const Environment& operators) {
+    return descend(
+               some, [](const Environment&) { return std::optional(sure(1)); }, operators)
+        .tried;
+  };
+  for (const auto& [name, value] : Environment{{"NCCL_MAX_NCHANNELS", "8"},
+                                               {"NCCL_MAX_NRINGS", "8"},
+                                               {"NCCL_MIN_CTAS", "16"},
+                                               {"NCCL_MIN_NCHANNELS", "many"}})
+    EXPECT_THAT(tried({{name, value}}), ElementsAre("NCCL_B=1")) << name;
+  EXPECT_EQ(tried({{"NCCL_BUFFSIZE", "1048576"}}).size(), 4u);
+}
+
 TEST(Arms, are_twelve_at_most) {
   const Descended result = descend(
       {knob("NCCL_A", {"1", "2", "3", "4", "5", "6", "7"}), knob("NCCL_B", {"1", "2", "3", "4", "5", "6", "7"})},

@@ -261,6 +261,58 @@ TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");
 }
 
+TEST(TuningReport, has_variables_where_sizes_have_no_settings_and_says_why_they_have_none) {
+  tuner::TuningResult result;
+  result.no_settings_reason = "What was found could not be confirmed.";
+  TuningCourse some = course();
+  some.skipped = true;
+  const tuner::JudgedArm faster{tuner::make_arm({{"NCCL_X", "1"}}), tuner::Objective{1.1, {1.05, 1.15}}};
+  choose_variables(some, result, {}, {});
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "refused") << "no variable was faster";
+  choose_variables(some, result, faster, {{"all_reduce", 8}});
+  const reports::Tuning tuning = tuning_report(some, result, {});
+  EXPECT_EQ(tuning.outcome, "settings");
+  EXPECT_EQ(tuning.because, "NCCL_X=1 for all sizes.");
+  EXPECT_THAT(tuning.refusals, ElementsAre("a row", "a remark", "What was found could not be confirmed."));
+  EXPECT_EQ(result.environment_judged_at.size(), 1u);
+  EXPECT_TRUE(is_decided(some));
+}
+
+TEST(TuningReport, has_no_variables_together_with_rows) {
+  tuner::TuningResult result;
+  result.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};
+  TuningCourse some;
+  choose_variables(some, result, {tuner::make_arm({{"NCCL_X", "1"}}), tuner::Objective{1.1, {1.05, 1.15}}}, {});
+  EXPECT_TRUE(result.environment.empty());
+  ASSERT_EQ(some.remarks.size(), 1u);
+  EXPECT_THAT(some.remarks[0], testing::HasSubstr("NCCL_X=1 was also faster by itself"));
+}
+
+TEST(TuningReport, has_no_settings_where_nccls_own_failed_in_the_tuning) {
+  tuner::TuningResult found;
+  found.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};
+  found.environment = {{"NCCL_X", "1"}};
+  found.gains = gain_lines(course().confirmations);
+  TuningCourse some = course();
+  tuner::TuningResult result = found;
+  set_nothing_on_a_faulty_machine(some, result);
+  EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings") << "a setting alone gave wrong data";
+  const auto because = [&](Trial::Outcome outcome) {
+    some = course();
+    some.search.failures.push_back({{"all_reduce", 64 << 10}, {}, outcome, "so"});
+    result = found;
+    set_nothing_on_a_faulty_machine(some, result);
+    const reports::Tuning tuning = tuning_report(some, result, {});
+    EXPECT_EQ(tuning.outcome, "refused");
+    EXPECT_TRUE(tuning.rows.empty() && tuning.environment.empty() && result.gains.empty());
+    return tuning.because;
+  };
+  EXPECT_EQ(because(Trial::Outcome::wrong_data),
+            "NCCL's own settings gave wrong data at all_reduce 64 KiB, and nothing is set on a faulty machine.");
+  EXPECT_EQ(because(Trial::Outcome::failed),
+            "NCCL's own settings failed at all_reduce 64 KiB, and nothing is set on a faulty machine.");
+}
+
 TEST(TuningReport, has_a_gain_table_of_what_was_faster) {
   const std::vector<tuner::GainLine> lines = gain_lines(course().confirmations);
   ASSERT_EQ(lines.size(), 1u);

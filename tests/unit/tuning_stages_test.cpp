@@ -2,11 +2,14 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/control/control_planes.hpp"
 
@@ -27,27 +30,43 @@ TEST(TunerToKeep, is_the_network_plugins_where_all_hosts_have_it) {
                     plain = folder + "/libnccl-net.so";
   topo::Topology topology;
   topology.hosts = {efa_host({plain, ofi}), efa_host({ofi, plain})};
-  EXPECT_EQ(tuner_to_keep(topology), ofi);
+  EXPECT_EQ(tuner_to_keep(topology, {}), ofi);
   topology.hosts = {efa_host({plain}), efa_host({plain})};
-  EXPECT_EQ(tuner_to_keep(topology), plain);
+  EXPECT_EQ(tuner_to_keep(topology, {}), plain);
   topology.hosts[1] = efa_host({"/usr/lib/libnccl-net.so"});
-  EXPECT_EQ(tuner_to_keep(topology), "") << "another library";
+  EXPECT_EQ(tuner_to_keep(topology, {}), "") << "another library";
   topology.hosts[1].net_plugins.reset();
-  EXPECT_EQ(tuner_to_keep(topology), "") << "it is not known what that host has";
+  EXPECT_EQ(tuner_to_keep(topology, {}), "") << "it is not known what that host has";
 }
 
 TEST(TunerToKeep, is_not_guessed_among_several_folders) {
   topo::Topology topology;
   topology.hosts = {efa_host({"/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so", "/usr/lib/libnccl-net.so"})};
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
+}
+
+TEST(TunerToKeep, is_not_guessed_where_nccl_is_given_another_network_plugin_in_a_file_too) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({"/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so"})};
+  const auto kept = [&](const std::string& line, const Environment& environment) {
+    const auto read = [&](const std::string& path) {
+      return path == "/etc/nccl.conf" ? std::optional(line) : std::nullopt;
+    };
+    return tuner_to_keep(topology, environment_of_nccl(environment, read));
+  };
+  EXPECT_EQ(kept("", {}), "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so");
+  EXPECT_EQ(kept("", {{"NCCL_NET_PLUGIN", "none"}}), "");
+  EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\n", {}), "");
+  EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\nP5BENCH_TUNER_CHAIN=/x.so\n", {}), "/x.so");
+  EXPECT_EQ(kept("", {{"P5BENCH_TUNER_CHAIN", ""}}), "") << "none is wanted";
 }
 
 TEST(TunerToKeep, is_none_without_efa) {
   topo::Topology topology;
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
   topology.hosts = {efa_host({"/usr/lib/libnccl-net.so"})};
   topology.hosts[0].nics[0].kind = "infiniband";
-  EXPECT_EQ(tuner_to_keep(topology), "");
+  EXPECT_EQ(tuner_to_keep(topology, {}), "");
 }
 
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
@@ -111,7 +130,8 @@ TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for)
                                                                            {"all_reduce", 128}}));
 }
 
-// A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on.
+// A rank whose operations take a fixed time, give or take a little, and give wrong data at one size from one launch on,
+// in the first verifications there.
 struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
@@ -125,6 +145,7 @@ struct RankOfOneTime final : Backend {
     }
     Verification verify() override {
       if (bytes != rank.wrong_at || rank.launches_ended < rank.wrong_from_launch) return {};
+      if (++rank.verified > rank.wrong_verifications) return {};
       return {.wrong_elements = 3, .first = WrongElement{.rank = 0, .offset = 1, .wanted = "1", .got = "2"}};
     }
     RankOfOneTime& rank;
@@ -138,7 +159,7 @@ struct RankOfOneTime final : Backend {
 
   double operation_s = 1e-3;
   Bytes wrong_at{0};
-  int wrong_from_launch = 0;
+  int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
 };
 
@@ -181,6 +202,43 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_the_confirmation) {
     EXPECT_EQ(measured[1].failure, "");
     EXPECT_EQ(measured[0].standard_failure, "");
     EXPECT_TRUE(measured[0].device.measured());
+  }
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_before_the_search) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.wrong_at = MiB(1);
+  standard.wrong_verifications = 1;
+  Trials trials(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  TuningLimits tuning_limits = limits_of_mode("quick");
+  tuning_limits.burn_in = {0};
+  std::vector<tuner::Failure> failures;
+  burn_in(trials, tuning_limits, failures);
+  expect_wrong_default(failures, MiB(1));
+}
+
+TEST(StagesOfTuning, tell_of_wrong_data_at_the_first_use_of_workers_to_confirm) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  for (const bool of_files : {false, true}) {
+    RankOfOneTime standard, files;
+    RankOfOneTime& wrong = of_files ? files : standard;
+    wrong.wrong_at = KiB(64);
+    wrong.wrong_verifications = 1;
+    Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
+    std::vector<tuner::Failure> failures;
+    const std::vector<tuner::Confirmation> measured =
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+    ASSERT_EQ(measured.size(), 2u);
+    if (of_files) {
+      EXPECT_TRUE(failures.empty());
+      EXPECT_NE(measured[0].failure, "");
+      EXPECT_EQ(measured[0].outcome, Trial::Outcome::wrong_data);
+    } else {
+      expect_wrong_default(failures, KiB(64));
+      EXPECT_EQ(measured[0].standard_failure, failures[0].because);
+    }
   }
 }
 

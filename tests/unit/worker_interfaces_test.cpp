@@ -6,6 +6,8 @@
 
 #include <map>
 
+#include "bench/app/machine/machine.hpp"
+
 namespace p5 {
 namespace {
 
@@ -53,6 +55,19 @@ TEST(EnvironmentOfNccl, has_what_stands_in_nccls_files_behind_the_operators_vari
   EXPECT_EQ(environment_of_nccl({{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}}, read),
             (Environment{
                 {"HOME", "/home/u"}, {"NCCL_BUFFSIZE", "3"}, {"NCCL_CONF_FILE", "/job.conf"}, {"NCCL_MAX_CTAS", "8"}}));
+}
+
+TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugin_loads) {
+  const auto read = [](const std::string& path) {
+    return path == "/job.conf" ? std::optional<std::string>("NCCL_ALGO=ring\nP5BENCH_TUNER_HASH=1234\nHISTFILE=/x\n")
+                               : std::nullopt;
+  };
+  const Environment environment{{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}, {"NCCL_PROTO", "ll"}};
+  EXPECT_EQ(context_of_environment(environment_of_nccl(environment, read)),
+            (std::map<std::string, std::string>{{"env.NCCL_ALGO", "ring"},
+                                                {"env.NCCL_CONF_FILE", "/job.conf"},
+                                                {"env.NCCL_PROTO", "ll"},
+                                                {"env.P5BENCH_TUNER_HASH", "1234"}}));
 }
 
 // ---- libfabric, which NCCL will use

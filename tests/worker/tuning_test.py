@@ -127,6 +127,8 @@ class Tuning(Job):
             report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
             self.check_schema(report)
             self.assertEqual((code, report["exit_code"]), (12, 12), output)
+            self.assertEqual(report["tuning"]["outcome"], "refused")
+            self.assertIn("and nothing is set on a faulty machine", report["tuning"]["because"])
             self.assertIn("default", {f["setting"] for f in report["tuning"]["failures"]})
             self.assertRegex(report["decision"]["sentence"], r"^CANNOT TELL: tuning: NCCL's own settings failed at . sizes?, first at rank 1 on ")
             self.assertRegex(output, r"all_reduce (64 KiB|1 MiB) was left out, because it failed with NCCL's own settings: rank 1 in ")
@@ -154,6 +156,14 @@ class Tuning(Job):
             self.assertEqual(code, 14, output)
             self.assertRegex(output, f"CANNOT TELL: .*nothing was tuned: {why}")
             self.assertIn("# Undecided: ", (self.folder / "out" / "latest" / "nccl.env").read_text())
+
+    def test_a_tuner_that_is_set_leaves_nothing_to_tune(self):
+        for arguments in (["--tuning=full"], ["--tuning=quick", "--delivery", "env"]):
+            code, output = self.run_it("tune", *arguments, "--collectives", "all_reduce", NCCL_TUNER_PLUGIN="/x.so")
+            self.assertEqual(code, 14, output)
+            tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
+            self.assertEqual((tuning["outcome"], tuning["arms"], tuning["ways"]), ("refused", [], []))
+            self.assertIn("NCCL_TUNER_PLUGIN is set", tuning["because"])
 
     def test_weights_of_nothing_that_is_measured_choose_no_variables(self):
         weights = self.folder / "weights"
@@ -192,10 +202,13 @@ class Tuning(Job):
             self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
 
     def test_ways_of_calling_that_are_no_setting_are_measured(self):
-        code, output = self.run_it("tune", "--tuning=full", "--collectives", "send_recv")
+        code, output = self.run_it("tune", "--tuning=full", "--collectives", "send_recv", P5BENCH_FAKE_CLOCK="100",
+                                   P5BENCH_FAKE="slow:rank=0:us=3000:variable=NCCL_MIN_CTAS,slow:rank=0:us=6000")
         self.assertEqual(code, 0, output)
         report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
         self.check_schema(report)
+        self.assertIn("NCCL_MIN_CTAS", report["tuning"]["environment"], output)
+        self.assertIn("NCCL queries no tuner for any of the measured collectives.", report["tuning"]["refusals"])
         ways = report["tuning"]["ways"]
         self.assertEqual([way["name"] for way in ways],
                          ["registered buffers", *(["symmetric windows"] if built_with()["NCCL"] >= (2, 27) else []), "CUDA graph"])

@@ -253,7 +253,7 @@ NodeOfRank wide_domains(const topo::Topology& topology) {
 }
 
 bool allowed(std::string_view variable) {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
   constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
                              "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",  "OMP_NUM_THREADS"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
@@ -389,10 +389,16 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   return limits;
 }
 
-std::map<std::string, std::string> find_context() {
+std::map<std::string, std::string> context_of_environment(const Environment& environment) {
   std::map<std::string, std::string> context;
-  for (const auto& [name, value] : recorded(current_environment()))
+  for (const auto& [name, value] : recorded(environment))
     if (allowed(name)) context["env." + name] = value;
+  return context;
+}
+
+std::map<std::string, std::string> find_context() {
+  std::map<std::string, std::string> context =
+      context_of_environment(environment_of_nccl(current_environment(), read_file));
   std::array<char, MPI_MAX_LIBRARY_VERSION_STRING> version{};
   int length = 0;
   MPI_Get_library_version(version.data(), &length);

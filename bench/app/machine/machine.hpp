@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/measure/runner.hpp"
@@ -124,7 +125,9 @@ topo::Limits gpu_limits(const Machine& machine);
 // 0.3 s.
 topo::Limits find_limits(ControlPlane& control, const Machine& machine);
 
-// Software versions and environment variables of an allow-list, so that secrets are not recorded.
+// Environment variables of an allow-list, so that secrets are not recorded.
+std::map<std::string, std::string> context_of_environment(const Environment& environment);
+// Software versions, and those of the environment as NCCL sees it.
 std::map<std::string, std::string> find_context();
 
 // ---- Findings that endanger the figures: before the first case, and from the log of the library under test

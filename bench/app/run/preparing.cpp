@@ -14,6 +14,7 @@
 
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/app/tuning/stages.hpp"
@@ -169,10 +170,11 @@ void refuse_tuning_without_nccl(const Options& options, const Machine& machine) 
 
 // Settings that were found beside other work than the run's own; "": there are none.
 std::string remark_on_settings_beside(const Options& options) {
-  const char* const found = std::getenv(tuner::beside_variable);
+  const std::string found =
+      value_or_empty(environment_of_nccl(current_environment(), read_file), tuner::beside_variable);
   std::vector<std::string> own;
   for (const Work& work : options.beside) own.push_back(name_of(work));
-  if (!found || tuner::beside_value(own) == found) return "";
+  if (found.empty() || tuner::beside_value(own) == found) return "";
   return fmt::format("the settings that are loaded were found for operations beside {} ({}), not for operations {}",
                      printable(found), tuner::beside_variable,
                      own.empty() ? std::string("alone") : "beside " + join(own, " and "));

@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 #include <algorithm>
-#include <cstdlib>
 #include <iterator>
 #include <map>
 #include <set>
@@ -10,6 +9,8 @@
 #include <tuple>
 #include <variant>
 
+#include "bench/app/machine/workers.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
@@ -31,7 +32,9 @@ std::string first_line(const std::string& text) {
 }
 
 // The file's content, or that it is not readable.
-std::string content_of(const char* path) try { return read_input(path, largest_file, ""); } catch (const UsageError&) {
+std::string content_of(const std::string& path) try {
+  return read_input(path, largest_file, "");
+} catch (const UsageError&) {
   return "not readable";
 }
 
@@ -40,11 +43,11 @@ std::string content_of(const char* path) try { return read_input(path, largest_f
 void refuse_differing_tuning_files(ControlPlane& control) {
   // Names and contents of the files that decide how a rank runs a call.
   const auto describe = [] {
+    const Environment environment = environment_of_nccl(current_environment(), read_file);
     std::string mine;
-    for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"}) {
-      const char* const path = std::getenv(name);
-      if (path && *path) mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
-    }
+    for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"})
+      if (const std::string path = value_or_empty(environment, name); !path.empty())
+        mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
     return mine;
   };
   agree(control, describe, [](const std::vector<std::string>& all) {

@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "bench/app/variables.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
@@ -142,8 +143,9 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
                              [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, is_nvls); });
 }
 
-std::string tuner_to_keep(const topo::Topology& topology) {
-  if (!on_efa(topology)) return "";
+std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
+  if (const auto named = environment.find(chain_variable); named != environment.end()) return named->second;
+  if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
   std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {
     std::string here;
@@ -174,12 +176,14 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>&
   return tasks;
 }
 
-void burn_in(Trials& trials, const TuningLimits& tuning_limits) {
+void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
+  const Burst burst{tuning_limits.burst, tuning_limits.beside ? Quantity::together : Quantity::device};
   const auto start = Clock::now();
   do {
     for (std::size_t at = 0; at < trials.cases().size(); ++at)
-      trials.block({0, at}, {"", ""},
-                   {tuning_limits.burst, tuning_limits.beside ? Quantity::together : Quantity::device});
+      for (const Trial& trial : trials.block({0, at}, {"", ""}, burst))
+        if (trial.outcome == Trial::Outcome::failed || trial.outcome == Trial::Outcome::wrong_data)
+          failures.push_back({point_of(trials.cases()[at]), {}, trial.outcome, trial.because});
   } while (since(start).count < tuning_limits.burn_in.count);
 }
 
@@ -273,11 +277,14 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   }
   const double before = time_left();
   trials.prepare({standard, files});
-  for (const std::size_t arm : {standard, files}) trials.block({arm, 0}, {""}, {tuning_limits.burst});
+  std::vector<Trial> first_uses;  // of the workers of each arm
+  for (const std::size_t arm : {standard, files})
+    first_uses.push_back(trials.block({arm, 0}, {""}, {tuning_limits.burst}).front());
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * tuning_limits.planned_launches;
   tuner::allocate_samples(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
   for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
   Alternation alternation(trials, std::move(alternated), {.burst = tuning_limits.burst});
+  for (const std::size_t arm : {standard, files}) alternation.add_failure(0, arm, first_uses[arm]);
   const auto taken = [&](std::size_t at, Quantity quantity) {
     return tuner::BothSides{alternation.at(at, standard).of(quantity), alternation.at(at, files).of(quantity)};
   };
@@ -301,7 +308,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   }
   add_failures_of_default(alternation, points_of(trials.cases()), failures);
   std::erase_if(measured, [](const tuner::Confirmation& size) {
-    return size.device.standard.empty() && size.standard_failure.empty();
+    return size.device.standard.empty() && size.standard_failure.empty() && size.failure.empty();
   });
   return measured;
 }
@@ -409,6 +416,14 @@ class ArmSearch {
       result_.remarks.push_back(
           fmt::format("the weight of {} counts nowhere: it is not among what is measured", weight.collective));
     if (trial.beside) rules_.alone_loss = trial.beside->alone_loss;
+    std::vector<std::string> contradicting;
+    for (const tuner::Knob& knob : tuner::knobs())
+      if (tuner::applies(knob, trial.place) && !trial.constraints.operator_variables.contains(knob.name) &&
+          !trial.constraints.allows_variable(knob.name))
+        contradicting.push_back(knob.name);
+    if (!contradicting.empty())
+      result_.remarks.push_back(
+          fmt::format("a variable that limits channels is set, so {} is not tried", join(contradicting, " or ")));
     counts_ = std::ranges::any_of(weights_, [](double weight) { return weight > 0; });
     if (!counts_) result_.remarks.push_back("no weight counts, so no variables are tried");
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/measure/trials.hpp"
@@ -55,16 +56,20 @@ bool on_efa(const topo::Topology& topology);
 // Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
-// The path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts: NCCL loads a single tuner, and
-// aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, or if network plugins are in
-// several folders: loading a second copy of the wrong one is worse than none.
-std::string tuner_to_keep(const topo::Topology& topology);
+inline constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
+
+// The value of chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts:
+// NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, if
+// NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one is worse
+// than none. `environment`: as NCCL sees it.
+std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
 // Queries what NCCL offers for each case, after an operation with its own settings; adds a failure if that fails.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
-// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift.
-void burn_in(Trials& trials, const TuningLimits& tuning_limits);
+// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
+// failures, one for each time.
+void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,

@@ -31,8 +31,6 @@ namespace p5 {
 
 namespace {
 
-constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
 // Number of distinct settings other than the default that were tried at a size point, summed over the size points.
 int candidates_in(const tuner::SearchResult& found) {
   int candidates = 0;
@@ -74,11 +72,7 @@ class Tuning {
     if (tuning_limits_.end < whole_limits_.end && clock_.objection().empty())
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
-    chain_ = from_leader(control, [&] {
-      const char* const chain = std::getenv(chain_variable);
-      if (chain) return std::string(chain);
-      return std::getenv("NCCL_NET_PLUGIN") ? std::string() : tuner_to_keep(machine.topology);
-    });
+    chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -100,13 +94,25 @@ class Tuning {
   }
 
   reports::Tuning run() {
-    if (from_leader(control_, [&] { return fits(); })) run_stages();
+    if (from_leader(control_, [&] { return !has_a_tuner() && fits(); })) run_stages();
     course_.wall_s = clock_.wall();
     return deliver();
   }
 
  private:
   bool agreed(bool leaders) { return shared_by_leader(control_, leaders); }
+
+  // At the leader: true if a tuner is set. NCCL loads a single one, and variables that are faster with it may not be
+  // without it.
+  bool has_a_tuner() {
+    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"}) {
+      if (constraints_.allows_variable(name)) continue;
+      skip_tuning(fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
+                              std::getenv(name) ? "" : " in a configuration file of NCCL"));
+      return true;
+    }
+    return false;
+  }
 
   // At the leader: true if tuning fits the budget and one table fits all groups.
   bool fits() {
@@ -119,8 +125,7 @@ class Tuning {
     return objection.empty();
   }
 
-  // At the leader: adds failures of the default after the search, once for each size and outcome. They are the
-  // machine's.
+  // At the leader: adds failures, once for each size, candidate and outcome. The default's are the machine's.
   void add_failures(const std::vector<tuner::Failure>& failures) {
     for (const tuner::Failure& failure : failures)
       if (std::ranges::none_of(course_.search.failures, [&](const tuner::Failure& known) {
@@ -139,8 +144,7 @@ class Tuning {
   }
 
   void run_stages() {
-    const std::string conflict = from_leader(control_, [&] { return tuner_conflict(); });
-    if (options_.delivery != "env") search(conflict);
+    if (options_.delivery != "env") search();
     if (agreed(course_.skipped)) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       search_environments();
@@ -154,7 +158,7 @@ class Tuning {
       confirm();
       end_stage("confirmation");
     }
-    if (control_.is_leader()) choose_variables();
+    if (control_.is_leader()) choose_variables(course_, result_, variables_, judged_at_);
     if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
       confirm_step();
       end_stage("job's step");
@@ -164,6 +168,7 @@ class Tuning {
   // Puts the files on all hosts where jobs will look for them, and reports how to load them or, on failure, how to copy
   // them.
   reports::Tuning deliver() {
+    if (control_.is_leader()) set_nothing_on_a_faulty_machine(course_, result_);
     const bool sets = agreed(!result_.table.rows.empty() || !result_.environment.empty());
     std::vector<tuner::NamedFile> files;
     if (control_.is_leader()) files = make_files(sets);
@@ -235,37 +240,25 @@ class Tuning {
     return tuner::parse_nccl_version(found->second.substr(found->second.find(' ') + 1));
   }
 
-  // NCCL loads a single tuner, and the user may have selected it.
-  std::string tuner_conflict() const {
-    for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"})
-      if (!constraints_.allows_variable(name))
-        return fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
-                           std::getenv(name) ? "" : " in a configuration file of NCCL");
-    if (chain_.empty() && on_efa(machine_.topology))
-      return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain "
-             "which library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
-    return "";
-  }
-
-  void search(const std::string& conflict) {
+  void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (!conflict.empty()) {
-      result_.no_settings_reason = conflict;
+    if (from_leader(control_, [&] { return chain_.empty() && on_efa(machine_.topology); })) {
+      result_.no_settings_reason =
+          "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
+          "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
       return;
     }
     if (collectives.empty()) {
       result_.no_settings_reason = "NCCL queries no tuner for any of the measured collectives.";
       return;
     }
-    if (const std::string left_out = sizes_left_out(sizes); !left_out.empty()) {
-      course_.remarks.push_back(left_out);
-      if (sizes.empty()) result_.no_settings_reason = left_out + ".";
-    }
+    const std::string left_out = sizes_left_out(sizes);
     if (sizes.empty()) {
-      if (result_.no_settings_reason.empty()) result_.no_settings_reason = "No size is measured that can be tuned.";
+      result_.no_settings_reason = left_out.empty() ? "No size is measured that can be tuned." : left_out + ".";
       return;
     }
+    if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
     Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
@@ -280,18 +273,18 @@ class Tuning {
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
       course_.search.failures = failures;
       if (!fits()) return;  // checked again: the join time is known now
-      if (!tasks.empty()) burn_in(trials, tuning_limits_);
+      if (!tasks.empty()) burn_in(trials, tuning_limits_, failures);
       end_stage("preparation");
       course_.search =
           search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
-      course_.search.failures.insert(course_.search.failures.begin(), failures.begin(), failures.end());
+      std::ranges::move(course_.search.failures, std::back_inserter(failures));
+      course_.search.failures.clear();
+      add_failures(failures);
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty())
-        result_.no_settings_reason =
-            failures.empty() ? "The library offers nothing to a tuner." : "NCCL's own settings failed at all sizes.";
+      if (tasks.empty() && failures.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -318,7 +311,10 @@ class Tuning {
       const auto see = [&](const std::string& setting, std::vector<tuner::Row>& rows) {
         std::string problem;
         const std::optional<Selection> seen = trials.selection({0, at}, setting, problem);
-        if (!problem.empty()) course_.remarks.push_back(std::move(problem));
+        if (!problem.empty() && setting.empty())
+          add_failures({{point, {}, Trial::Outcome::failed, problem}});
+        else if (!problem.empty())
+          course_.remarks.push_back(std::move(problem));
         if (!seen) return;
         const auto whole =
             tuner::parse_setting(fmt::format("{}/{}/{}", seen->algorithm, seen->protocol, seen->channels));
@@ -369,25 +365,6 @@ class Tuning {
       result_.no_settings_reason =
           course_.arms.empty() ? "No variables were tried."
                                : "No environment was faster in fresh processes without making a band of sizes slower.";
-  }
-
-  // Rows and variables were measured separately, and their combination is unmeasured, so only one is set: variables
-  // where no row was found, or none was confirmed.
-  void choose_variables() {
-    if (variables_.arm.environment.empty() || course_.skipped) return;
-    if (result_.table.rows.empty()) {
-      result_.environment = variables_.arm.environment;
-      result_.no_settings_reason.clear();
-      // The search chose it as the best of many, so its own figure is biased upwards.
-      result_.environment_speedup = variables_.objective;
-      result_.environment_speedup_alone = variables_.alone;
-      result_.environment_judged_at = judged_at_;
-    } else {
-      course_.remarks.push_back(fmt::format(
-          "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
-          "--delivery=env sets it instead of them",
-          variables_.arm.name));
-    }
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
@@ -553,6 +530,39 @@ class Tuning {
 };
 
 }  // namespace
+
+void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
+                      const std::vector<tuner::SizePoint>& judged_at) {
+  if (variables.arm.environment.empty()) return;
+  if (!result.table.rows.empty()) {
+    course.remarks.push_back(fmt::format(
+        "{} was also faster by itself, but was not measured together with the settings for sizes, so it is not set; "
+        "--delivery=env sets it instead of them",
+        variables.arm.name));
+    return;
+  }
+  course.skipped = false;
+  if (!result.no_settings_reason.empty()) course.remarks.push_back(result.no_settings_reason);
+  result.no_settings_reason.clear();
+  result.environment = variables.arm.environment;
+  // The search chose it as the best of many, so its own figure is biased upwards.
+  result.environment_speedup = variables.objective;
+  result.environment_speedup_alone = variables.alone;
+  result.environment_judged_at = judged_at;
+}
+
+void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {
+  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
+  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
+  if (fault == course.search.failures.end()) return;
+  course.skipped = true;
+  result.table.rows.clear();
+  result.environment.clear();
+  result.gains.clear();
+  result.no_settings_reason = fmt::format("NCCL's own settings {} at {} {}, and nothing is set on a faulty machine.",
+                                          fault->outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
+                                          fault->point.collective, to_text(Bytes{fault->point.bytes}));
+}
 
 reports::Tuning tune(ControlPlane& control, const Options& options, const Machine& machine, const TuningJob& job) {
   return Tuning(control, options, machine, job).run();

@@ -94,7 +94,7 @@ struct TuningCourse {
   double wall_s = 0;
   std::vector<reports::TuningStage> stages;
   tuner::SearchResult search;
-  bool skipped = false;  // skipped: no time, or no way to confirm a result
+  bool skipped = false;  // no time, no way to confirm a result, or a faulty machine
   std::vector<tuner::JudgedArm> arms;
   std::vector<CallModeResult> call_modes;
   std::vector<tuner::ConfirmedSizePoint> confirmations;
@@ -103,6 +103,15 @@ struct TuningCourse {
   int processes = 0;                 // processes that confirmed each side
   std::vector<std::string> remarks;  // constraints and other omissions
 };
+
+// Sets the variables that were faster by themselves, confirmed in fresh processes, where there are no rows: both were
+// measured separately, and their combination is unmeasured. The reason that there are no rows becomes a remark.
+void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
+                      const std::vector<tuner::SizePoint>& judged_at);
+
+// Removes all settings if NCCL's own failed or gave wrong data in the tuning, which is then skipped: what is fastest on
+// such a machine says nothing about a sound one, and a row could go across the size that failed.
+void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result);
 
 // False if no setting, variable or call mode was compared with the default, or if nothing could be confirmed.
 bool is_decided(const TuningCourse& course);
