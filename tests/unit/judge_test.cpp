@@ -103,6 +103,19 @@ TEST(Judge, has_pairs_own_bars_against_nvlink) {
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.84 * link_rate, 2), Grade::slow);
 }
 
+// Four GPUs on a board without NVSwitch: 6 of the 18 NVLinks of each lead to each other one.
+TEST(Judge, holds_a_pair_against_the_links_that_join_it) {
+  const topo::Limits limits{{std::string(topo::gpu_pair), topo::Level::achievable, {123.6}, "nvlink", "made up"}};
+  const auto grade = [&](const Collective& collective, double busbw, int ranks) {
+    return judge(measured(collective, GiB(4), busbw, ranks, 1, "nccl"), limits, machine(1), {}).grade;
+  };
+  EXPECT_EQ(grade(p2p, 120, 2), Grade::ok);
+  EXPECT_EQ(grade(p2p, 80, 2), Grade::slow);
+  EXPECT_EQ(grade(all_gather, 350, 4), Grade::ok);
+  EXPECT_EQ(grade(all_gather, 120, 4), Grade::slow);
+  EXPECT_EQ(grade(all_to_all, 120, 4), Grade::unknown);
+}
+
 TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them) {
   for (const Collective* each : {&reduce_scatter, &all_to_all, &broadcast}) {
     EXPECT_EQ(grade_of(*each, MiB(8 * 15), link_rate), Grade::unknown) << each->name;
