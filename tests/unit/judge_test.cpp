@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 
@@ -161,8 +162,8 @@ TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
     m.throughput->summary.min = m.throughput->summary.median * median_busbw / fastest_busbw;
     report.results = {{m, judge(m, report.limits, report.topology, {})}};
     EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
-    const std::size_t withdrawn = withdraw_slow_by_waiting(report, busy);
-    EXPECT_EQ(withdrawn, report.results[0].verdict.grade == Grade::slow ? 0u : 1u);
+    const std::map<int, std::size_t> withdrawn = withdraw_slow_by_waiting(report, busy);
+    EXPECT_EQ(withdrawn.empty(), report.results[0].verdict.grade == Grade::slow);
     return report.results[0].verdict;
   };
   const double slow = 0.4 * nics_rate, fast = 1.2 * nics_rate;
@@ -180,8 +181,42 @@ TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
     m.groups = {{{0, 1}, {1e-3}}, {{2, 3}, {2e-3}}};
     m.throughput->summary.min = m.throughput->summary.median * slow / fast;
     report.results = {{m, judge(m, report.limits, report.topology, {})}};
-    EXPECT_EQ(withdraw_slow_by_waiting(report, {busy}), busy == 1 ? 1u : 0u) << "the group of node 1 is the slowest";
+    EXPECT_EQ(withdraw_slow_by_waiting(report, {busy}).size(), busy == 1 ? 1u : 0u)
+        << "the group of node 1 is the slowest";
   }
+}
+
+// Each node alone: node 0, whose ranks waited, is the slowest, and fast in one sample.
+TEST(Judge, keeps_slow_where_another_group_is_steadily_slow_and_counts_by_nodes_of_the_slowest) {
+  Report report;
+  report.limits = gpu_limits();
+  report.topology = machine(1);
+  report.topology.hosts.resize(2);
+  report.topology.host_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
+  Measurement m = measured(all_gather, GiB(4), 0.4 * link_rate, 4, 1, "nccl");
+  const double slow = m.throughput->summary.median, fast = 0.4 * slow;
+  const auto f = [](double time) { return static_cast<float>(time); };
+  m.throughput->summary.min = fast;
+  const GroupResult of_node_0{{0, 1, 2, 3}, {slow}, {f(slow), f(fast), f(slow)}};
+  using Counts = std::map<int, std::size_t>;
+  const auto withdrawn = [&](std::vector<GroupResult> groups, const std::set<int>& busy) {
+    m.groups = std::move(groups);
+    report.results = {{m, judge(m, report.limits, report.topology, {})}};
+    EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
+    return withdraw_slow_by_waiting(report, busy);
+  };
+  const auto of_node_1 = [&](double median, std::vector<float> samples) {
+    return GroupResult{{4, 5, 6, 7}, {median}, std::move(samples)};
+  };
+  const std::vector<float> steady(3, f(0.9 * slow)), unsteady{f(0.9 * slow), f(fast), f(0.9 * slow)};
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, steady)}, {0}), Counts()) << "node 1 is slow, and did not wait";
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, {})}, {0}), Counts()) << "the same without samples";
+  EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(fast, {})}, {0}), (Counts{{0, 1}}));
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, steady)}, {0, 1}), Counts()) << "node 1 is slow throughout";
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, unsteady)}, {0, 1}), (Counts{{0, 1}}));
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(fast, {})}, {0, 1}), (Counts{{0, 1}})) << "node 1 waited, and is not slow";
+  EXPECT_EQ(withdrawn({}, {0, 1}), (Counts{{0, 1}, {1, 1}})) << "the group is unknown";
 }
 
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
