@@ -408,12 +408,14 @@ std::string name_of_rank(const topo::Topology& topology, int rank) {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& comparability) {
+  if (m.wrong_elements > 0)
+    return without_limit(Grade::wrong,
+                         wrong_text(m) + (m.outcome == Outcome::failed ? "; and it failed: " + m.because : ""));
   if (m.outcome == Outcome::failed) return without_limit(Grade::failed, m.because);
   if (!m.measured_case.collective->moves_data && m.outcome == Outcome::measured)
     return without_limit(Grade::unknown, "no time of a healthy machine is known: compare it with an earlier run");
   if (m.outcome == Outcome::skipped || !m.throughput)
     return without_limit(Grade::unknown, "not measured: " + m.because);
-  if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
   if (!m.measured_case.beside.empty())
     return without_limit(Grade::unknown, "not judged: no figure of a healthy machine is known for operations " +
                                              describe_beside(m.measured_case.beside));

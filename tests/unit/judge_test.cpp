@@ -394,6 +394,24 @@ TEST(Judge, says_where_data_is_wrong) {
             "3 wrong elements; the first at rank 5, element 7: wanted 1.5, got 2");
 }
 
+// As of a pair that corrupts data in one round and crashes in another.
+TEST(Judge, calls_wrong_what_failed_too) {
+  Report report;
+  Measurement& m = report.results.emplace_back().measurement;
+  m = measured(p2p, {8}, 1, 2, 1, "sim");
+  m.outcome = Outcome::failed;
+  m.because = "rank 3 in sample: it died";
+  m.wrong_elements = 3;
+  for (const bool with_times : {true, false}) {
+    if (!with_times) m.throughput.reset();
+    report.results[0].verdict = judge(m, gpu_limits(), {}, {});
+    EXPECT_EQ(report.results[0].verdict.grade, Grade::wrong);
+    EXPECT_EQ(report.results[0].verdict.because, "3 wrong elements; and it failed: rank 3 in sample: it died");
+    EXPECT_EQ(overall(report), Grade::wrong);
+    EXPECT_EQ(exit_code(report), ExitCode::wrong_data);
+  }
+}
+
 TEST(Judge, calls_failed_what_failed_and_unknown_what_was_skipped) {
   Measurement m = measured(all_reduce, {8}, 1, 8, 1, "sim");
   m.outcome = Outcome::failed;

@@ -271,7 +271,8 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
       m.outcome = Outcome::failed;
     }
     if (progress_.several) m.launch = progress_.launch;
-    lines.push_back(interrupted && m.launch ? add_interrupted(number, m) : add(number, m));
+    const bool is_left_out = interrupted && m.launch && m.wrong_elements == 0;
+    lines.push_back(is_left_out ? add_interrupted(number, m) : add(number, m));
   }
   return lines;
 }
