@@ -145,7 +145,8 @@ std::vector<Column> all_columns() {
 
 std::string verdict_of(const Result& result) {
   const Measurement& m = of(result);
-  if (m.outcome == Outcome::measured) return std::string(shown(result.verdict.grade));
+  if (m.outcome == Outcome::measured || result.verdict.grade == Grade::wrong)
+    return std::string(shown(result.verdict.grade));
   return format_printable("{}: {}", m.outcome == Outcome::skipped ? shown(Grade::unknown) : name_of(m.outcome),
                           m.because);
 }

@@ -50,6 +50,11 @@ std::string in_us(const std::optional<Series>& series, std::optional<double> (*v
 std::optional<double> median_of(const Summary& s) { return s.median; }
 std::optional<double> low_of(const Summary& s) { return s.interval ? std::optional(s.interval->low) : std::nullopt; }
 std::optional<double> high_of(const Summary& s) { return s.interval ? std::optional(s.interval->high) : std::nullopt; }
+// The reason of the outcome, else of the verdict, which for wrong data has both.
+std::string because_of(const Result& result) {
+  const std::string& of_outcome = result.measurement.because;
+  return of_outcome.empty() || result.verdict.grade == Grade::wrong ? result.verdict.because : of_outcome;
+}
 std::string bandwidth(const Result& result, GBps (*rate)(const Case&, Seconds)) {
   const std::optional<Series>& found = result.measurement.throughput;
   return found ? number(rate(measured(result), {found->summary.median}).count) : "";
@@ -117,10 +122,7 @@ constexpr std::array csv_columns{
               [](const Report&, const Result& r) { return r.verdict.limit ? number(r.verdict.limit->count) : ""; }},
     CsvColumn{"fraction_of_limit", [](const Report&, const Result& r) { return number(r.verdict.fraction); }},
     CsvColumn{"grade", [](const Report&, const Result& r) { return std::string(name_of(r.verdict.grade)); }},
-    CsvColumn{"because",
-              [](const Report&, const Result& r) {
-                return for_csv(r.measurement.because.empty() ? r.verdict.because : r.measurement.because);
-              }},
+    CsvColumn{"because", [](const Report&, const Result& r) { return for_csv(because_of(r)); }},
 };
 
 }  // namespace
@@ -201,10 +203,6 @@ void add_repetitions(json& out, const Measurement& m, std::string_view quantity,
 // Failed, or with wrong data: no figure counts.
 bool is_broken(const Result& result) {
   return result.verdict.grade == Grade::wrong || result.verdict.grade == Grade::failed;
-}
-
-std::string because_of(const Result& result) {
-  return result.measurement.because.empty() ? result.verdict.because : result.measurement.because;
 }
 
 // As Google Benchmark writes a benchmark that called SkipWithError().

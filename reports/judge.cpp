@@ -15,6 +15,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
+#include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/traffic.hpp"
 #include "topo/platform.hpp"
@@ -407,12 +408,14 @@ std::string name_of_rank(const topo::Topology& topology, int rank) {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& comparability) {
+  if (m.wrong_elements > 0)
+    return without_limit(Grade::wrong,
+                         wrong_text(m) + (m.outcome == Outcome::failed ? "; and it failed: " + m.because : ""));
   if (m.outcome == Outcome::failed) return without_limit(Grade::failed, m.because);
   if (!m.measured_case.collective->moves_data && m.outcome == Outcome::measured)
     return without_limit(Grade::unknown, "no time of a healthy machine is known: compare it with an earlier run");
   if (m.outcome == Outcome::skipped || !m.throughput)
     return without_limit(Grade::unknown, "not measured: " + m.because);
-  if (m.wrong_elements > 0) return without_limit(Grade::wrong, wrong_text(m));
   if (!m.measured_case.beside.empty())
     return without_limit(Grade::unknown, "not judged: no figure of a healthy machine is known for operations " +
                                              describe_beside(m.measured_case.beside));
@@ -464,25 +467,47 @@ static Group slowest_group_of(const Measurement& m) {
   return std::ranges::max_element(m.groups, {}, [](const GroupResult& each) { return each.median.count; })->group;
 }
 
-std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes) {
-  std::size_t withdrawn = 0;
+// True if the slowest of the groups whose ranks did not wait is slow, or a group whose ranks did in its fastest sample.
+static bool is_steadily_slow(const Result& result, const Report& report, const auto& waited) {
+  const GroupResult* slowest = nullptr;  // without ranks that waited
+  GroupResult steadiest;                 // with such ranks; the median is its fastest sample
+  for (const GroupResult& each : result.measurement.groups) {
+    if (!waited(each.group)) {
+      if (!slowest || slowest->median < each.median) slowest = &each;
+    } else if (!each.samples.empty()) {
+      const Seconds fastest{*std::ranges::min_element(each.samples)};
+      if (steadiest.median < fastest) steadiest = {each.group, fastest};
+    }
+  }
+  return (slowest && is_slow_group(*slowest, result, report)) ||
+         (!steadiest.group.empty() && is_slow_group(steadiest, result, report));
+}
+
+std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes) {
+  std::map<int, std::size_t> withdrawn;
   const std::vector<int>& node_of_rank = report.topology.host_of_rank;
+  const auto waiting_nodes_of = [&](const Group& group) {
+    std::set<int> waiting;
+    for (const int rank : group)
+      if (std::cmp_less(rank, node_of_rank.size()) && nodes.contains(node_of_rank[static_cast<std::size_t>(rank)]))
+        waiting.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+    return waiting;
+  };
   for (Result& each : report.results) {
     if (each.verdict.grade != Grade::slow) continue;
     const Group group = slowest_group_of(each.measurement);
-    const auto waited = [&](int rank) {
-      return std::cmp_less(rank, node_of_rank.size()) && nodes.contains(node_of_rank[static_cast<std::size_t>(rank)]);
-    };
-    if (group.empty() ? nodes.empty() : std::ranges::none_of(group, waited)) continue;
+    const std::set<int> waiting = group.empty() ? nodes : waiting_nodes_of(group);
+    if (waiting.empty()) continue;
     Measurement fastest = each.measurement;
     Summary& summary = fastest.throughput->summary;
     summary.median = summary.min;
     summary.trimmed_mean.reset();
     if (judge(fastest, report.limits, report.topology, Comparability{}).grade == Grade::slow) continue;
+    if (is_steadily_slow(each, report, [&](const Group& its) { return !waiting_nodes_of(its).empty(); })) continue;
     each.verdict.grade = Grade::unknown;
     each.verdict.because = fmt::format(
         "not judged: ranks waited for processor cores, and the fastest sample is not slow ({})", each.verdict.because);
-    ++withdrawn;
+    for (const int node : waiting) ++withdrawn[node];
   }
   return withdrawn;
 }

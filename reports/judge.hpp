@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <limits>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -39,8 +40,10 @@ std::string name_of_rank(const topo::Topology& topology, int rank);
 void withdraw_sampled_pairs(std::vector<Result>& results);
 
 // Sets `slow` to `unknown` where a rank of the slowest group is on one of these nodes, whose ranks waited for processor
-// cores, and the fastest sample is not slow. Returns their number.
-std::size_t withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes);
+// cores, and the fastest sample is not slow, unless other groups are slow too: the slowest without such ranks, or one
+// with such ranks in its fastest sample. Returns the number of these measurements for each such node of their slowest
+// groups (for all nodes where the group is unknown).
+std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes);
 
 // Grade of the run, the first that applies: wrong, failed (both also of NCCL's own settings in a tuning), faulty (an
 // error about hardware or fabric), slow (also with a suspect or an open question), ok; unknown when nothing was judged.

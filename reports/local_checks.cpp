@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -59,14 +60,20 @@ bool was_left_out(const Report& report, std::size_t rank, const LocalCheck& chec
   return !compute.corruption.empty() || (check.unit == "TFLOP/s" && !compute.not_measured.empty());
 }
 
-// The size of the matrix products behind a figure; "" for figures of anything else, and where the size is not known:
-// that of products under load is the same on all GPUs. Rates of unlike sizes are not comparable.
-std::string size_of_products(const Report& report, std::size_t rank, const LocalCheck& check) {
-  if (check.unit != "TFLOP/s" || check.under_load || rank >= report.compute_checks.size()) return "";
+// The size of the matrix products behind a figure, the largest of several measurements; 0 for figures of anything else,
+// and where the size is not known: that of products under load is the same on all GPUs. Rates of unlike sizes are not
+// comparable.
+unsigned long size_of_products(const ComputeCheck& compute, const LocalCheck& check) {
+  if (check.unit != "TFLOP/s" || check.under_load) return 0;
   const std::string_view type = check.name.starts_with("fp8") ? "fp8 " : "bf16 ";
-  for (const auto& [product, digest] : report.compute_checks[rank].digests)
-    if (product.starts_with(type)) return product.substr(type.size());
-  return "";
+  unsigned long largest = 0;
+  for (const auto& [product, digest] : compute.digests)
+    if (product.starts_with(type)) largest = std::max(largest, std::strtoul(&product[type.size()], nullptr, 10));
+  return largest;
+}
+
+unsigned long size_of_products(const Report& report, std::size_t rank, const LocalCheck& check) {
+  return rank < report.compute_checks.size() ? size_of_products(report.compute_checks[rank], check) : 0;
 }
 
 std::string text_of(double value, const LocalCheck& check) {
@@ -264,7 +271,7 @@ void find_worse_of(const Report& report, const std::vector<Device>& of_model, co
 
 void find_worse(const Report& report, const std::vector<Device>& of_model, const LocalCheck& check,
                 const std::vector<LoadOfRank>& loads, std::vector<topo::Finding>& findings) {
-  std::map<std::string, std::vector<Device>> by_size;
+  std::map<unsigned long, std::vector<Device>> by_size;
   std::vector<double> all;
   std::vector<const Device*> without;
   for (const Device& device : of_model) {
@@ -408,18 +415,39 @@ static std::vector<topo::Finding> slower_ones(const Report& report, bool under_l
 std::vector<topo::Finding> slow_alone(const Report& report) { return slower_ones(report, false); }
 std::vector<topo::Finding> slow_under_load(const Report& report) { return slower_ones(report, true); }
 
+// Adds the digests of a second measurement of a GPU, whose results are wrong where both have the product and differ.
+static void add_digests(ComputeCheck& first, const ComputeCheck& second) {
+  for (const auto& [product, digest] : second.digests) {
+    const auto [known, is_new] = first.digests.emplace(product, digest);
+    if (!is_new && known->second != digest && first.library == second.library && first.corruption.empty())
+      first.corruption = fmt::format("the bits of the {} matrix product differ between two measurements",
+                                     product.substr(0, product.find(' ')));
+  }
+  if (second.digests.empty()) return;
+  first.library = second.library;
+  first.not_measured.clear();
+}
+
 void keep_better(LocalChecks& first, const LocalChecks& second) {
   for (const auto& [name, value] : second.figures) {
-    const auto check = std::ranges::find(local_checks(), name, &LocalCheck::name);
-    const bool more_is_better = check == local_checks().end() || check->more_is_better;
     const auto [known, is_new] = first.figures.emplace(name, value);
-    if (!is_new) known->second = more_is_better ? std::max(known->second, value) : std::min(known->second, value);
+    if (is_new) continue;
+    const auto check = std::ranges::find(local_checks(), name, &LocalCheck::name);
+    const bool is_known = check != local_checks().end(), more_is_better = !is_known || check->more_is_better;
+    const auto size_in = [&](const LocalChecks& of) { return is_known ? size_of_products(of.compute, *check) : 0; };
+    const unsigned long size = size_in(first), size_again = size_in(second);
+    if (size != size_again)
+      known->second = size_again > size ? value : known->second;
+    else
+      known->second = more_is_better ? std::max(known->second, value) : std::min(known->second, value);
   }
-  if (!first.compute.corruption.empty() || second.compute.corruption.empty()) return;
-  first.compute.corruption = second.compute.corruption;
-  first.compute.partner = second.compute.partner;
-  first.compute.under_load = second.compute.under_load;
-  first.compute.in_messages = second.compute.in_messages;
+  if (first.compute.corruption.empty() && !second.compute.corruption.empty()) {
+    first.compute.corruption = second.compute.corruption;
+    first.compute.partner = second.compute.partner;
+    first.compute.under_load = second.compute.under_load;
+    first.compute.in_messages = second.compute.in_messages;
+  }
+  add_digests(first.compute, second.compute);
 }
 
 namespace {
@@ -454,7 +482,7 @@ std::vector<std::string> local_ranges(const Report& report) {
 
 std::vector<std::string> worse_figures(std::span<const Report> base, std::span<const Report> fresh) {
   const auto values_by_size = [](std::span<const Report> reports, const LocalCheck& check) {
-    std::map<std::string, std::vector<double>> values;
+    std::map<unsigned long, std::vector<double>> values;
     for (const Report& report : reports)
       for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
         if (const auto value = figure(report, rank, check))
@@ -463,7 +491,7 @@ std::vector<std::string> worse_figures(std::span<const Report> base, std::span<c
   };
   std::vector<std::string> sentences;
   for (const LocalCheck& check : local_checks()) {
-    const std::map<std::string, std::vector<double>> before = values_by_size(base, check);
+    const std::map<unsigned long, std::vector<double>> before = values_by_size(base, check);
     for (const auto& [size, now] : values_by_size(fresh, check)) {
       const auto same = before.find(size);
       if (same == before.end()) continue;

@@ -42,7 +42,8 @@ std::vector<topo::Finding> slow_alone(const Report& report);
 inline constexpr std::string_view slow_under_load_id = "gpu.slow_under_load";
 std::vector<topo::Finding> slow_under_load(const Report& report);
 
-// Figures of two measurements of a GPU: the better one of each, and what either says of wrong results.
+// Figures of two measurements of a GPU: the better one of each (of matrix products of unlike sizes that of the larger
+// ones), the digests of both, and what either says of wrong results, as which unlike digests count too.
 void keep_better(LocalChecks& first, const LocalChecks& second);
 
 // Finding id, an error: a GPU with wrong results or memory; the run then ends with ExitCode::wrong_data.

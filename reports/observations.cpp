@@ -46,13 +46,6 @@ const topo::Gpu* gpu_of(RankLocation place, std::size_t rank, const topo::Topolo
   return std::cmp_less(place.number, gpus.size()) ? &gpus[static_cast<std::size_t>(place.number)] : nullptr;
 }
 
-// NVLinks that join two GPUs directly.
-int links_between(const topo::Gpu& one, const topo::Gpu& other) {
-  return static_cast<int>(std::ranges::count_if(one.nvlinks, [&](const topo::NvLink& link) {
-    return link.active != false && !link.remote_pci.empty() && link.remote_pci == other.pci.address;
-  }));
-}
-
 bool has_direct_links(const topo::Topology& topology) {
   const auto has_some = [](const topo::Gpu& gpu) {
     return std::ranges::any_of(gpu.nvlinks, [](const topo::NvLink& link) { return link.remote == "gpu"; });
@@ -240,7 +233,7 @@ class Collector {
   int links_between(RankLocation a, RankLocation b) const {
     const topo::Gpu* const one = gpu_at(a);
     const topo::Gpu* const other = gpu_at(b);
-    return one && other ? reports::links_between(*one, *other) : 0;
+    return one && other ? topo::links_between(*one, *other) : 0;
   }
   const topo::Gpu* gpu_at(RankLocation place) const {
     return gpu_of(place, static_cast<std::size_t>(std::ranges::find(places_, place) - places_.begin()), topology_);

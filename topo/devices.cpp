@@ -1,8 +1,9 @@
-// What GPUs and NICs report of themselves: clocks event reasons and counters.
+// What GPUs and NICs report of themselves: clocks event reasons, direct NVLinks and counters.
 #include "topo/devices.hpp"
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <string_view>
 
@@ -49,6 +50,12 @@ bool held_back(std::uint64_t mask) {
   for (const Reason& reason : reasons)
     if (reason.holds_back && (mask & reason.bit)) return true;
   return false;
+}
+
+int links_between(const Gpu& one, const Gpu& other) {
+  return static_cast<int>(std::ranges::count_if(one.nvlinks, [&](const NvLink& link) {
+    return link.active != false && !link.remote_pci.empty() && link.remote_pci == other.pci.address;
+  }));
 }
 
 // ---- The counters of RDMA devices.

@@ -126,6 +126,9 @@ struct Gpu {
   std::optional<int> nics_shared{};  // GPUs that have the same ones, itself included
 };
 
+// Number of NVLinks that join two GPUs of a host directly, without a switch.
+int links_between(const Gpu& one, const Gpu& other);
+
 // Xid errors of a GPU in the kernel log since the machine booted and its driver was loaded.
 struct Xid {
   std::string pci{};   // address in the format of the driver: "0000:53:00"

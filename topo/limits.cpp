@@ -175,8 +175,8 @@ const Limit* find(const Limits& limits, std::string_view name, Level level) {
 namespace {
 
 // One NVLink of a generation, one direction: the payload rate, and the rate in NCCL's own model (src/graph/topo.h:
-// SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1), in GB/s. Only for generations joined by a switch,
-// which capability 8.6 is not: the rate of a link in a mesh does not give the rate of a pair.
+// SM80_NVLINK_BW 20.0, SM90_NVLINK_BW 20.6, SM100_NVLINK_BW 40.1), in GB/s. Only for generations that have boards with
+// a switch, which capability 8.6 has not.
 struct LinkRates {
   int architecture;
   double wire, achievable;
@@ -198,23 +198,47 @@ const Gpu* weakest_gpu(const Topology& topology) {
   return weakest;
 }
 
+// The fewest NVLinks between two GPUs of a host; null where NVLinks do not lead from GPU to GPU, or where it is unknown
+// where they lead.
+std::optional<int> fewest_direct_links(const Topology& topology) {
+  const Platform* const platform = platform_of_instance_type(topology.platform);
+  if (platform && platform->nvswitch) return std::nullopt;
+  bool direct = false;
+  std::optional<int> fewest;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& one : host.gpu_devices) {
+      direct = direct || std::ranges::any_of(one.nvlinks, [](const NvLink& link) {
+                 return link.active != false && link.remote == "gpu";
+               });
+      for (const Gpu& other : host.gpu_devices) {
+        if (&one == &other || !one.links || !other.links) continue;
+        const int links = links_between(one, other);
+        fewest = std::min(fewest.value_or(links), links);
+      }
+    }
+  return direct ? std::optional(fewest.value_or(0)) : std::nullopt;
+}
+
 }  // namespace
 
 Limits link_limits(const Topology& topology) {
   const Gpu* const gpu = weakest_gpu(topology);
-  if (!gpu || gpu->links == 0) return {};
+  if (!gpu) return {};
   const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
   if (rates == link_rates.end() || gpu->architecture == without_switch) return {};
-  const int links = *gpu->links;
+  const std::optional<int> direct = fewest_direct_links(topology);
+  const int links = direct.value_or(*gpu->links);
+  if (links == 0) return {};
+  const std::string_view name = direct ? gpu_pair : gpu_link;
   const std::string raw = gpu->link_rate_raw
                               ? fmt::format(" (raw signalling {} x {} = {} GB/s)", links,
                                             shown(gpu->link_rate_raw->count), shown(links * gpu->link_rate_raw->count))
                               : "";
   const double wire = links * rates->wire, achievable = links * rates->achievable;
-  return {limit(gpu_link, Level::wire, wire, "nvlink",
-                fmt::format("{} active NVLinks of {} x {} GB/s = {} GB/s, one direction{}", links, gpu->name,
-                            shown(rates->wire), shown(wire), raw)),
-          limit(gpu_link, Level::achievable, achievable, "nvlink",
+  return {limit(name, Level::wire, wire, "nvlink",
+                fmt::format("{} active NVLinks {} {} x {} GB/s = {} GB/s, one direction{}", links,
+                            direct ? "between two" : "of", gpu->name, shown(rates->wire), shown(wire), raw)),
+          limit(name, Level::achievable, achievable, "nvlink",
                 fmt::format("{} active NVLinks x {} GB/s = {} GB/s: the rate of a link in NCCL's own model", links,
                             shown(rates->achievable), shown(achievable)))};
 }
@@ -329,10 +353,15 @@ std::optional<Limit> within_domains(const Limits& parts, const Operation& op, Le
     if (op.route != Route::all_to_allv) return *link;
     return scaled(*link, (op.ranks - 1.0) / op.ranks, "no block stays with its rank, though bus bandwidth counts so");
   }
+  const bool ring = op.route == Route::ring || op.route == Route::tree_or_ring;
+  // Rings may use the links of each GPU to all others of the group.
+  if (const Limit* pair = find(parts, gpu_pair, level)) {
+    const int others = ranks_per_domain(op) - 1;
+    if (op.route == Route::point_to_point || (ring && others == 1)) return *pair;
+    if (ring) return scaled(*pair, others, fmt::format("each GPU has links to {} others", others));
+  }
   // Rings may use all links of a mesh; a pair has as many as happen to join the two.
-  if (const Limit* mesh = find(parts, gpu_mesh, level);
-      mesh && (op.route == Route::ring || op.route == Route::tree_or_ring))
-    return *mesh;
+  if (const Limit* mesh = find(parts, gpu_mesh, level); mesh && ring) return *mesh;
   return std::nullopt;
 }
 

@@ -29,6 +29,7 @@ struct Limit {
 // Names of limits.
 inline constexpr std::string_view gpu_link = "gpu.link";  // one GPU into the node's switch
 inline constexpr std::string_view gpu_mesh = "gpu.mesh";  // one GPU to its neighbours, without a switch
+inline constexpr std::string_view gpu_pair = "gpu.pair";  // one GPU to another, where each is joined to each other
 inline constexpr std::string_view gpu_nvls = "gpu.nvls";  // bus bandwidth of an all-reduce within the switch
 inline constexpr std::string_view one_nic = "nic.one";    // a single NIC
 inline constexpr std::string_view gpu_nics = "gpu.nics";  // the share of one GPU in its node's NICs
@@ -69,7 +70,8 @@ Limit exchange_limit(const Limit& nics, const Operation& operation);
 // only once or twice. From four domains on the busiest one of a tree sends as much as in a ring.
 inline constexpr int few_domains = 3;
 
-// gpu.link of the weakest GPU, from the NVLinks that NVML reports as active; absent when a host's are unknown.
+// gpu.link of the weakest GPU, from the NVLinks that NVML reports as active; absent when a host's are unknown. Where
+// NVLinks lead from GPU to GPU: gpu.pair of the GPUs with the fewest between them; absent where two have none.
 Limits link_limits(const Topology& topology);
 
 // node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: its

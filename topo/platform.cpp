@@ -294,11 +294,14 @@ namespace {
 
 // The model that platforms have, of a GPU on a board with NVSwitches; "" for others.
 std::string model_of(std::string_view name, int links) {
+  // Boards for PCIe: "NVIDIA A100 80GB PCIe", "NVIDIA A100-PCIE-40GB", "NVIDIA H100 NVL".
+  const std::string words = lower(name);
+  if (words.find("pcie") != std::string::npos || words.find("nvl") != std::string::npos) return "";
   for (const Platform& platform : platforms()) {
-    // "NVIDIA H200" and "NVIDIA H100 80GB HBM3", but not "NVIDIA GH200", nor boards for PCIe.
-    if (platform.network == "any" && platform.links_per_gpu == links && name.starts_with("NVIDIA " + platform.gpu) &&
-        name.find("PCIe") == std::string_view::npos && name.find("NVL") == std::string_view::npos)
-      return platform.gpu;
+    if (platform.network != "any" || platform.links_per_gpu != links) continue;
+    // "NVIDIA H200" and "NVIDIA H100 80GB HBM3", but not "NVIDIA GH200" nor "NVIDIA A100X", a board for PCIe.
+    const std::string model = "NVIDIA " + platform.gpu;
+    if (name == model || name.starts_with(model + " ") || name.starts_with(model + "-")) return platform.gpu;
   }
   return "";
 }

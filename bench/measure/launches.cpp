@@ -155,10 +155,10 @@ void CombinedLaunches::add(const Measurement& m) {
        {std::pair(&all_.silent_groups, &m.silent_groups), std::pair(&all_.finished_groups, &m.finished_groups),
         std::pair(&all_.wrong_groups, &m.wrong_groups)})
     mine->insert(mine->end(), its->begin(), its->end());
-  if (m.outcome != Outcome::measured) return;
-  ++measured_;
   all_.wrong_elements += m.wrong_elements;
   if (!all_.first_wrong) all_.first_wrong = m.first_wrong;
+  if (m.outcome != Outcome::measured) return;
+  ++measured_;
   if (!all_.selection) all_.selection = m.selection;
   LaunchMedians& medians = medians_.emplace_back();
   medians.launch = m.launch.value_or(0);

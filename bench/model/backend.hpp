@@ -144,7 +144,8 @@ using LocalFigures = std::map<std::string, double>;
 // Result of the check that a device computes and stores right.
 struct ComputeCheck {
   // Hashes of the result of one seeded matrix product, by type of its operands and size ("bf16 8192"): alike on all
-  // devices of a model with the same version of the library. The rates of such products are of this size too.
+  // devices of a model with the same version of the library. The rates of such products are of this size too, the
+  // largest one after several measurements.
   std::map<std::string, std::string> digests = {};
   std::string library = {};  // "cuBLASLt 13.1.0"; "" where there were no products
   // The first wrong result or wrong memory, in a sentence with place and bits; "" if all was right.

@@ -37,7 +37,10 @@ function grade_mark(grade) {
 // ---- The verdict
 
 // Why a measurement was judged as it was, or why there is nothing to judge.
-function why(m) { return m.outcome === "measured" ? m.verdict.because : m.because || m.verdict.because; }
+function why(m) {
+  const judged = m.outcome === "measured" || m.verdict.grade === "wrong";
+  return judged ? m.verdict.because : m.because || m.verdict.because;
+}
 
 const DECISIONS = {
   "ACCEPT": {look: "ok", sign: "\u2713"}, "REJECT": {look: "wrong", sign: "\u2715"}, "CANNOT TELL": {look: "unknown", sign: "?"},

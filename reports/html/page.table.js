@@ -44,9 +44,10 @@ function interval_text(series) {
 // What is wrong, where something is. Why sizes are not judged stands once below the table.
 function why_text(m) {
   const sentences = [];
-  if (m.outcome === "failed") sentences.push(`failed: ${why(m)}`);
+  if (m.verdict.grade === "wrong") sentences.push(why(m));
+  else if (m.outcome === "failed") sentences.push(`failed: ${why(m)}`);
   else if (m.outcome !== "measured") sentences.push(`not judged: ${why(m)}`);
-  else if (["slow", "wrong", "failed"].includes(m.verdict.grade)) sentences.push(why(m));
+  else if (["slow", "failed"].includes(m.verdict.grade)) sentences.push(why(m));
   if (m.first_wrong) sentences.push(first_wrong_sentence(m.first_wrong));
   if (m.during?.notes.length) sentences.push(`Meanwhile: ${m.during.notes.join("; ")}.`);
   return sentences.join(" ");

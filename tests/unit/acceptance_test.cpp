@@ -254,6 +254,35 @@ TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {
   EXPECT_EQ(reason(report, {}), "nic n1r5 seems to corrupt data" + consequence);
 }
 
+// The end of the run interrupts the second launch, in which a round before gave wrong data.
+TEST(ReportOfARun, has_the_wrong_data_of_an_interrupted_launch) {
+  Options options;
+  options.launches = 3;
+  ReportBuilder builder(options, {});
+  builder.begin({}, {}, {});
+  Measurement m;
+  m.measured_case.collective = &all_reduce;
+  m.measured_case.ranks = 1;
+  m.throughput.emplace();
+  m.launch = 0;
+  RunProgress standing;
+  standing.several = true;
+  builder.repetition_started(m.measured_case, standing);
+  builder.case_finished(m);
+  standing.launch = 1;
+  builder.repetition_started(m.measured_case, standing);
+  m.launch.reset();
+  m.throughput.reset();
+  m.wrong_elements = 2;
+  builder.repetition_finished(m);
+  builder.fail_unfinished("ended by SIGTERM");
+  const reports::Report& report = builder.report();
+  ASSERT_EQ(report.results.size(), 1u);
+  EXPECT_EQ(report.results[0].measurement.wrong_elements, 2u);
+  EXPECT_EQ(report.results[0].verdict.grade, reports::Grade::wrong);
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
 TEST(Recorder, does_nothing_until_it_is_opened) {
   Recorder recorder;
   recorder.remark("");

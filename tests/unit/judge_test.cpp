@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <memory>
 #include <set>
 
@@ -103,6 +104,19 @@ TEST(Judge, has_pairs_own_bars_against_nvlink) {
   EXPECT_EQ(grade_of(p2p, MiB(512), 0.84 * link_rate, 2), Grade::slow);
 }
 
+// Four GPUs on a board without NVSwitch: 6 of the 18 NVLinks of each lead to each other one.
+TEST(Judge, holds_a_pair_against_the_links_that_join_it) {
+  const topo::Limits limits{{std::string(topo::gpu_pair), topo::Level::achievable, {123.6}, "nvlink", "made up"}};
+  const auto grade = [&](const Collective& collective, double busbw, int ranks) {
+    return judge(measured(collective, GiB(4), busbw, ranks, 1, "nccl"), limits, machine(1), {}).grade;
+  };
+  EXPECT_EQ(grade(p2p, 120, 2), Grade::ok);
+  EXPECT_EQ(grade(p2p, 80, 2), Grade::slow);
+  EXPECT_EQ(grade(all_gather, 350, 4), Grade::ok);
+  EXPECT_EQ(grade(all_gather, 120, 4), Grade::slow);
+  EXPECT_EQ(grade(all_to_all, 120, 4), Grade::unknown);
+}
+
 TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them) {
   for (const Collective* each : {&reduce_scatter, &all_to_all, &broadcast}) {
     EXPECT_EQ(grade_of(*each, MiB(8 * 15), link_rate), Grade::unknown) << each->name;
@@ -148,8 +162,8 @@ TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
     m.throughput->summary.min = m.throughput->summary.median * median_busbw / fastest_busbw;
     report.results = {{m, judge(m, report.limits, report.topology, {})}};
     EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
-    const std::size_t withdrawn = withdraw_slow_by_waiting(report, busy);
-    EXPECT_EQ(withdrawn, report.results[0].verdict.grade == Grade::slow ? 0u : 1u);
+    const std::map<int, std::size_t> withdrawn = withdraw_slow_by_waiting(report, busy);
+    EXPECT_EQ(withdrawn.empty(), report.results[0].verdict.grade == Grade::slow);
     return report.results[0].verdict;
   };
   const double slow = 0.4 * nics_rate, fast = 1.2 * nics_rate;
@@ -167,8 +181,42 @@ TEST(Judge, withdraws_slow_where_ranks_waited_and_the_fastest_sample_is_not) {
     m.groups = {{{0, 1}, {1e-3}}, {{2, 3}, {2e-3}}};
     m.throughput->summary.min = m.throughput->summary.median * slow / fast;
     report.results = {{m, judge(m, report.limits, report.topology, {})}};
-    EXPECT_EQ(withdraw_slow_by_waiting(report, {busy}), busy == 1 ? 1u : 0u) << "the group of node 1 is the slowest";
+    EXPECT_EQ(withdraw_slow_by_waiting(report, {busy}).size(), busy == 1 ? 1u : 0u)
+        << "the group of node 1 is the slowest";
   }
+}
+
+// Each node alone: node 0, whose ranks waited, is the slowest, and fast in one sample.
+TEST(Judge, keeps_slow_where_another_group_is_steadily_slow_and_counts_by_nodes_of_the_slowest) {
+  Report report;
+  report.limits = gpu_limits();
+  report.topology = machine(1);
+  report.topology.hosts.resize(2);
+  report.topology.host_of_rank = {0, 0, 0, 0, 1, 1, 1, 1};
+  Measurement m = measured(all_gather, GiB(4), 0.4 * link_rate, 4, 1, "nccl");
+  const double slow = m.throughput->summary.median, fast = 0.4 * slow;
+  const auto f = [](double time) { return static_cast<float>(time); };
+  m.throughput->summary.min = fast;
+  const GroupResult of_node_0{{0, 1, 2, 3}, {slow}, {f(slow), f(fast), f(slow)}};
+  using Counts = std::map<int, std::size_t>;
+  const auto withdrawn = [&](std::vector<GroupResult> groups, const std::set<int>& busy) {
+    m.groups = std::move(groups);
+    report.results = {{m, judge(m, report.limits, report.topology, {})}};
+    EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
+    return withdraw_slow_by_waiting(report, busy);
+  };
+  const auto of_node_1 = [&](double median, std::vector<float> samples) {
+    return GroupResult{{4, 5, 6, 7}, {median}, std::move(samples)};
+  };
+  const std::vector<float> steady(3, f(0.9 * slow)), unsteady{f(0.9 * slow), f(fast), f(0.9 * slow)};
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, steady)}, {0}), Counts()) << "node 1 is slow, and did not wait";
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, {})}, {0}), Counts()) << "the same without samples";
+  EXPECT_EQ(report.results[0].verdict.grade, Grade::slow);
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(fast, {})}, {0}), (Counts{{0, 1}}));
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, steady)}, {0, 1}), Counts()) << "node 1 is slow throughout";
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(0.9 * slow, unsteady)}, {0, 1}), (Counts{{0, 1}}));
+  EXPECT_EQ(withdrawn({of_node_0, of_node_1(fast, {})}, {0, 1}), (Counts{{0, 1}})) << "node 1 waited, and is not slow";
+  EXPECT_EQ(withdrawn({}, {0, 1}), (Counts{{0, 1}, {1, 1}})) << "the group is unknown";
 }
 
 TEST(Judge, is_unknown_and_never_ok_where_a_collective_has_no_bar) {
@@ -344,6 +392,24 @@ TEST(Judge, says_where_data_is_wrong) {
   m.first_wrong = WrongElement{.rank = 5, .offset = 7, .wanted = "1.5", .got = "2"};
   EXPECT_EQ(judge(m, gpu_limits(), {}, {}).because,
             "3 wrong elements; the first at rank 5, element 7: wanted 1.5, got 2");
+}
+
+// As of a pair that corrupts data in one round and crashes in another.
+TEST(Judge, calls_wrong_what_failed_too) {
+  Report report;
+  Measurement& m = report.results.emplace_back().measurement;
+  m = measured(p2p, {8}, 1, 2, 1, "sim");
+  m.outcome = Outcome::failed;
+  m.because = "rank 3 in sample: it died";
+  m.wrong_elements = 3;
+  for (const bool with_times : {true, false}) {
+    if (!with_times) m.throughput.reset();
+    report.results[0].verdict = judge(m, gpu_limits(), {}, {});
+    EXPECT_EQ(report.results[0].verdict.grade, Grade::wrong);
+    EXPECT_EQ(report.results[0].verdict.because, "3 wrong elements; and it failed: rank 3 in sample: it died");
+    EXPECT_EQ(overall(report), Grade::wrong);
+    EXPECT_EQ(exit_code(report), ExitCode::wrong_data);
+  }
 }
 
 TEST(Judge, calls_failed_what_failed_and_unknown_what_was_skipped) {

@@ -243,6 +243,17 @@ TEST(Combine, adds_wrong_elements_and_passes_over_what_was_skipped) {
   EXPECT_EQ(combine({skipped, skipped}, 2).outcome, Outcome::skipped);
 }
 
+TEST(Combine, adds_wrong_elements_of_launches_that_failed) {
+  Measurement failed = failed_launch(1, "it died");
+  failed.wrong_elements = 4;
+  failed.first_wrong = WrongElement{.rank = 2, .wanted = "1", .got = "2"};
+  const Measurement whole = combine({launch_of(0, {1}), failed}, 3);
+  EXPECT_EQ(whole.outcome, Outcome::failed);
+  EXPECT_EQ(whole.wrong_elements, 4u);
+  ASSERT_TRUE(whole.first_wrong);
+  EXPECT_EQ(whole.first_wrong->rank, 2);
+}
+
 TEST(Combine, comes_to_the_same_whether_looked_at_often_or_once) {
   CombinedLaunches often, once;
   for (int i = 0; i < 40; ++i) {

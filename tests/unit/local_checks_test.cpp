@@ -621,5 +621,44 @@ TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {
   EXPECT_EQ(first.compute.corruption, "a bit");
 }
 
+LocalChecks of_products(const std::string& product, const std::string& digest, double bf16) {
+  return {.figures = {{"bf16_tflop_per_s", bf16}}, .compute = {.digests = {{product, digest}}, .library = "cuBLASLt"}};
+}
+
+TEST(LocalChecks, of_two_measurements_of_unlike_products_have_the_rate_of_the_larger_ones) {
+  for (const bool larger_first : {true, false}) {
+    LocalChecks small = of_products("bf16 4096", "a", 710), large = of_products("bf16 16384", "b", 700);
+    LocalChecks& both = larger_first ? large : small;
+    keep_better(both, larger_first ? small : large);
+    EXPECT_DOUBLE_EQ(both.figures.at("bf16_tflop_per_s"), 700);
+    EXPECT_EQ(both.compute.digests, (std::map<std::string, std::string>{{"bf16 4096", "a"}, {"bf16 16384", "b"}}));
+    EXPECT_EQ(both.compute.corruption, "");
+  }
+  LocalChecks first{.figures = {{"launch_us", 3}}, .compute = {.not_measured = "too little memory is free"}};
+  keep_better(first, of_products("bf16 8192", "a", 700));
+  EXPECT_EQ(first.compute, of_products("bf16 8192", "a", 700).compute);
+  EXPECT_DOUBLE_EQ(first.figures.at("bf16_tflop_per_s"), 700);
+}
+
+TEST(LocalChecks, of_two_measurements_with_unlike_digests_are_of_a_gpu_that_corrupts_data) {
+  LocalChecks first = of_products("bf16 8192", "a", 700);
+  keep_better(first, of_products("bf16 8192", "a", 710));
+  EXPECT_DOUBLE_EQ(first.figures.at("bf16_tflop_per_s"), 710);
+  EXPECT_EQ(first.compute.corruption, "");
+  keep_better(first, of_products("bf16 8192", "b", 600));
+  EXPECT_EQ(first.compute.corruption, "the bits of the bf16 matrix product differ between two measurements");
+}
+
+// The GPU that was measured with less memory at first is compared by the products that all of them have.
+TEST(LocalChecks, of_products_in_two_sizes_are_compared_by_the_larger_one) {
+  Report report = report_of_checks(std::vector<LocalFigures>(4, {{"bf16_tflop_per_s", 700}}));
+  report.local_checks[3] = {{"bf16_tflop_per_s", 400}};
+  report.compute_checks.assign(4, {.digests = {{"bf16 8192", "a"}}, .library = "cuBLASLt"});
+  report.compute_checks[3].digests["bf16 4096"] = "b";
+  EXPECT_THAT(slow_alone(report), SizeIs(1));
+  report.compute_checks[3].digests["bf16 16384"] = "c";
+  EXPECT_THAT(slow_alone(report), IsEmpty()) << "no other has products as large";
+}
+
 }  // namespace
 }  // namespace p5::reports

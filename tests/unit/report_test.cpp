@@ -22,6 +22,7 @@
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/decision.hpp"
+#include "reports/judge.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5::reports {
@@ -106,6 +107,20 @@ Report everything() {
 TEST(ReportJson, is_the_same_after_it_was_read) {
   const nlohmann::json written = to_json(everything());
   EXPECT_EQ(to_json(report_from_json(written)).dump(1), written.dump(1));
+}
+
+TEST(ReportJson, of_wrong_data_in_a_case_that_also_failed_can_be_read) {
+  Report report = everything();
+  report.results.resize(1);
+  Measurement& m = report.results[0].measurement;
+  m.outcome = Outcome::failed;
+  m.failed_in = Phase::sample;
+  m.because = "rank 1 in sample: it died";
+  report.results[0].verdict = judge(m, {}, report.topology, {});
+  report.exit_code = exit_code(report);
+  report.decision = decide(report);
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+  EXPECT_EQ(report_from_json(to_json(report)).results[0].verdict.grade, Grade::wrong);
 }
 
 TEST(ReportJson, tells_the_decision_that_follows_from_its_content) {

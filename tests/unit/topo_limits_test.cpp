@@ -1,10 +1,12 @@
 // The arithmetic of limits, and the sentences about them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "bench/base/error.hpp"
+#include "bench/model/collective.hpp"
 #include "topo/limits.hpp"
 
 namespace p5::topo {
@@ -78,6 +80,67 @@ TEST(TopoLimits, a_platform_without_links_has_no_link_limit) {
   platform.links_per_gpu = 0;
   EXPECT_EQ(find(limits_of(platform), gpu_link, Level::wire), nullptr);
   EXPECT_NE(find(limits_of(platform), node_nics, Level::wire), nullptr);
+}
+
+// Islands of `of_island` GPUs, of which each two are joined by `links` NVLinks.
+Topology directly_joined(const std::string& name, int gpus, int of_island, int links) {
+  Topology topology = one_host({});
+  const auto address = [](int gpu) { return fmt::format("0000:{:02x}:00.0", gpu); };
+  for (int one = 0; one < gpus; ++one) {
+    Gpu& gpu = topology.hosts[0].gpu_devices.emplace_back();
+    gpu.name = name;
+    gpu.architecture = 90;
+    gpu.pci.address = address(one);
+    gpu.links = (of_island - 1) * links;
+    for (int other = 0; other < gpus; ++other) {
+      if (other == one || other / of_island != one / of_island) continue;
+      for (int link = 0; link < links; ++link)
+        gpu.nvlinks.push_back({.number = static_cast<int>(gpu.nvlinks.size()),
+                               .active = true,
+                               .remote = "gpu",
+                               .remote_pci = address(other)});
+    }
+  }
+  return topology;
+}
+
+TEST(TopoLimits, of_gpus_without_a_switch_are_the_links_between_two_of_them) {
+  Topology topology = directly_joined("NVIDIA H100 80GB HBM3", 4, 4, 6);
+  const Limits limits = link_limits(topology);
+  EXPECT_EQ(find(limits, gpu_link, Level::wire), nullptr);
+  EXPECT_DOUBLE_EQ(rate(limits, gpu_pair, Level::wire), 150);
+  EXPECT_DOUBLE_EQ(rate(limits, gpu_pair, Level::achievable), 123.6);
+  EXPECT_THAT(because(limits, gpu_pair, Level::wire),
+              HasSubstr("6 active NVLinks between two NVIDIA H100 80GB HBM3 x 25 GB/s = 150 GB/s"));
+  const auto of_group = [&](const Collective& collective, int ranks) {
+    const auto found = limit_of(limits, {.route = collective.route, .ranks = ranks, .nodes = 1}, Level::wire);
+    return found ? found->rate.count : -1;
+  };
+  EXPECT_DOUBLE_EQ(of_group(p2p, 2), 150);
+  EXPECT_DOUBLE_EQ(of_group(send_recv, 4), 150);
+  EXPECT_DOUBLE_EQ(of_group(all_reduce, 2), 150);
+  EXPECT_DOUBLE_EQ(of_group(all_reduce, 4), 450);
+  EXPECT_DOUBLE_EQ(of_group(all_gather, 3), 300);
+  EXPECT_EQ(of_group(all_to_all, 4), -1);
+  topology.hosts[0].gpu_devices[2].nvlinks[0].active = false;
+  topology.hosts[0].gpu_devices[2].links = 17;
+  EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_pair, Level::wire), 125) << "of the two with the fewest";
+}
+
+TEST(TopoLimits, of_gpus_that_bridges_join_in_twos_are_unknown) {
+  EXPECT_THAT(link_limits(directly_joined("NVIDIA H100 NVL", 8, 2, 12)), IsEmpty());
+  EXPECT_DOUBLE_EQ(rate(link_limits(directly_joined("NVIDIA H100 NVL", 2, 2, 12)), gpu_pair, Level::wire), 300);
+}
+
+TEST(TopoLimits, of_links_to_a_switch_or_to_unknown_ends_are_those_of_a_gpu) {
+  for (const char* remote : {"switch", "", "gpu"}) {
+    Topology topology = directly_joined("NVIDIA H100 80GB HBM3", 4, 4, 6);
+    if (remote == std::string("gpu")) topology.platform = "p5.48xlarge";
+    for (Gpu& gpu : topology.hosts[0].gpu_devices)
+      for (NvLink& link : gpu.nvlinks) link.remote = remote;
+    EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_link, Level::wire), 450) << remote;
+    EXPECT_EQ(find(link_limits(topology), gpu_pair, Level::wire), nullptr) << remote;
+  }
 }
 
 TEST(TopoLimits, stated_nics_are_summed_on_the_weakest_host) {

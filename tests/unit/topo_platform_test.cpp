@@ -118,6 +118,9 @@ TEST(TopoPlatform, a_box_is_known_by_its_gpus_and_their_links) {
   EXPECT_EQ(name(box("NVIDIA H100 80GB HBM3", 8, 18)), "hgx-h100");
   EXPECT_EQ(name(box("NVIDIA A100-SXM4-80GB", 8, 12)), "hgx-a100");
   EXPECT_EQ(name(box("NVIDIA A100 80GB PCIe", 8, 12)), "none");
+  EXPECT_EQ(name(box("NVIDIA A100-PCIE-40GB", 8, 12)), "none");
+  EXPECT_EQ(name(box("NVIDIA A100X", 8, 12)), "none");
+  EXPECT_EQ(name(box("NVIDIA A100-SXM4-40GB", 8, 12)), "hgx-a100");
   EXPECT_EQ(name(box("NVIDIA H100 NVL", 8, 12)), "none");
   EXPECT_EQ(name(box("NVIDIA GH200 480GB", 8, 18)), "none");
   EXPECT_EQ(name(box("NVIDIA H200", 4, 18)), "none");

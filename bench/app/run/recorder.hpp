@@ -123,8 +123,8 @@ class ReportBuilder {
   };
 
   reports::Result add(std::size_t number, const Measurement& m);
-  // One of several launches of a case that the end of the run interrupted. It is no failure of the case, whose result
-  // is that of its other launches. Returns the line for the journal.
+  // One of several launches of a case that the end of the run interrupted, without wrong data until then. It is no
+  // failure of the case, whose result is that of its other launches. Returns the line for the journal.
   reports::Result add_interrupted(std::size_t number, const Measurement& m);
   void combine_launches();
   void remark_on_unmeasured();

@@ -286,7 +286,8 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
       m.outcome = Outcome::failed;
     }
     if (progress_.several) m.launch = progress_.launch;
-    lines.push_back(interrupted && m.launch ? add_interrupted(number, m) : add(number, m));
+    const bool is_left_out = interrupted && m.launch && m.wrong_elements == 0;
+    lines.push_back(is_left_out ? add_interrupted(number, m) : add(number, m));
   }
   return lines;
 }
@@ -319,13 +320,13 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));
-  const std::set<int> busy = reports::busy_nodes(waiting_);
-  const std::size_t withdrawn = reports::withdraw_slow_by_waiting(report_, busy);
+  const std::map<int, std::size_t> withdrawn =
+      reports::withdraw_slow_by_waiting(report_, reports::busy_nodes(waiting_));
   diagnose();
   reports::withdraw_questions_of_whole_hosts(report_);
   reports::withdraw_explained_corruptions(report_);
-  if (withdrawn > 0)
-    for (const int node : busy) slow_while_waiting_[node].push_back(reports::counted(withdrawn, "measurement"));
+  for (const auto& [node, count] : withdrawn)
+    slow_while_waiting_[node].push_back(reports::counted(count, "measurement"));
   reports::explain_slow_parts(report_.findings, report_.topology, slow_while_waiting_);
   if (fitness_.comparable) add_findings(reports::below_published(report_));
   reports::withdraw_sampled_pairs(report_.results);

@@ -312,11 +312,12 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   }
 }
 
-// Failed cases are kept; only cases interrupted by a signal or by a full disk are measured again.
+// Failed cases are kept; only cases interrupted by a signal or by a full disk, without wrong data until then, are
+// measured again.
 bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   const bool interrupted =
       m.because == ended_by && (ended_by.starts_with("ended by ") || ended_by.find(disk_remedy) != std::string::npos);
-  return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
+  return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && (!interrupted || m.wrong_elements > 0));
 }
 
 // Completes groups from the plan: a line names only the first rank of those that are no pairs. False if it names a rank
