@@ -277,20 +277,38 @@ std::optional<std::size_t> gpu_at(const Host& host, const std::string& pci) {
   return std::nullopt;
 }
 
+// Its class; that of a later Xid by which the driver says that the GPU needs no reset or reboot any more.
+const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
+  const XidClass& kind = class_of_xid(xid.code, xid.text);
+  if (kind.name != "reset" && kind.name != "reboot") return kind;
+  bool is_later = false;
+  for (const Xid& other : of_host) {
+    if (is_later && other.pci == xid.pci)
+      if (const XidClass& then = class_of_xid(other.code, other.text); then.name == "none") return then;
+    is_later = is_later || (other.pci == xid.pci && other.code == xid.code);
+  }
+  return kind;
+}
+
 }  // namespace
 
 std::vector<Finding> earlier_xids(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
     for (const Xid& xid : host.xids.value_or(std::vector<Xid>{})) {
-      const XidClass& kind = class_of_xid(xid.code, xid.text);
+      const XidClass& kind = class_at_last(xid, *host.xids);
       const std::optional<std::size_t> gpu = gpu_at(host, xid.pci);
       std::string evidence = fmt::format(
           "{} on {}: Xid {}{} since the machine and its driver were started{}",
           gpu ? fmt::format("{} at {}", named(host, *gpu), xid.pci) : fmt::format("the device at {}", xid.pci),
           host.name, xid.code, xid.count == 1 ? "" : fmt::format(" ({} times)", xid.count),
           xid.text.empty() ? "" : fmt::format(": \"{}\"", xid.text));
-      findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence), kind.action));
+      // A reset leaves the line in the kernel's log, and not every driver tells of its end.
+      constexpr const char* after_reset =
+          "; after a reset that the log does not tell of (Xid 154 to None), this stays until the driver is loaded again "
+          "or the host reboots";
+      findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence),
+                                    kind.action + (kind.name == "reset" ? after_reset : "")));
       if (gpu) findings.back().subject.gpu = static_cast<int>(*gpu);
     }
   return findings;
