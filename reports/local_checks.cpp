@@ -30,6 +30,7 @@ struct Device {
   const topo::Host* host = nullptr;
   std::optional<int> gpu;  // index on its host
   std::string model;
+  std::optional<double> power_cap_w;
 };
 
 Device device_of(const Report& report, std::size_t rank) {
@@ -44,6 +45,7 @@ Device device_of(const Report& report, std::size_t rank) {
   if (found == gpus.end()) return device;
   device.gpu = static_cast<int>(found - gpus.begin());
   device.model = found->name;
+  device.power_cap_w = found->power_cap_w;
   return device;
 }
 
@@ -151,12 +153,31 @@ bool have_no_other_partner(const std::set<std::size_t>& ranks, const LocalCheck&
 
 struct Worse : Deviation {
   const Device* device;
+  std::optional<double> cap_of_others;  // their median power cap in watts, where the GPU's own is lower
 };
 
+std::optional<double> higher_cap_of_others(const std::vector<Device>& alike, const Device& device) {
+  constexpr double lowered = 0.99;
+  std::vector<double> others;
+  for (const Device& each : alike)
+    if (each.rank != device.rank && each.power_cap_w) others.push_back(*each.power_cap_w);
+  if (!device.power_cap_w || others.empty()) return std::nullopt;
+  const double usual = median(others);
+  return *device.power_cap_w < lowered * usual ? std::optional(usual) : std::nullopt;
+}
+
+// Adds to evidence and action what a lower power cap has to do with it; a cap is set, and no fault of the GPU.
+void explain_by_cap(topo::Finding& finding, const Worse& one, const LocalCheck& check) {
+  if (!one.cap_of_others || check.condemned == 0) return;
+  finding.evidence += fmt::format("; with a power cap of {:.0f} W, where the others have {:.0f} W",
+                                  *one.device->power_cap_w, *one.cap_of_others);
+  finding.action = fmt::format("give it the others' power cap first (nvidia-smi -pl). Then {}", finding.action);
+}
+
 // True if the check condemns the GPU. Ranks that take turns on processors launch late, and what another of them waits
-// for is late too.
+// for is late too. With a lower power cap than the others' a healthy GPU computes less.
 bool is_condemned(const Worse& one, const LocalCheck& check, const Report& report) {
-  return check.condemned > 0 && one.by > check.condemned &&
+  return check.condemned > 0 && one.by > check.condemned && !one.cap_of_others &&
          !(check.under_load && !topo::oversubscribed_hosts(report.topology).empty());
 }
 
@@ -192,6 +213,8 @@ void add_whole_hosts(const Report& report, const std::vector<Device>& alike, con
         "{:.4g} ({:.0f} % {})",
         its.size(), host->name, check.under_load ? "" : "alone, ", check.label, text_of(typical, check), others,
         100 * std::abs(1 - typical / others), check.more_is_better ? "less" : "more");
+    if (std::ranges::all_of(its, [](const Worse* each) { return each->cap_of_others.has_value(); }))
+      explain_by_cap(finding, *its.front(), check);
     findings.push_back(std::move(finding));
   }
 }
@@ -210,9 +233,11 @@ void find_worse_of(const Report& report, const std::vector<Device>& of_model, co
   for (const Device& device : alike) {
     const auto its = own.find(device.rank);
     if (its == own.end()) continue;
-    Worse worse{its->second, &device};
+    Worse worse{its->second, &device, {}};
     if (const auto rate = rates.find(device.rank); rate != rates.end()) worse.by = std::min(worse.by, rate->second.by);
-    if (worse.by > tolerated(check, own.size() - 1)) worse_ones.push_back(worse);
+    if (!(worse.by > tolerated(check, own.size() - 1))) continue;
+    worse.cap_of_others = higher_cap_of_others(alike, device);
+    worse_ones.push_back(worse);
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
   const auto same_as = [&](const Worse& one) {
@@ -258,6 +283,7 @@ void find_worse_of(const Report& report, const std::vector<Device>& of_model, co
           "measure each of the two nodes with a third one: the one that is slow there too is at fault. Then {}",
           check.action);
     }
+    explain_by_cap(finding, one, check);
     findings.push_back(std::move(finding));
   }
 }

@@ -124,6 +124,39 @@ TEST(LocalChecks, reject_a_gpu_only_after_a_burn_and_warn_else) {
   EXPECT_EQ(launch_times[0].severity, topo::Severity::warning) << "the host's processors launch";
 }
 
+TEST(LocalChecks, reject_no_gpu_whose_power_cap_is_lower_than_the_others) {
+  std::vector<LocalFigures> all(16, {{"burn_last_tflop_per_s", 700}});
+  for (std::size_t rank = 8; rank < 16; ++rank) all[rank]["burn_last_tflop_per_s"] = 595;
+  Report report = report_of_checks(all);
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  for (std::size_t rank = 8; rank < 16; ++rank) report.topology.host_of_rank[rank] = 1;
+  const auto only_finding = [&](double cap_of_alpha, double cap_of_beta) {
+    for (topo::Gpu& gpu : report.topology.hosts[0].gpu_devices) gpu.power_cap_w = cap_of_alpha;
+    for (topo::Gpu& gpu : report.topology.hosts[1].gpu_devices) gpu.power_cap_w = cap_of_beta;
+    const std::vector<topo::Finding> found = slow_alone(report);
+    return found.size() == 1 && is_of_all_gpus(found[0]) ? found[0] : topo::Finding{};
+  };
+  const topo::Finding capped = only_finding(700, 500);
+  EXPECT_EQ(capped.severity, topo::Severity::warning);
+  EXPECT_THAT(capped.evidence,
+              testing::EndsWith("(15 % less); with a power cap of 500 W, where the others have 700 W"));
+  EXPECT_THAT(capped.action, testing::StartsWith("give it the others' power cap first (nvidia-smi -pl). Then compare"));
+  const topo::Finding alike = only_finding(500, 500);
+  EXPECT_EQ(alike.severity, topo::Severity::error);
+  EXPECT_THAT(alike.evidence, testing::EndsWith("(15 % less)"));
+
+  Report one = report_of_checks({all[0], all[0], all[8]});
+  for (topo::Gpu& gpu : one.topology.hosts[0].gpu_devices) gpu.power_cap_w = 700;
+  ASSERT_THAT(slow_alone(one), SizeIs(1));
+  EXPECT_EQ(slow_alone(one)[0].severity, topo::Severity::error);
+  one.topology.hosts[0].gpu_devices[0].power_cap_w = 500;  // that of rank 2
+  ASSERT_THAT(slow_alone(one), SizeIs(1));
+  EXPECT_EQ(slow_alone(one)[0].severity, topo::Severity::warning);
+  EXPECT_THAT(slow_alone(one)[0].evidence,
+              testing::EndsWith("; with a power cap of 500 W, where the others have 700 W"));
+}
+
 TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) {
   const LocalFigures sound{{"bf16_tflop_per_s", 700}, {"device_copy_gb_per_s", 4000}};
   for (const std::size_t others : {1, 7}) {
