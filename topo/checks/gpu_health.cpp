@@ -15,9 +15,6 @@ namespace p5::topo {
 
 namespace {
 
-// Application clocks set by the operator are no fault: AWS's own guide sets them to the maximum.
-constexpr std::uint64_t application_clocks = 0x2;
-
 // Memory faults of a GPU, worst first: only the first that applies is reported. NVIDIA, GPU Memory Error Management.
 struct MemoryTrouble {
   std::string (*of)(const GpuMemoryErrors& errors);
@@ -112,7 +109,7 @@ std::vector<Finding> throttled_gpus(const Topology& topology) {
       topology, "gpu.throttled", Severity::warning,
       "check temperature, power and clocks (nvidia-smi -q -d PERFORMANCE); replace the instance if it persists",
       [](const Gpu& gpu) -> std::string {
-        const std::uint64_t mask = gpu.state.throttle_mask.value_or(0) & ~application_clocks;
+        const std::uint64_t mask = gpu.state.throttle_mask.value_or(0);
         if (!held_back(mask)) return "";
         std::string text = "is held back: " + join(throttle_reasons(mask));
         if (gpu.state.temperature_c) text += fmt::format(", {} degrees C", *gpu.state.temperature_c);
