@@ -33,21 +33,37 @@ struct Device {
   std::optional<double> power_cap_w;
 };
 
+// The model of all GPUs of a host that have a name; "" where none has one or they differ.
+std::string only_model(const topo::Host& host) {
+  std::set<std::string> models;
+  for (const topo::Gpu& gpu : host.gpu_devices)
+    if (!gpu.name.empty()) models.insert(gpu.name);
+  return models.size() == 1 ? *models.begin() : "";
+}
+
 Device device_of(const Report& report, std::size_t rank) {
   const topo::Topology& topology = report.topology;
   Device device;
   device.rank = rank;
-  if (rank < topology.host_of_rank.size())
-    device.host = &topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
-  if (!device.host || rank >= topology.gpu_of_rank.size()) return device;
+  if (rank >= topology.host_of_rank.size()) return device;
+  device.host = &topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
   const auto& gpus = device.host->gpu_devices;
-  const auto found = std::ranges::find(gpus, topology.gpu_of_rank[rank], &topo::Gpu::uuid);
-  if (found == gpus.end()) return device;
+  const auto found = rank < topology.gpu_of_rank.size()
+                         ? std::ranges::find(gpus, topology.gpu_of_rank[rank], &topo::Gpu::uuid)
+                         : gpus.end();
+  if (found == gpus.end()) {
+    device.model = only_model(*device.host);
+    return device;
+  }
   device.gpu = static_cast<int>(found - gpus.begin());
   device.model = found->name;
   device.power_cap_w = found->power_cap_w;
   return device;
 }
+
+// The same for GPUs that are comparable: those of one model, and where that is not known those of one host.
+using Likeness = std::pair<std::string, const topo::Host*>;
+Likeness likeness_of(const Device& device) { return {device.model, device.model.empty() ? device.host : nullptr}; }
 
 std::optional<double> figure(const Report& report, std::size_t rank, const LocalCheck& check) {
   const auto found = report.local_checks[rank].find(std::string(check.name));
@@ -377,7 +393,7 @@ bool is_of_all_gpus(const topo::Finding& finding) {
 
 std::vector<topo::Finding> corruptions(const Report& report) {
   std::vector<topo::Finding> findings;
-  std::map<std::string, std::vector<Device>> by_model;
+  std::map<Likeness, std::vector<Device>> by_likeness;
   for (std::size_t rank = 0; rank < report.compute_checks.size(); ++rank) {
     Device device = device_of(report, rank);
     const ComputeCheck& check = report.compute_checks[rank];
@@ -388,9 +404,9 @@ std::vector<topo::Finding> corruptions(const Report& report) {
       findings.push_back(corruption_of(
           {device}, fmt::format("rank {}{}: {}", rank, check.under_load ? "" : ", alone", check.corruption)));
     else
-      by_model[device.model].push_back(std::move(device));
+      by_likeness[likeness_of(device)].push_back(std::move(device));
   }
-  for (const auto& [model, alike] : by_model) find_other_digests(report, alike, findings);
+  for (const auto& [likeness, alike] : by_likeness) find_other_digests(report, alike, findings);
   return findings;
 }
 
@@ -418,10 +434,10 @@ void withdraw_explained_corruptions(Report& report) {
 
 static std::vector<topo::Finding> slower_ones(const Report& report, bool under_load) {
   const std::vector<LoadOfRank> loads = under_load ? loads_of(report) : std::vector<LoadOfRank>{};
-  std::map<std::pair<std::string, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;  // by model and load
+  std::map<std::pair<Likeness, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
     Device device = device_of(report, rank);
-    comparable[{device.model, rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}].push_back(
+    comparable[{likeness_of(device), rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}].push_back(
         std::move(device));
   }
   std::vector<topo::Finding> findings;

@@ -261,6 +261,32 @@ TEST(LocalChecks, reject_neither_of_two_hosts_whose_products_differ) {
   EXPECT_THAT(found[0].action, HasSubstr("measure each of them with a third one"));
 }
 
+// As in a container without NVML: no rank's GPU is known, and all that PCI shows are GPUs without a name.
+TEST(LocalChecks, compare_gpus_of_unknown_models_within_a_host_only) {
+  Report report = report_of_checks(std::vector<LocalFigures>(12, {{"bf16_tflop_per_s", 700}}));
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  report.topology.gpu_of_rank.clear();
+  report.compute_checks.assign(12, {.digests = {{"bf16 8192", "a"}}, .library = "cuBLASLt 13.1.0"});
+  for (std::size_t rank = 8; rank < 12; ++rank) {
+    report.topology.host_of_rank[rank] = 1;
+    report.local_checks[rank]["bf16_tflop_per_s"] = 100;
+    report.compute_checks[rank].digests["bf16 8192"] = "b";
+  }
+  EXPECT_THAT(corruptions(report), SizeIs(4)) << "all GPUs that have a name are of one model";
+  EXPECT_THAT(slow_alone(report), SizeIs(1));
+  for (topo::Host& host : report.topology.hosts)
+    for (topo::Gpu& gpu : host.gpu_devices) gpu.uuid = gpu.name = "";
+  EXPECT_THAT(corruptions(report), IsEmpty());
+  EXPECT_THAT(slow_alone(report), IsEmpty());
+  report.local_checks[0]["bf16_tflop_per_s"] = 100;
+  report.compute_checks[0].digests["bf16 8192"] = "b";
+  ASSERT_THAT(corruptions(report), SizeIs(1));
+  EXPECT_THAT(corruptions(report)[0].evidence, testing::StartsWith("rank 0: "));
+  ASSERT_THAT(slow_alone(report), SizeIs(1));
+  EXPECT_THAT(slow_alone(report)[0].evidence, testing::StartsWith("rank 0, "));
+}
+
 // ---- copies between host and device: the ranks of a host take turns
 
 struct CopiesOfHost {
