@@ -437,8 +437,8 @@ static std::vector<topo::Finding> slower_ones(const Report& report, bool under_l
   std::map<std::pair<Likeness, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
     Device device = device_of(report, rank);
-    comparable[{likeness_of(device), rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}].push_back(
-        std::move(device));
+    comparable[{likeness_of(device), rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}]
+        .push_back(std::move(device));
   }
   std::vector<topo::Finding> findings;
   for (const auto& [kind, alike] : comparable)

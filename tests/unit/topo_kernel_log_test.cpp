@@ -89,8 +89,7 @@ TEST(KernelLog, tells_of_a_reset_that_the_driver_takes_back) {
     return found;
   };
   const std::string other = "0000:63:00 on n1: Xid 95", failed = "0000:53:00 on n1: Xid 64";
-  EXPECT_THAT(errors(before),
-              ElementsAre("0000:53:00 on n1: Xid 95", other, failed, "0000:53:00 on n1: Xid 154"));
+  EXPECT_THAT(errors(before), ElementsAre("0000:53:00 on n1: Xid 95", other, failed, "0000:53:00 on n1: Xid 154"));
   EXPECT_THAT(errors(before + reset), ElementsAre(other, failed)) << "of another GPU, and what no reset mends";
   EXPECT_THAT(errors(before + reset + ecc("2023-11-14T22:50:00Z", "0000:53:00")),
               ElementsAre(other, failed, "0000:53:00 on n1: Xid 95 (2 times)"));
