@@ -79,11 +79,23 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   return findings;
 }
 
+// Without persistence mode the driver initializes GPUs one after the other before they answer, seconds each.
 std::vector<Finding> lost_gpus(const Topology& topology) {
-  return each_gpu(
+  std::vector<Finding> findings = each_gpu(
       topology, "gpu.lost", Severity::error,
       "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
       [](const Gpu& gpu) -> std::string { return gpu.problem.empty() ? "" : "does not answer NVML: " + gpu.problem; });
+  for (const Host& host : topology.hosts) {
+    if (std::ranges::find(host.gpu_devices, std::optional(false), &Gpu::persistence) == host.gpu_devices.end())
+      continue;
+    for (Finding& finding : findings)
+      if (finding.subject.host == host.name && finding.evidence.find("did not answer within") != std::string::npos)
+        finding.action =
+            "start nvidia-persistenced (or nvidia-smi -pm 1) and check again, since GPUs without persistence mode take "
+            "seconds to answer. If it is still silent: " +
+            finding.action;
+  }
+  return findings;
 }
 
 // A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
@@ -302,7 +314,8 @@ std::vector<Finding> earlier_xids(const Topology& topology) {
           xid.text.empty() ? "" : fmt::format(": \"{}\"", xid.text));
       // A reset leaves the line in the kernel's log, and not every driver tells of its end.
       constexpr const char* after_reset =
-          "; after a reset that the log does not tell of (Xid 154 to None), this stays until the driver is loaded again "
+          "; after a reset that the log does not tell of (Xid 154 to None), this stays until the driver is loaded "
+          "again "
           "or the host reboots";
       findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence),
                                     kind.action + (kind.name == "reset" ? after_reset : "")));
