@@ -31,22 +31,40 @@ struct Device {
   const topo::Host* host = nullptr;
   std::optional<int> gpu;  // index on its host
   std::string model;
+  std::optional<double> power_cap_w;
 };
+
+// The model of all GPUs of a host that have a name; "" where none has one or they differ.
+std::string only_model(const topo::Host& host) {
+  std::set<std::string> models;
+  for (const topo::Gpu& gpu : host.gpu_devices)
+    if (!gpu.name.empty()) models.insert(gpu.name);
+  return models.size() == 1 ? *models.begin() : "";
+}
 
 Device device_of(const Report& report, std::size_t rank) {
   const topo::Topology& topology = report.topology;
   Device device;
   device.rank = rank;
-  if (rank < topology.host_of_rank.size())
-    device.host = &topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
-  if (!device.host || rank >= topology.gpu_of_rank.size()) return device;
+  if (rank >= topology.host_of_rank.size()) return device;
+  device.host = &topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
   const auto& gpus = device.host->gpu_devices;
-  const auto found = std::ranges::find(gpus, topology.gpu_of_rank[rank], &topo::Gpu::uuid);
-  if (found == gpus.end()) return device;
+  const auto found = rank < topology.gpu_of_rank.size()
+                         ? std::ranges::find(gpus, topology.gpu_of_rank[rank], &topo::Gpu::uuid)
+                         : gpus.end();
+  if (found == gpus.end()) {
+    device.model = only_model(*device.host);
+    return device;
+  }
   device.gpu = static_cast<int>(found - gpus.begin());
   device.model = found->name;
+  device.power_cap_w = found->power_cap_w;
   return device;
 }
+
+// The same for GPUs that are comparable: those of one model, and where that is not known those of one host.
+using Likeness = std::pair<std::string, const topo::Host*>;
+Likeness likeness_of(const Device& device) { return {device.model, device.model.empty() ? device.host : nullptr}; }
 
 std::optional<double> figure(const Report& report, std::size_t rank, const LocalCheck& check) {
   const auto found = report.local_checks[rank].find(std::string(check.name));
@@ -158,12 +176,31 @@ bool have_no_other_partner(const std::set<std::size_t>& ranks, const LocalCheck&
 
 struct Worse : Deviation {
   const Device* device;
+  std::optional<double> cap_of_others;  // their median power cap in watts, where the GPU's own is lower
 };
 
+std::optional<double> higher_cap_of_others(const std::vector<Device>& alike, const Device& device) {
+  constexpr double lowered = 0.99;
+  std::vector<double> others;
+  for (const Device& each : alike)
+    if (each.rank != device.rank && each.power_cap_w) others.push_back(*each.power_cap_w);
+  if (!device.power_cap_w || others.empty()) return std::nullopt;
+  const double usual = median(others);
+  return *device.power_cap_w < lowered * usual ? std::optional(usual) : std::nullopt;
+}
+
+// Adds to evidence and action what a lower power cap has to do with it; a cap is set, and no fault of the GPU.
+void explain_by_cap(topo::Finding& finding, const Worse& one, const LocalCheck& check) {
+  if (!one.cap_of_others || check.condemned == 0) return;
+  finding.evidence += fmt::format("; with a power cap of {:.0f} W, where the others have {:.0f} W",
+                                  *one.device->power_cap_w, *one.cap_of_others);
+  finding.action = fmt::format("give it the others' power cap first (nvidia-smi -pl). Then {}", finding.action);
+}
+
 // True if the check condemns the GPU. Ranks that take turns on processors launch late, and what another of them waits
-// for is late too.
+// for is late too. With a lower power cap than the others' a healthy GPU computes less.
 bool is_condemned(const Worse& one, const LocalCheck& check, const Report& report) {
-  return check.condemned > 0 && one.by > check.condemned &&
+  return check.condemned > 0 && one.by > check.condemned && !one.cap_of_others &&
          !(check.under_load && !topo::oversubscribed_hosts(report.topology).empty());
 }
 
@@ -199,6 +236,8 @@ void add_whole_hosts(const Report& report, const std::vector<Device>& alike, con
         "{:.4g} ({:.0f} % {})",
         its.size(), host->name, check.under_load ? "" : "alone, ", check.label, text_of(typical, check), others,
         100 * std::abs(1 - typical / others), check.more_is_better ? "less" : "more");
+    if (std::ranges::all_of(its, [](const Worse* each) { return each->cap_of_others.has_value(); }))
+      explain_by_cap(finding, *its.front(), check);
     findings.push_back(std::move(finding));
   }
 }
@@ -217,9 +256,11 @@ void find_worse_of(const Report& report, const std::vector<Device>& of_model, co
   for (const Device& device : alike) {
     const auto its = own.find(device.rank);
     if (its == own.end()) continue;
-    Worse worse{its->second, &device};
+    Worse worse{its->second, &device, {}};
     if (const auto rate = rates.find(device.rank); rate != rates.end()) worse.by = std::min(worse.by, rate->second.by);
-    if (worse.by > tolerated(check, own.size() - 1)) worse_ones.push_back(worse);
+    if (!(worse.by > tolerated(check, own.size() - 1))) continue;
+    worse.cap_of_others = higher_cap_of_others(alike, device);
+    worse_ones.push_back(worse);
   }
   // An exchange is as slow as the slower end; both ends of one show the same.
   const auto same_as = [&](const Worse& one) {
@@ -265,6 +306,7 @@ void find_worse_of(const Report& report, const std::vector<Device>& of_model, co
           "measure each of the two nodes with a third one: the one that is slow there too is at fault. Then {}",
           check.action);
     }
+    explain_by_cap(finding, one, check);
     findings.push_back(std::move(finding));
   }
 }
@@ -358,7 +400,7 @@ bool is_of_all_gpus(const topo::Finding& finding) {
 
 std::vector<topo::Finding> corruptions(const Report& report) {
   std::vector<topo::Finding> findings;
-  std::map<std::string, std::vector<Device>> by_model;
+  std::map<Likeness, std::vector<Device>> by_likeness;
   for (std::size_t rank = 0; rank < report.compute_checks.size(); ++rank) {
     Device device = device_of(report, rank);
     const ComputeCheck& check = report.compute_checks[rank];
@@ -369,9 +411,9 @@ std::vector<topo::Finding> corruptions(const Report& report) {
       findings.push_back(corruption_of(
           {device}, fmt::format("rank {}{}: {}", rank, check.under_load ? "" : ", alone", check.corruption)));
     else
-      by_model[device.model].push_back(std::move(device));
+      by_likeness[likeness_of(device)].push_back(std::move(device));
   }
-  for (const auto& [model, alike] : by_model) find_other_digests(report, alike, findings);
+  for (const auto& [likeness, alike] : by_likeness) find_other_digests(report, alike, findings);
   return findings;
 }
 
@@ -399,11 +441,11 @@ void withdraw_explained_corruptions(Report& report) {
 
 static std::vector<topo::Finding> slower_ones(const Report& report, bool under_load) {
   const std::vector<LoadOfRank> loads = under_load ? loads_of(report) : std::vector<LoadOfRank>{};
-  std::map<std::pair<std::string, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;  // by model and load
+  std::map<std::pair<Likeness, decltype(LoadOfRank::parts)>, std::vector<Device>> comparable;
   for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank) {
     Device device = device_of(report, rank);
-    comparable[{device.model, rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}].push_back(
-        std::move(device));
+    comparable[{likeness_of(device), rank < loads.size() ? loads[rank].parts : decltype(LoadOfRank::parts){}}]
+        .push_back(std::move(device));
   }
   std::vector<topo::Finding> findings;
   for (const auto& [kind, alike] : comparable)

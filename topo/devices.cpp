@@ -21,10 +21,11 @@ struct Reason {
   std::string_view name;
   bool holds_back;
 };
-// A power cap is the ordinary state of a GPU at full load: what it costs shows in the clock.
+// A power cap is the ordinary state of a GPU at full load: what it costs shows in the clock. Application clocks are the
+// operator's: AWS's own guide sets them to the maximum.
 constexpr std::array reasons{
     Reason{0x1, "idle", false},
-    Reason{0x2, "application clocks", true},
+    Reason{0x2, "application clocks", false},
     Reason{0x4, "power cap", false},
     Reason{0x8, "hardware slowdown", true},
     Reason{0x10, "sync boost", true},

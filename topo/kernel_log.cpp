@@ -41,6 +41,7 @@ std::optional<Xid> xid_in(std::string_view line) {
   return xid;
 }
 
+// Keeps the order of the last occurrences: a later Xid may take back what an earlier one asked for.
 void add(std::vector<Xid>& xids, std::string_view line) {
   if (line.find(driver_loads) != std::string_view::npos) xids.clear();
   std::optional<Xid> xid = xid_in(line);
@@ -52,6 +53,7 @@ void add(std::vector<Xid>& xids, std::string_view line) {
   } else {
     ++at->count;
     at->text = std::move(xid->text);
+    std::rotate(at, at + 1, xids.end());
   }
 }
 

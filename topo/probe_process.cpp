@@ -118,9 +118,11 @@ ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit) {
 // ---- Merges the NVML probe's report with the GPUs on PCI.
 
 NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
-  // The program enforces the limit itself and then prints its partial results; only an overloaded machine delays it.
-  constexpr double to_tell = 1;
-  const ProbeAnswer answer = ask_probe({program, fmt::format("{}", limit.count)}, {limit.count + to_tell});
+  // The program enforces the limit itself, extends it up to twice as long while one GPU after the other answers, and
+  // then prints its partial results; only an overloaded machine delays it.
+  constexpr double to_tell = 1, most_extended = 2;
+  const ProbeAnswer answer =
+      ask_probe({program, fmt::format("{}", limit.count)}, {most_extended * limit.count + to_tell});
   NvmlAnswer told;
   told.problem = answer.problem;
   told.asked = answer.started;

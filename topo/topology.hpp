@@ -61,7 +61,7 @@ struct Host {
   std::optional<Libfabric> libfabric{};                   // null: not queried
   // "availability zone", "vpc", "subnet", "placement group", "partition" on EC2.
   std::map<std::string, std::string> placement{};
-  std::optional<std::vector<Xid>> xids{};  // null: the kernel's log could not be read
+  std::optional<std::vector<Xid>> xids{};  // by last occurrence; null: the kernel's log could not be read
   ProcessLimits limits{};
   double discovery_s = 0;  // duration of the discovery
 };

@@ -69,9 +69,14 @@ class Probe(unittest.TestCase):
     def test_a_gpu_that_does_not_answer_costs_its_deadline_and_what_it_had_not_told_yet(self):
         told = probe(limit="0.5", faults="block:function=nvmlDeviceGetNvLinkState:gpu=5")
         self.assertEqual([gpu["links"] for gpu in told["gpus"]], [18] * 5 + [None] + [18] * 2)
-        self.assertEqual(told["gpus"][5]["problem"], "nvmlDeviceGetNvLinkState did not answer within 0.5 s")
+        # Longer where another GPU answered late, as on a busy machine.
+        self.assertRegex(told["gpus"][5]["problem"], r"^nvmlDeviceGetNvLinkState did not answer within (0\.5|0\.75|1) s$")
         self.assertEqual(told["gpus"][5]["name"], "Fake GPU")
         self.assertEqual([gpu["problem"] for gpu in told["gpus"]].count(""), 7)
+
+    def test_gpus_that_start_one_after_the_other_are_waited_for_longer(self):
+        told = probe(limit="3", faults="start:ms=500")
+        self.assertEqual([gpu["problem"] for gpu in told["gpus"]], [""] * 8)
 
     def test_a_driver_that_never_answers_is_a_problem_in_words(self):
         told = probe(limit="0.3", faults="block:function=nvmlInit_v2")

@@ -6,10 +6,17 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
@@ -51,6 +58,28 @@ class Stumbling final : public Backend {
  private:
   std::unique_ptr<Backend> inner_;
   bool opened_ = false;
+};
+
+// Checks its GPUs alone once, where rank 1 computes wrong and rank 2 copies slowly; all further checks fail.
+class ChecksOnce final : public Backend {
+ public:
+  ChecksOnce(std::unique_ptr<Backend> inner, int& checks) : inner_(std::move(inner)), checks_(checks) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  std::vector<LocalChecks> check_locally(Seconds burn) override {
+    if (++checks_ > 1) throw std::runtime_error("the worker ended");
+    std::vector<LocalChecks> all = inner_->check_locally(burn);
+    all.at(1).compute.corruption = "a product is wrong";
+    all.at(2).figures.at("device_copy_gb_per_s") /= 2;
+    return all;
+  }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  int& checks_;
 };
 
 // Ends the process. The signal goes to the process, as a launcher's does, so it is blocked in this thread.
@@ -214,6 +243,38 @@ TEST(ReportOfARun, that_continues_another_says_that_its_events_are_not_known) {
   EXPECT_FALSE(lacks_events(continued("nccl", earlier, kept)));
   earlier.report.run.remarks = continued("nccl", {}, kept).run.remarks;
   EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept))) << "those of the run before it";
+}
+
+// The second time the repetition for the slow GPU, which takes 7.2 s, does not fit.
+TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
+  for (const bool fits : {true, false}) {
+    const Folder folder;
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"run",         "--backend",     "sim",        "--platform",
+                                             "p5.48xlarge", "--collectives", "all_reduce", "--sizes",
+                                             "8",           "--quiet",       "--out",      folder.path.string()};
+    Options options = parse_options(arguments).options;
+    if (!fits) options.deadline = later(Clock::now(), {7});
+    const auto control = make_solo_control_plane(8);
+    int checks = 0;
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<ChecksOnce>(std::move(inner), checks);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    EXPECT_EQ(run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks}), ExitCode::wrong_data);
+    testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    EXPECT_EQ(checks, fits ? 2 : 1);
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    const auto has = [&](std::string_view id) {
+      return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
+    };
+    EXPECT_TRUE(has(reports::corrupt));
+    EXPECT_TRUE(has(reports::slow_alone_id));
+    EXPECT_EQ(has(reports::check_failed), fits);
+    EXPECT_EQ(report.local_checks.size(), 8U);
+  }
 }
 
 TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {

@@ -124,6 +124,39 @@ TEST(LocalChecks, reject_a_gpu_only_after_a_burn_and_warn_else) {
   EXPECT_EQ(launch_times[0].severity, topo::Severity::warning) << "the host's processors launch";
 }
 
+TEST(LocalChecks, reject_no_gpu_whose_power_cap_is_lower_than_the_others) {
+  std::vector<LocalFigures> all(16, {{"burn_last_tflop_per_s", 700}});
+  for (std::size_t rank = 8; rank < 16; ++rank) all[rank]["burn_last_tflop_per_s"] = 595;
+  Report report = report_of_checks(all);
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  for (std::size_t rank = 8; rank < 16; ++rank) report.topology.host_of_rank[rank] = 1;
+  const auto only_finding = [&](double cap_of_alpha, double cap_of_beta) {
+    for (topo::Gpu& gpu : report.topology.hosts[0].gpu_devices) gpu.power_cap_w = cap_of_alpha;
+    for (topo::Gpu& gpu : report.topology.hosts[1].gpu_devices) gpu.power_cap_w = cap_of_beta;
+    const std::vector<topo::Finding> found = slow_alone(report);
+    return found.size() == 1 && is_of_all_gpus(found[0]) ? found[0] : topo::Finding{};
+  };
+  const topo::Finding capped = only_finding(700, 500);
+  EXPECT_EQ(capped.severity, topo::Severity::warning);
+  EXPECT_THAT(capped.evidence,
+              testing::EndsWith("(15 % less); with a power cap of 500 W, where the others have 700 W"));
+  EXPECT_THAT(capped.action, testing::StartsWith("give it the others' power cap first (nvidia-smi -pl). Then compare"));
+  const topo::Finding alike = only_finding(500, 500);
+  EXPECT_EQ(alike.severity, topo::Severity::error);
+  EXPECT_THAT(alike.evidence, testing::EndsWith("(15 % less)"));
+
+  Report one = report_of_checks({all[0], all[0], all[8]});
+  for (topo::Gpu& gpu : one.topology.hosts[0].gpu_devices) gpu.power_cap_w = 700;
+  ASSERT_THAT(slow_alone(one), SizeIs(1));
+  EXPECT_EQ(slow_alone(one)[0].severity, topo::Severity::error);
+  one.topology.hosts[0].gpu_devices[0].power_cap_w = 500;  // that of rank 2
+  ASSERT_THAT(slow_alone(one), SizeIs(1));
+  EXPECT_EQ(slow_alone(one)[0].severity, topo::Severity::warning);
+  EXPECT_THAT(slow_alone(one)[0].evidence,
+              testing::EndsWith("; with a power cap of 500 W, where the others have 700 W"));
+}
+
 TEST(LocalChecks, reject_a_gpu_without_a_figure_that_others_have_and_no_reason) {
   const LocalFigures sound{{"bf16_tflop_per_s", 700}, {"device_copy_gb_per_s", 4000}};
   for (const std::size_t others : {1, 7}) {
@@ -226,6 +259,32 @@ TEST(LocalChecks, reject_neither_of_two_hosts_whose_products_differ) {
   EXPECT_THAT(found[0].evidence,
               HasSubstr("ranks 0, 1: the bits of the bf16 matrix product differ, and it is not known"));
   EXPECT_THAT(found[0].action, HasSubstr("measure each of them with a third one"));
+}
+
+// As in a container without NVML: no rank's GPU is known, and all that PCI shows are GPUs without a name.
+TEST(LocalChecks, compare_gpus_of_unknown_models_within_a_host_only) {
+  Report report = report_of_checks(std::vector<LocalFigures>(12, {{"bf16_tflop_per_s", 700}}));
+  report.topology.hosts.push_back(report.topology.hosts.front());
+  report.topology.hosts[1].name = "beta";
+  report.topology.gpu_of_rank.clear();
+  report.compute_checks.assign(12, {.digests = {{"bf16 8192", "a"}}, .library = "cuBLASLt 13.1.0"});
+  for (std::size_t rank = 8; rank < 12; ++rank) {
+    report.topology.host_of_rank[rank] = 1;
+    report.local_checks[rank]["bf16_tflop_per_s"] = 100;
+    report.compute_checks[rank].digests["bf16 8192"] = "b";
+  }
+  EXPECT_THAT(corruptions(report), SizeIs(4)) << "all GPUs that have a name are of one model";
+  EXPECT_THAT(slow_alone(report), SizeIs(1));
+  for (topo::Host& host : report.topology.hosts)
+    for (topo::Gpu& gpu : host.gpu_devices) gpu.uuid = gpu.name = "";
+  EXPECT_THAT(corruptions(report), IsEmpty());
+  EXPECT_THAT(slow_alone(report), IsEmpty());
+  report.local_checks[0]["bf16_tflop_per_s"] = 100;
+  report.compute_checks[0].digests["bf16 8192"] = "b";
+  ASSERT_THAT(corruptions(report), SizeIs(1));
+  EXPECT_THAT(corruptions(report)[0].evidence, testing::StartsWith("rank 0: "));
+  ASSERT_THAT(slow_alone(report), SizeIs(1));
+  EXPECT_THAT(slow_alone(report)[0].evidence, testing::StartsWith("rank 0, "));
 }
 
 // ---- copies between host and device: the ranks of a host take turns

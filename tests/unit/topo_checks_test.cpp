@@ -54,6 +54,23 @@ TEST(TopoChecks, have_different_names_and_a_summary) {
   }
 }
 
+TEST(TopoChecks, a_silent_gpu_of_a_host_without_persistence_mode_may_only_be_late) {
+  Topology topology = healthy(2);
+  Gpu& silent = topology.hosts[1].gpu_devices[5];
+  silent.problem = "nvmlDeviceGetHandleByIndex_v2 did not answer within 5 s";
+  const auto action = [&] {
+    const std::vector<Finding> found = only(topology, "gpu.lost");
+    return found.size() == 1 ? found[0].action : "";
+  };
+  EXPECT_THAT(action(), ::testing::StartsWith("look for XID 79"));
+  topology.hosts[0].gpu_devices[0].persistence = false;
+  EXPECT_THAT(action(), ::testing::StartsWith("look for XID 79")) << "that of another host";
+  topology.hosts[1].gpu_devices[0].persistence = false;
+  EXPECT_THAT(action(), AllOf(::testing::StartsWith("start nvidia-persistenced"), HasSubstr("XID 79")));
+  silent.problem = "nvmlDeviceGetHandleByIndex_v2: GPU is lost";
+  EXPECT_THAT(action(), ::testing::StartsWith("look for XID 79"));
+}
+
 TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
   Topology topology = healthy(2);
   topology.gpus_seen_of_rank.assign(16, 8);

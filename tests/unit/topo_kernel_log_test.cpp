@@ -3,14 +3,19 @@
 #include <gtest/gtest.h>
 
 #include <ctime>
+#include <string>
+#include <vector>
 
 #include "tests/unit/topo_tree.hpp"
+#include "topo/checks/families.hpp"
 #include "topo/discover.hpp"
 #include "topo/tables.hpp"
+#include "topo/topology.hpp"
 
 namespace p5::topo {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -55,6 +60,39 @@ TEST(KernelLog, forgets_what_was_before_the_driver_was_loaded_again) {
   ASSERT_TRUE(xids);
   ASSERT_THAT(*xids, SizeIs(1));
   EXPECT_EQ((*xids)[0].code, 63);
+}
+
+TEST(KernelLog, tells_of_a_reset_that_the_driver_takes_back) {
+  const std::string changed = "NVRM: Xid (PCI:0000:53:00): 154, GPU recovery action changed from ";
+  const auto ecc = [](const std::string& time, const std::string& pci) {
+    return line(time, "NVRM: Xid (PCI:" + pci + "): 95, pid=7, name=a, Uncontained: LTC TAG");
+  };
+  const std::string before = ecc("2023-11-14T22:30:00Z", "0000:53:00") + ecc("2023-11-14T22:30:01Z", "0000:63:00") +
+                             line("2023-11-14T22:30:02Z", "NVRM: Xid (PCI:0000:53:00): 64, Row Remapper: failed") +
+                             line("2023-11-14T22:30:03Z", changed + "0x0 (None) to 0x1 (GPU Reset Required)");
+  const std::string reset = line("2023-11-14T22:40:00Z", changed + "0x1 (GPU Reset Required) to 0x0 (None)");
+  const auto errors = [](const std::string& log) {
+    Started tree;
+    tree.file("var/log/kern.log", log);
+    Topology topology;
+    Host& host = topology.hosts.emplace_back();
+    host.name = "n1";
+    host.xids = discover_xids(tree.root() + "/");
+    std::vector<std::string> found;
+    for (const Finding& finding : earlier_xids(topology)) {
+      if (finding.severity != Severity::error) continue;
+      const std::size_t from = finding.evidence.find("0000:");
+      found.push_back(finding.evidence.substr(from, finding.evidence.find(" since") - from));
+      EXPECT_EQ(finding.action.find("until the driver is loaded again") != std::string::npos,
+                finding.evidence.find("Xid 64") == std::string::npos);
+    }
+    return found;
+  };
+  const std::string other = "0000:63:00 on n1: Xid 95", failed = "0000:53:00 on n1: Xid 64";
+  EXPECT_THAT(errors(before), ElementsAre("0000:53:00 on n1: Xid 95", other, failed, "0000:53:00 on n1: Xid 154"));
+  EXPECT_THAT(errors(before + reset), ElementsAre(other, failed)) << "of another GPU, and what no reset mends";
+  EXPECT_THAT(errors(before + reset + ecc("2023-11-14T22:50:00Z", "0000:53:00")),
+              ElementsAre(other, failed, "0000:53:00 on n1: Xid 95 (2 times)"));
 }
 
 TEST(KernelLog, times_without_a_year_are_of_the_last_twelve_months) {

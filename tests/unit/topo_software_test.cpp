@@ -72,10 +72,10 @@ TEST(TopoSoftware, a_virtual_machine_a_container_and_an_iommu_are_told) {
   EXPECT_EQ(host.iommu, true);
 }
 
-TEST(TopoSoftware, throttle_reasons_are_words_and_a_power_cap_is_ordinary) {
+TEST(TopoSoftware, throttle_reasons_are_words_and_power_caps_and_application_clocks_are_ordinary) {
   EXPECT_THAT(throttle_reasons(0x44), ElementsAre("power cap", "hardware thermal"));
   EXPECT_THAT(throttle_reasons(0x10000), ElementsAre("0x10000"));
-  EXPECT_FALSE(held_back(0x5));
+  EXPECT_FALSE(held_back(0x7));
   EXPECT_TRUE(held_back(0x80));
 }
 

@@ -87,6 +87,17 @@ TEST(TopoWatch, healthy_gpus_at_their_power_cap_are_no_news) {
   EXPECT_THAT(findings({}), IsEmpty());
 }
 
+TEST(TopoWatch, gpus_at_application_clocks_are_no_news_unless_theirs_are_lower) {
+  std::vector<Tick> seen = ticks(8);
+  for (Tick& each : seen)
+    for (Tick::Gpu& gpu : each.gpus) gpu.state.throttle_mask = 0x2;
+  EXPECT_THAT(findings(seen), IsEmpty());
+  for (Tick& each : seen) each.gpus[3].state.sm_clock_mhz = 1200;
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.straggler");
+}
+
 TEST(TopoWatch, a_window_has_what_was_seen_within_it) {
   std::vector<Tick> seen = ticks(6);
   seen[3].gpus[2].state = {.sm_clock_mhz = 600, .temperature_c = 91, .power_w = 300, .throttle_mask = 0x44};

@@ -15,9 +15,6 @@ namespace p5::topo {
 
 namespace {
 
-// Application clocks set by the operator are no fault: AWS's own guide sets them to the maximum.
-constexpr std::uint64_t application_clocks = 0x2;
-
 // Memory faults of a GPU, worst first: only the first that applies is reported. NVIDIA, GPU Memory Error Management.
 struct MemoryTrouble {
   std::string (*of)(const GpuMemoryErrors& errors);
@@ -82,11 +79,23 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   return findings;
 }
 
+// Without persistence mode the driver initializes GPUs one after the other before they answer, seconds each.
 std::vector<Finding> lost_gpus(const Topology& topology) {
-  return each_gpu(
+  std::vector<Finding> findings = each_gpu(
       topology, "gpu.lost", Severity::error,
       "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
       [](const Gpu& gpu) -> std::string { return gpu.problem.empty() ? "" : "does not answer NVML: " + gpu.problem; });
+  for (const Host& host : topology.hosts) {
+    if (std::ranges::find(host.gpu_devices, std::optional(false), &Gpu::persistence) == host.gpu_devices.end())
+      continue;
+    for (Finding& finding : findings)
+      if (finding.subject.host == host.name && finding.evidence.find("did not answer within") != std::string::npos)
+        finding.action =
+            "start nvidia-persistenced (or nvidia-smi -pm 1) and check again, since GPUs without persistence mode take "
+            "seconds to answer. If it is still silent: " +
+            finding.action;
+  }
+  return findings;
 }
 
 // A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
@@ -112,7 +121,7 @@ std::vector<Finding> throttled_gpus(const Topology& topology) {
       topology, "gpu.throttled", Severity::warning,
       "check temperature, power and clocks (nvidia-smi -q -d PERFORMANCE); replace the instance if it persists",
       [](const Gpu& gpu) -> std::string {
-        const std::uint64_t mask = gpu.state.throttle_mask.value_or(0) & ~application_clocks;
+        const std::uint64_t mask = gpu.state.throttle_mask.value_or(0);
         if (!held_back(mask)) return "";
         std::string text = "is held back: " + join(throttle_reasons(mask));
         if (gpu.state.temperature_c) text += fmt::format(", {} degrees C", *gpu.state.temperature_c);
@@ -277,20 +286,39 @@ std::optional<std::size_t> gpu_at(const Host& host, const std::string& pci) {
   return std::nullopt;
 }
 
+// Its class; that of a later Xid by which the driver says that the GPU needs no reset or reboot any more.
+const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
+  const XidClass& kind = class_of_xid(xid.code, xid.text);
+  if (kind.name != "reset" && kind.name != "reboot") return kind;
+  bool is_later = false;
+  for (const Xid& other : of_host) {
+    if (is_later && other.pci == xid.pci)
+      if (const XidClass& then = class_of_xid(other.code, other.text); then.name == "none") return then;
+    is_later = is_later || (other.pci == xid.pci && other.code == xid.code);
+  }
+  return kind;
+}
+
 }  // namespace
 
 std::vector<Finding> earlier_xids(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
     for (const Xid& xid : host.xids.value_or(std::vector<Xid>{})) {
-      const XidClass& kind = class_of_xid(xid.code, xid.text);
+      const XidClass& kind = class_at_last(xid, *host.xids);
       const std::optional<std::size_t> gpu = gpu_at(host, xid.pci);
       std::string evidence = fmt::format(
           "{} on {}: Xid {}{} since the machine and its driver were started{}",
           gpu ? fmt::format("{} at {}", named(host, *gpu), xid.pci) : fmt::format("the device at {}", xid.pci),
           host.name, xid.code, xid.count == 1 ? "" : fmt::format(" ({} times)", xid.count),
           xid.text.empty() ? "" : fmt::format(": \"{}\"", xid.text));
-      findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence), kind.action));
+      // A reset leaves the line in the kernel's log, and not every driver tells of its end.
+      constexpr const char* after_reset =
+          "; after a reset that the log does not tell of (Xid 154 to None), this stays until the driver is loaded "
+          "again "
+          "or the host reboots";
+      findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence),
+                                    kind.action + (kind.name == "reset" ? after_reset : "")));
       if (gpu) findings.back().subject.gpu = static_cast<int>(*gpu);
     }
   return findings;

@@ -1,5 +1,6 @@
 // p5bench-probe-nvml: prints NVML's report of this host's GPUs as JSON. A separate program, because NVML may block for
-// minutes on a hung driver: the parent can kill it, and it never waits longer than the given limit.
+// minutes on a hung driver: the parent can kill it, and it waits no longer than the given limit, or twice as long while
+// one GPU after the other answers.
 //   p5bench-probe-nvml SECONDS       one line: {"driver", "cuda", "gpus": [Gpu], "asked", "answered", "problem"}
 //   p5bench-probe-nvml --watch       one line per second until its input closes, see watch()
 #include <fmt/format.h>
@@ -296,6 +297,22 @@ bool complete(const DriverAnswers& answers) {
   return answers.counted && std::ranges::all_of(answers.gpus, [](const OneGpu& one) { return one.done; });
 }
 
+// Waits for all GPUs for `limit_s`, or up to twice as long while further ones answer: without persistence mode the
+// driver initializes each when it is first asked for, which takes seconds, and one after the other. Returns the time
+// in seconds after which it gave up.
+double wait_for_gpus(DriverAnswers& answers, std::unique_lock<std::mutex>& lock, double limit_s) {
+  constexpr int halves_of_limit = 2, most_halves = 4;
+  const std::chrono::duration<double> half_of_limit(limit_s / halves_of_limit);
+  std::ptrdiff_t before = 0;
+  for (int halves = 1;; ++halves) {
+    const bool all = answers.changed.wait_for(lock, half_of_limit, [&] { return complete(answers); });
+    const std::ptrdiff_t answered = std::ranges::count_if(answers.gpus, &OneGpu::done);
+    if (all || halves == most_halves || (halves >= halves_of_limit && answered == before))
+      return halves * half_of_limit.count();
+    before = answered;
+  }
+}
+
 json in_words(DriverAnswers& answers, double limit_s) {
   const auto silent = [&](const nvml::Asking& asking) {
     const char* const function = asking.load();
@@ -323,8 +340,8 @@ void describe_host(double limit_s) {
   static DriverAnswers answers;
   if (!start([] { ask(answers); })) ask(answers);  // without a thread, the parent process enforces the limit
   std::unique_lock lock(answers.mutex);
-  answers.changed.wait_for(lock, std::chrono::duration<double>(limit_s), [] { return complete(answers); });
-  std::printf("%s\n", in_words(answers, limit_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());
+  const double waited_s = wait_for_gpus(answers, lock, limit_s);
+  std::printf("%s\n", in_words(answers, waited_s).dump(-1, ' ', true, json::error_handler_t::replace).c_str());
   std::fflush(stdout);
   _exit(0);  // a thread may be held by the driver
 }

@@ -89,13 +89,26 @@ static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks
   return {shared_by_leader(run.control, can_be_measured ? std::min(wanted.count, rest) : -1)};
 }
 
-static std::vector<LocalChecks> measure_alone(Run& run, Backend& backend, Seconds burn) {
+static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<LocalChecks>& more) {
+  for (std::size_t rank = 0; rank < std::min(of_ranks.size(), more.size()); ++rank)
+    reports::keep_better(of_ranks[rank], more[rank]);
+}
+
+// Adds to `of_ranks`. If the copies fail, what was measured before them is kept, and of the copies nothing: figures of
+// some ranks only would condemn the others.
+static void measure_alone(Run& run, Backend& backend, Seconds burn, std::vector<LocalChecks>& of_ranks) {
+  const NodeOfRank& host_of_rank = run.machine.topology.host_of_rank;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> of_ranks = check_locally(run.control, backend, burn);
-  if (agree_on_time_left(run, time_for_host_copies(run.machine.topology.host_of_rank)))
-    check_host_copies(run.control, backend, run.machine.topology.host_of_rank, of_ranks);
+  std::vector<LocalChecks> more = check_locally(run.control, backend, burn);
+  if (of_ranks.empty())
+    of_ranks = more;
+  else
+    keep_better(of_ranks, more);
+  if (agree_on_time_left(run, time_for_host_copies(host_of_rank))) {
+    check_host_copies(run.control, backend, host_of_rank, more);
+    keep_better(of_ranks, more);
+  }
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
-  return of_ranks;
 }
 
 static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, Seconds time,
@@ -109,14 +122,10 @@ static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, S
   return of_ranks;
 }
 
-static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<LocalChecks>& more) {
-  for (std::size_t rank = 0; rank < std::min(of_ranks.size(), more.size()); ++rank)
-    reports::keep_better(of_ranks[rank], more[rank]);
-}
-
 // A figure of a healthy GPU is sometimes too low, because another job uses the host or because matrix products and
 // messages overlap unfavourably; it is never too high. If a GPU is slower than the others alone or under load, all GPUs
-// are therefore measured once more in that way, under load for longer, and the better figures count.
+// are therefore measured once more in that way, under load for longer, and the better figures count. It is not begun
+// where the time left is too short for it.
 static void measure_suspects_again(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
   constexpr Seconds longer{4};
   if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
@@ -125,20 +134,27 @@ static void measure_suspects_again(Run& run, Backend& backend, std::vector<Local
     for (const topo::Finding& finding : report.slow_gpus(of_ranks))
       (finding.id == reports::slow_under_load_id ? under_load : alone) = true;
   });
-  if (shared_by_leader(run.control, alone) && agree_on_time_left(run))
-    keep_better(of_ranks, measure_alone(run, backend, {0}));
-  if (shared_by_leader(run.control, under_load) && agree_on_time_left(run))
+  const Seconds needed{time_for_gpus_alone().count + time_for_host_copies(run.machine.topology.host_of_rank).count};
+  if (shared_by_leader(run.control, alone) && agree_on_time_left(run, needed))
+    measure_alone(run, backend, {0}, of_ranks);
+  if (shared_by_leader(run.control, under_load))
     keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
 }
 
+// What the checks of each GPU found, also those of an attempt that failed later.
+struct FoundAlone {
+  std::vector<LocalChecks> of_ranks;
+  bool complete = false;  // all GPUs were checked once; the same on all ranks
+};
+
 // Returns the failure, if any.
-static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
+static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    std::vector<LocalChecks> of_ranks = measure_alone(run, backend, half_of_burn(run));
-    keep_better(of_ranks, measure_under_load(run, backend, half_of_burn(run), of_ranks));
-    if (run.options.burn.count == 0) measure_suspects_again(run, backend, of_ranks);
-    run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(of_ranks)); });
+    measure_alone(run, backend, half_of_burn(run), found.of_ranks);
+    keep_better(found.of_ranks, measure_under_load(run, backend, half_of_burn(run), found.of_ranks));
+    found.complete = true;
+    if (run.options.burn.count == 0) measure_suspects_again(run, backend, found.of_ranks);
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
@@ -148,9 +164,9 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend) {
 }
 
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
-// only a second failure at the same rank within the time is the GPU's fault. A burn is not repeated, because it exists
-// to provoke failures that are rare. Its waits for a GPU may therefore end later than its time, by one timeout: a wait
-// that is cut short tells nothing about the GPU.
+// only a second failure at the same rank within the time is the GPU's fault. What was found before a failure counts all
+// the same. A burn is not repeated, because it exists to provoke failures that are rare. Its waits for a GPU may
+// therefore end later than its time, by one timeout: a wait that is cut short tells nothing about the GPU.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
@@ -164,19 +180,25 @@ void check_gpus_alone(Run& run) {
     // A rank whose products are wrong or left out waits for the others, which burn for the whole time.
     run.control.begin_step(run.phase.load(), {longest_wait(run).count + run.options.burn.count});
   }
-  std::optional<PhaseFailed> first = try_gpus_alone(run, backend), problem = first;
+  FoundAlone found;
+  std::optional<PhaseFailed> first = try_gpus_alone(run, backend, found), problem = first;
   if (problem && run.options.checks() && run.options.burn.count == 0) {
-    if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend);
-    const bool again = problem && first->rank && problem->rank == first->rank && agree_on_time_left(run);
+    if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend, found);
+    const bool in_time = agree_on_time_left(run);
+    const bool again = problem && first->rank && problem->rank == first->rank && in_time;
+    // The limit cut a repetition short, after all GPUs had been checked.
+    const bool suffices = problem && found.complete && !in_time;
     const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
-                                    !problem ? "failed once and passed when it was repeated"
-                                    : again  ? "failed twice"
-                                             : "failed, but not twice at the same rank within the limit",
+                                    !problem   ? "failed once and passed when it was repeated"
+                                    : again    ? "failed twice"
+                                    : suffices ? "was complete, and its repetition was not within the limit"
+                                               : "failed, but not twice at the same rank within the limit",
                                     what));
-    if (problem && !again) run.code = worse(run.code, ExitCode::unfinished);
-    if (!again) return;
+    if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
+    if (!again) problem.reset();
   }
+  run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(found.of_ranks)); });
   if (problem) {
     run.recorder.add([&](ReportBuilder& built) {
       built.add_findings({reports::failed_check(built.report(), problem->rank, problem->what)});

@@ -87,6 +87,7 @@ int nvmlDeviceGetCount_v2(unsigned* count) { return *count = static_cast<unsigne
 
 int nvmlDeviceGetHandleByIndex_v2(unsigned index, void** device) {
   maybe_block("nvmlDeviceGetHandleByIndex_v2", static_cast<int>(index));
+  start_gpu(static_cast<int>(index));
   if (index >= static_cast<unsigned>(gpus())) return invalid;
   if (fault("lost", static_cast<int>(index))) return lost;
   return *device = device_at(index), ok;

@@ -5,18 +5,21 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <sstream>
 #include <string_view>
+#include <thread>
 
 namespace p5::fake_nvml {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kinds{"link-down", "block", "lost",   "throttle", "fabric",
+constexpr std::array<std::string_view, 15> kinds{"link-down", "block", "lost",   "throttle", "fabric",
                                                  "pcie",      "ecc",   "clique", "remapped", "busy",
-                                                 "xid",       "init",  "clock",  "driver"};
+                                                 "xid",       "init",  "clock",  "driver",   "start"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -99,6 +102,14 @@ void maybe_block(const char* function, int gpu) {
     if (one.kind == "block" && one.values.contains("function") && one.values.at("function") == function &&
         one.number("gpu", gpu) == gpu)
       for (;;) ::pause();
+}
+
+void start_gpu(int gpu) {
+  const Fault* const slow = fault("start", gpu);
+  if (!slow) return;
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  std::this_thread::sleep_for(std::chrono::milliseconds(slow->number("ms", 0)));
 }
 
 }  // namespace p5::fake_nvml

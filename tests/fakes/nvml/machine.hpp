@@ -26,4 +26,7 @@ const Fault* fault(const std::string& kind, int gpu);
 // Blocks forever if a fault requests it for this function on this GPU (-1: no GPU).
 void maybe_block(const char* function, int gpu);
 
+// Takes the time that a fault requests for this GPU's start; GPUs start one after the other.
+void start_gpu(int gpu);
+
 }  // namespace p5::fake_nvml
