@@ -79,7 +79,7 @@ class JobStep(Job):
 
     def test_tuning_keeps_what_shortens_the_step(self):
         operations = [operation("all_reduce", size, 2, "world") for size in (64 * KIB, 1024 * KIB)] * 2
-        code, output = self.run_it("tune", operations, "--tuning=quick", ranks=2, **SLOWED, P5BENCH_QUICK_LIMIT="30s")
+        code, output = self.run_it("tune", operations, "--tuning=quick", ranks=2, **SLOWED, P5BENCH_QUICK_LIMIT="60s")
         self.assertEqual(code, 0, output)
         tuning = self.report()["tuning"]
         self.assertEqual(tuning["outcome"], "settings", output)
@@ -94,7 +94,7 @@ class JobStep(Job):
         # With the files each all_reduce is faster by 10 ms, and another operation slower by more.
         operations = [operation("all_reduce", size, 2, "world") for size in (64 * KIB, 1024 * KIB)] + [operation("broadcast", 512, 2, "world", root=0)]
         costs = "slow:rank=0:us=40000:function=Broadcast:variable=NCCL_TUNER_CONFIG_FILE"
-        code, output = self.run_it("tune", operations, "--tuning=quick", ranks=2, P5BENCH_QUICK_LIMIT="30s",
+        code, output = self.run_it("tune", operations, "--tuning=quick", ranks=2, P5BENCH_QUICK_LIMIT="60s",
                                    **{**SLOWED, "P5BENCH_FAKE": f"{costs},{SLOWED['P5BENCH_FAKE']}"})
         self.assertEqual(code, 0, output)
         tuning = self.report()["tuning"]
