@@ -42,7 +42,7 @@ namespace {
 
 // Larger messages take long without NVLink and show no more.
 constexpr Bytes largest_without_links = MiB(64);
-// On 8 × H200 the checks of each GPU alone took 4.2 s, and a turn of copies to and from host memory 0.27 s.
+// On 8 × H200 the checks of each GPU alone took 4.2 s, and a turn of copies to and from host memory 0.26 s.
 constexpr Seconds alone{4.8}, turn_of_copies{0.3};
 
 bool gpus_have_links(const topo::Topology& topology) {
