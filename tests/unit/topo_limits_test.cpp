@@ -7,12 +7,14 @@
 
 #include "bench/base/error.hpp"
 #include "bench/model/collective.hpp"
+#include "topo/finding.hpp"
 #include "topo/limits.hpp"
 
 namespace p5::topo {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -130,6 +132,25 @@ TEST(TopoLimits, of_gpus_without_a_switch_are_the_links_between_two_of_them) {
 TEST(TopoLimits, of_gpus_that_bridges_join_in_twos_are_unknown) {
   EXPECT_THAT(link_limits(directly_joined("NVIDIA H100 NVL", 8, 2, 12)), IsEmpty());
   EXPECT_DOUBLE_EQ(rate(link_limits(directly_joined("NVIDIA H100 NVL", 2, 2, 12)), gpu_pair, Level::wire), 300);
+}
+
+TEST(TopoLimits, of_a_gpu_without_a_bridge_beside_bridged_ones_are_no_fault) {
+  const auto severities = [](const Topology& topology) {
+    std::vector<Severity> found;
+    for (const Finding& each : look(topology))
+      if (each.id == "gpu.links") found.push_back(each.severity);
+    return found;
+  };
+  for (const int of_island : {2, 4}) {
+    Topology topology = directly_joined("NVIDIA H100 NVL", 8, of_island, 6);
+    EXPECT_THAT(severities(topology), IsEmpty());
+    Gpu& gpu = topology.hosts[0].gpu_devices[0];
+    gpu.links = 1;
+    EXPECT_THAT(severities(topology), ElementsAre(Severity::error));
+    gpu.links = 0;
+    for (NvLink& link : gpu.nvlinks) link.active = false;
+    EXPECT_THAT(severities(topology), ElementsAre(of_island == 2 ? Severity::warning : Severity::error));
+  }
 }
 
 TEST(TopoLimits, of_links_to_a_switch_or_to_unknown_ends_are_those_of_a_gpu) {

@@ -1,6 +1,7 @@
 // The findings of NVLinks and NVLink domains.
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <set>
@@ -36,6 +37,25 @@ int expected_links(const Topology& topology, const Gpu& like) {
     for (const Gpu& gpu : host.gpu_devices)
       if (gpu.name == like.name) most = std::max(most, gpu.links.value_or(0));
   return most;
+}
+
+// True if each GPU of this model that has NVLinks is joined to one other GPU only, as bridges do: a GPU without a
+// bridge is no faulty one.
+bool is_bridged_in_twos(const Topology& topology, const Gpu& like) {
+  bool joined = false;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& gpu : host.gpu_devices) {
+      if (gpu.name != like.name || gpu.links.value_or(0) == 0) continue;
+      std::set<std::string> partners;
+      for (const NvLink& link : gpu.nvlinks) {
+        if (link.active == false) continue;
+        if (link.remote != "gpu") return false;
+        partners.insert(link.remote_pci);
+      }
+      if (partners.size() != 1) return false;
+      joined = true;
+    }
+  return joined;
 }
 
 // GPUs of several hosts in one clique that all lack the same NVLinks: the switches at the other end are missing, not
@@ -97,14 +117,24 @@ std::vector<Finding> missing_planes(const Topology& topology) {
 std::vector<Finding> missing_links(const Topology& topology) {
   std::set<const Gpu*> by_plane;
   for (const auto& [clique, gpus] : gpus_without_plane(topology)) by_plane.insert(gpus.begin(), gpus.end());
-  return each_gpu(topology, "gpu.links", Severity::error,
-                  "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance",
-                  [&](const Gpu& gpu) -> std::string {
-                    if (!gpu.links || by_plane.contains(&gpu)) return "";
-                    const int expected = expected_links(topology, gpu);
-                    if (*gpu.links >= expected) return "";
-                    return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
-                  });
+  const auto lacking = [&](bool without_bridge) {
+    return [&topology, &by_plane, without_bridge](const Gpu& gpu) -> std::string {
+      if (!gpu.links || by_plane.contains(&gpu)) return "";
+      const int expected = expected_links(topology, gpu);
+      if (*gpu.links >= expected) return "";
+      if ((*gpu.links == 0 && is_bridged_in_twos(topology, gpu)) != without_bridge) return "";
+      return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
+    };
+  };
+  std::vector<Finding> findings =
+      each_gpu(topology, "gpu.links", Severity::error,
+               "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance", lacking(false));
+  std::ranges::move(each_gpu(topology, "gpu.links", Severity::warning,
+                             "look whether this GPU is meant to have an NVLink bridge as the others have; if so, look "
+                             "how it is seated",
+                             lacking(true)),
+                    std::back_inserter(findings));
+  return findings;
 }
 
 std::vector<Finding> slow_links(const Topology& topology) {
