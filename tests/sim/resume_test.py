@@ -42,10 +42,10 @@ class Resume(Folder):
         self.end(folder, lines, ended_by, half)
         return folder, whole
 
-    def end(self, folder, lines, ended_by, half=""):
+    def end(self, folder, lines, ended_by, half="", exits=12):
         report = read_report(folder / "report.json")
         del report["measurements"][max(0, len(lines) - 1):]
-        report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", 12
+        report["run"]["ended_by"], report["status"], report["exit_code"] = ended_by, "partial", exits
         report.pop("decision", None)
         (folder / "report.json").write_text(json.dumps(report))
         (folder / "measurements.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines) + "{}\n" + half)
@@ -252,7 +252,7 @@ class Resume(Folder):
                 self.assertIn(("n1g2", kind), wanted[0])
                 lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
                 lines = [line for line in lines if "nic" not in line["case"] and not line["case"].get("for_parts")]
-                self.end(folder, lines[:-1], "ended by SIGTERM")
+                self.end(folder, lines[:-1], "ended by SIGTERM", exits=11 if kind == "wrong" else 12)
                 self.resume(*how, exits=whole.returncode)
                 self.assertEqual(named(self.folder_of_run()), wanted)
 

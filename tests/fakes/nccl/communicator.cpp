@@ -157,6 +157,8 @@ void Communicator::tune(Operation& operation) {
 
 ncclResult_t Communicator::state() {
   const std::scoped_lock lock(mutex_);
+  // Peers notice a broken connection once this rank was told of it, as they do when it ends its communicator.
+  if (joined_ && error_ == ncclSystemError) segment_->header().broken = rank + 1;
   if (error_ != ncclSuccess) return error_;
   if (!joined_) return ncclInProgress;
   const int broken = segment_->header().broken;

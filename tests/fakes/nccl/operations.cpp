@@ -145,10 +145,7 @@ bool Communicator::survive_faults(const Operation& operation) {
   }
   if (hit(Fault::Kind::crash)) crash();
   const bool breaks = hit(Fault::Kind::async).has_value();
-  if (breaks) {
-    segment_->header().broken = rank + 1;
-    fail(ncclSystemError, "the connection is broken, as P5BENCH_FAKE wants it");
-  }
+  if (breaks) fail(ncclSystemError, "the connection is broken, as P5BENCH_FAKE wants it");
   if (breaks || hit(Fault::Kind::hang)) wait_for_abort();
   return !aborted_;
 }
