@@ -1,4 +1,4 @@
-// What GPUs and NICs report of themselves: clocks event reasons, direct NVLinks and counters.
+// Facts that GPUs and NICs report: clocks event reasons, direct NVLinks and counters.
 #include "topo/devices.hpp"
 
 #include <fmt/format.h>

@@ -57,7 +57,7 @@ std::string gpus_of(const topo::Host& host) {
   return text_of(numbers);
 }
 
-// What a machine is, whatever its state, or what was found of it.
+// Facts of a machine that its state does not change, or all that was found of it.
 enum class HardwareFacts { of_identity, found };
 
 // NVLinks per GPU, active ones or, as its identity, all that it reports; "" if unknown.

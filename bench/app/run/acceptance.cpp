@@ -141,7 +141,7 @@ static void measure_suspects_again(Run& run, Backend& backend, std::vector<Local
     keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
 }
 
-// What the checks of each GPU found, also those of an attempt that failed later.
+// Results of the checks of each GPU, also those of an attempt that failed later.
 struct FoundAlone {
   std::vector<LocalChecks> of_ranks;
   bool complete = false;  // all GPUs were checked once; the same on all ranks
