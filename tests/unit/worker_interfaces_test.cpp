@@ -7,6 +7,8 @@
 #include <map>
 
 #include "bench/app/machine/machine.hpp"
+#include "topo/platform.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 namespace {
@@ -31,6 +33,7 @@ TEST(WorkerInterfaces, what_the_operator_said_to_nccl_is_a_choice) {
 TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
   const std::string line = "NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth1\n";
   EXPECT_TRUE(chooses({}, {{"/etc/nccl.conf", line}}));
+  EXPECT_TRUE(chooses({}, {{"/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:7777\n"}}));
   EXPECT_TRUE(chooses({{"HOME", "/home/u"}}, {{"/home/u/.nccl.conf", line}}));
   EXPECT_TRUE(chooses({{"NCCL_CONF_FILE", "/job.conf"}}, {{"/job.conf", line}}));
   EXPECT_FALSE(chooses({{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}}, {{"/home/u/.nccl.conf", line}}));
@@ -70,6 +73,22 @@ TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugi
                                                 {"env.P5BENCH_TUNER_HASH", "1234"}}));
 }
 
+TEST(EnvironmentOfNccl, is_what_the_findings_of_settings_and_the_domains_go_by) {
+  const auto read = [](const std::string& path) {
+    return path == "/etc/nccl.conf" ? std::optional<std::string>("NCCL_MNNVL_ENABLE=0\nNCCL_PROTO=simple\n")
+                                    : std::nullopt;
+  };
+  const Environment environment = environment_of_nccl({{"HOME", "/home/u"}}, read);
+  topo::Topology topology = topo::synthetic(topo::find_platform("p6e-gb200.36xlarge"), 2);
+  topology.settings = topo::job_settings(environment);
+  EXPECT_EQ(topo::domains_of_hosts(topology), (std::vector<int>{0, 1}));
+  std::vector<std::string> ids;
+  for (const topo::Finding& finding : topo::stale_settings(topology)) ids.push_back(finding.id);
+  EXPECT_THAT(ids, testing::Contains("settings.proto_simple"));
+  // NCCL itself sets what its files say in its process.
+  EXPECT_TRUE(topo::injected_settings(environment, {{"NCCL_PROTO", "simple"}}, "n0").empty());
+}
+
 // ---- libfabric, which NCCL will use
 
 Interface interface(const std::string& name, bool ipv4 = true) {
@@ -95,6 +114,7 @@ TEST(WayOfNccl, is_efa_where_all_have_it_and_nobody_wants_sockets) {
   EXPECT_EQ(way(true, {{"NCCL_NET", "AWS Libfabric"}, {"NCCL_SOCKET_IFNAME", "eth1"}}),
             (Environment{{"FI_PROVIDER", "efa"}}));
   EXPECT_EQ(way(true, {{"NCCL_NET", "socket"}}), tcp_over("eth0"));
+  EXPECT_EQ(way(true, {}, "NCCL_NET=Socket\n"), tcp_over("eth0"));
 }
 
 TEST(WayOfNccl, is_elsewhere_tcp_over_the_interface_that_it_comes_together_over) {
@@ -107,6 +127,7 @@ TEST(WayOfNccl, is_elsewhere_tcp_over_the_interface_that_it_comes_together_over)
 TEST(WayOfNccl, is_what_the_operator_told_libfabric) {
   EXPECT_EQ(way(true, {{"FI_PROVIDER", "verbs"}}), Environment());
   EXPECT_EQ(way(false, {{"FI_PROVIDER", "tcp"}}), Environment());
+  EXPECT_EQ(way(true, {}, "FI_PROVIDER=tcp\n"), (Environment{{"FI_PROVIDER", "tcp"}}));
 }
 
 TEST(WayOfNccl, is_not_known_where_its_interface_is_not_or_has_no_ipv4) {

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -96,10 +97,13 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
-    // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables.
+    // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables, and NCCL adds
+    // those of its configuration files.
     Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
-    if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
+    if (control.is_leader())
+      append(told,
+             topo::injected_settings(environment_of_nccl(std::move(before), read_file), start.environment, host.name));
     for (topo::Finding& each : told) {
       const auto known =
           std::ranges::find(mine_of_arms, each.id, [](const FindingOfArms& one) { return one.finding.id; });

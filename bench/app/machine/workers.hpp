@@ -48,7 +48,7 @@ bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& rea
 
 // Variables that make a libfabric worker use the path that NCCL will use with this environment. `efa`: all hosts have
 // EFA devices. Selects EFA unless NCCL_NET is Socket; otherwise TCP over NCCL's bootstrap interface. Empty if the user
-// set FI_PROVIDER. nullopt if NCCL's path is unknown or not IPv4.
+// set FI_PROVIDER; one of NCCL's configuration files is passed on. nullopt if NCCL's path is unknown or not IPv4.
 std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
                                                       const std::vector<Interface>& all);
 
