@@ -456,15 +456,20 @@ std::string reason_for(const Report& report, std::string_view word) {
       return join(clauses);
     }
   }
+  // Errors come first where nothing is named, because they may be the cause, and a long sentence is cut at its end.
   if (word == reject) {
+    const std::string to_fix = about_errors(errors_of_rejected(report));
+    const bool names_nothing = !is_at_fault(report) && rejected_hosts(report).empty();
     std::vector<std::string> clauses{
-        first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound")};
-    for (const std::string& each : {about_the_others(report), about_unexplained_failures(report),
-                                    about_errors(errors_of_rejected(report)), about_other_slow_gpus(report)})
-      if (!each.empty()) clauses.push_back(each);
+        names_nothing ? to_fix : "",
+        first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound"),
+        about_the_others(report),
+        about_unexplained_failures(report),
+        names_nothing ? "" : to_fix,
+        about_other_slow_gpus(report)};
+    std::erase(clauses, "");
     return join(clauses, "; ");
   }
-  // The errors come first, because they may be the cause, and a long sentence is cut at its end.
   const std::string slow_gpus = about_slow_gpus(report);
   const std::string slow_samples = report.exit_code == ExitCode::inconclusive ? about_slow_samples(report) : "";
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +

@@ -284,10 +284,22 @@ bool are_two_nodes(const topo::Topology& topology) {
   return topology.hosts.size() == 2 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
 }
 
+// True if all hosts have the same error of software, settings or host setup, such as NCCL over sockets. It slows what
+// goes between them whatever their parts do.
+bool share_an_error(const Report& report) {
+  std::map<std::string, std::set<std::string>> hosts_with;
+  for (const topo::Finding& each : report.findings)
+    if (each.severity == topo::Severity::error && !topo::condemns(each) && each.hosts.empty())
+      hosts_with[each.id].insert(each.subject.host);
+  return std::ranges::any_of(hosts_with, [&](const auto& each) {
+    return each.second.contains("") || each.second.size() == report.topology.hosts.size();
+  });
+}
+
 // The question which of two nodes is faulty or, unless NVSwitches join them, whether their link is: if transfers
 // between them are slow and those within are not, since they cannot be compared with others.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
-  if (!are_two_nodes(report.topology)) return std::nullopt;
+  if (!are_two_nodes(report.topology) || share_an_error(report)) return std::nullopt;
   const auto slow_on = [&](int nodes) {
     return std::ranges::any_of(report.results, [&](const Result& result) {
       return result.verdict.grade == Grade::slow && result.measurement.measured_case.nodes == nodes;

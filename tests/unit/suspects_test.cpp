@@ -162,6 +162,42 @@ TEST(Suspects, are_found_on_one_node_of_four_gpus) {
               ElementsAre("gpu n0g3"));
 }
 
+// All between two nodes is slow, and nothing within them.
+TEST(Suspects, of_two_nodes_are_no_question_where_both_have_an_error_that_slows_what_goes_between_them) {
+  Report report = report_of({.nodes = 2}, 1);
+  report.run.backend = "sim";
+  for (Result& result : report.results) {
+    Case& c = result.measurement.measured_case;
+    c.nodes = c.pair == "other_node" ? 2 : 1;
+    result.verdict.grade = c.nodes == 2 ? Grade::slow : Grade::ok;
+    result.verdict.fraction = c.nodes == 2 ? 0.1 : 0.9;
+  }
+  const auto questions = [&] { return diagnose(report, {}).questions.size(); };
+  EXPECT_EQ(questions(), 1U);
+  const auto add_error = [&](const std::string& host, topo::Severity severity) {
+    report.findings.push_back(
+        {"nccl.sockets", severity, {host, "", {}, {}}, "it uses TCP", "install it", topo::About::software});
+  };
+  add_error("n0", topo::Severity::error);
+  EXPECT_EQ(questions(), 1U) << "an error of one of them";
+  add_error("n1", topo::Severity::warning);
+  EXPECT_EQ(questions(), 1U) << "a warning";
+  report.findings.back().severity = topo::Severity::error;
+  EXPECT_EQ(questions(), 0U);
+  report.exit_code = exit_code(report, true);
+  EXPECT_EQ(report.exit_code, ExitCode::slow);
+  const Decision decision = decide(report);
+  EXPECT_THAT(decision.sentence, StartsWith("REJECT: errors to fix first: nccl.sockets on 2 hosts; all 2 nodes are "
+                                            "equally slow to each other (p2p"));
+  ASSERT_GE(decision.next.size(), 2U);
+  EXPECT_EQ(decision.next[0], "first, as it may be why: nccl.sockets on n0: install it");
+  EXPECT_EQ(decision.next[1], "first, as it may be why: nccl.sockets on n1: install it");
+  EXPECT_THAT(decision.next, Not(testing::Contains("nccl.sockets on n0: install it"))) << "told once";
+  report.findings.resize(1);
+  report.findings[0].subject.host = "";
+  EXPECT_EQ(questions(), 0U) << "of all hosts";
+}
+
 TEST(Suspects, of_two_nodes_are_neither_where_nothing_tells_them_apart) {
   EXPECT_THAT(names({.nodes = 2, .longer = slow_node(1, 2)}), IsEmpty());
   EXPECT_THAT(names({.nodes = 2, .longer = slow_nic(1, 2, 2)}), ElementsAre("nic n1r8-11"));
