@@ -146,11 +146,15 @@ std::string about_failed(const Report& report) {
                      because.starts_with(own) ? because.substr(own.size() - 4) : ": " + because);
 }
 
-// Clause for NICs that no measurement of single NICs used, though it used others, and for hosts in no pair between
-// nodes, though others were; "" if there are none. A fault there would not have been seen.
+// Clause for NICs that no measurement of single NICs used, though it used others, for GPUs that no rank used, and for
+// hosts in no pair between nodes, though others were; "" if there are none. A fault there would not have been seen.
 std::string about_untested(const Report& report) {
   const topo::Topology& topology = report.topology;
-  std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size());
+  std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size()),
+      gpus(topology.hosts.size());
+  for (std::size_t rank = 0; rank < topology.gpu_of_rank.size(); ++rank)
+    if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < gpus.size())
+      gpus[*host].insert(topology.gpu_of_rank[rank]);
   std::set<std::size_t> in_pairs;
   bool single_nics = false, of_domains = false;
   for (std::size_t rank = 0; rank < topology.nics_of_rank.size(); ++rank)
@@ -175,6 +179,11 @@ std::string about_untested(const Report& report) {
   std::vector<std::string> clauses, alone;
   for (std::size_t host = 0; host < topology.hosts.size(); ++host) {
     const std::size_t missed = nics[host].size() - tested[host].size();
+    const std::size_t of_host = std::max(static_cast<std::size_t>(std::max(topology.hosts[host].gpus, 0)),
+                                         topology.hosts[host].gpu_devices.size());
+    if (!gpus[host].empty() && gpus[host].size() < of_host)
+      clauses.push_back(fmt::format("{} of {} of {} not tested", of_host - gpus[host].size(), counted(of_host, "GPU"),
+                                    topology.hosts[host].name));
     if (!in_pairs.empty() && !in_pairs.contains(host))
       alone.push_back(topology.hosts[host].name);
     else if (single_nics && missed > 0)
