@@ -89,6 +89,22 @@ TEST(EnvironmentOfNccl, is_what_the_findings_of_settings_and_the_domains_go_by) 
   EXPECT_TRUE(topo::injected_settings(environment, {{"NCCL_PROTO", "simple"}}, "n0").empty());
 }
 
+// The files of each host fill in what rank 0's variables leave open.
+TEST(SettingsOfWorker, differ_by_nccls_files_on_its_host) {
+  const Environment of_rank0{{"NCCL_PROTO", "simple"}, {"NCCL_HOSTID", "a"}, {"P5BENCH_NONE", "1"}, {"FI_NONE", ""}};
+  const auto without = [](const std::string&) { return std::optional<std::string>(); };
+  const auto with = [](const std::string&) { return std::optional<std::string>("NCCL_NTHREADS=64\nNCCL_PROTO=ll\n"); };
+  const Environment plain = settings_of_worker(of_rank0, without), other = settings_of_worker(of_rank0, with);
+  EXPECT_EQ(value_or_empty(plain, "NCCL_PROTO"), "simple");
+  EXPECT_EQ(value_or_empty(other, "NCCL_PROTO"), "simple");
+  for (const char* const name : {"NCCL_HOSTID", "P5BENCH_NONE", "FI_NONE"}) EXPECT_FALSE(plain.contains(name)) << name;
+  EXPECT_TRUE(topo::differing_settings({{"n0", plain}, {"n1", plain}}, false).empty());
+  const std::vector<topo::Finding> found = topo::differing_settings({{"n0", plain}, {"n1", other}}, false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, topo::Severity::error);
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 1 on n1 has another environment than rank 0: NCCL_NTHREADS is '64'"));
+}
+
 // ---- libfabric, which NCCL will use
 
 Interface interface(const std::string& name, bool ipv4 = true) {

@@ -16,6 +16,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 
@@ -36,16 +37,6 @@ Environment library_environment() {
   return found;
 }
 
-// Rank 0's variables; variables that only this rank has are unset.
-Environment worker_environment(ControlPlane& control, const Options& options) {
-  const Environment mine = library_environment();
-  const Environment leaders = shared_by_leader(control, mine);  // values may be any bytes
-  if (!options.environment_of_rank0) return {};
-  Environment changes = leaders;
-  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
-  return changes;
-}
-
 // Local rank among the ranks on the same kernel: pretended nodes share devices.
 protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me) {
   protocol::LocalRank local{.local_rank = 0, .local_ranks = 0};
@@ -59,6 +50,15 @@ protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me
 }
 
 }  // namespace
+
+Environment worker_environment(ControlPlane& control, const Options& options) {
+  const Environment mine = library_environment();
+  const Environment leaders = shared_by_leader(control, mine);  // values may be any bytes
+  if (!options.environment_of_rank0) return {};
+  Environment changes = leaders;
+  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
+  return changes;
+}
 
 std::string file_of_ours(const std::string& name) {
   std::error_code problem;
@@ -176,6 +176,20 @@ Environment with_changes(const Environment& changes) {
   Environment environment = current_environment();
   for (const auto& [name, value] : changes) environment[name] = value;
   return environment;
+}
+
+Environment shared_settings(Environment environment) {
+  std::erase_if(environment, [](const auto& variable) {
+    return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
+  });
+  return environment;
+}
+
+Environment settings_of_worker(const Environment& changes, const ReadFile& read) {
+  Environment settings = shared_settings(environment_of_nccl(with_changes(changes), read));
+  std::erase_if(settings,
+                [&](const auto& variable) { return variable.second.empty() && changes.contains(variable.first); });
+  return settings;
 }
 
 std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
