@@ -234,6 +234,7 @@ std::vector<topo::Finding> errors_of_rejected(const Report& report) {
   std::map<std::string, std::set<std::string>> hosts_with;
   for (const topo::Finding& each : errors) hosts_with[each.id].insert(each.subject.host);
   const std::set<std::string> rejected = rejected_hosts(report);
+  if (rejected.empty() && report.suspects.empty() && report.arms.empty()) return errors;
   std::erase_if(errors, [&](const topo::Finding& each) {
     return !rejected.contains(each.subject.host) || hosts_with[each.id].size() == report.topology.hosts.size();
   });

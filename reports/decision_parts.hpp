@@ -88,7 +88,8 @@ bool only_collectives_are_slow(const Report& report, const Result& worst);
 std::vector<topo::Finding> errors_to_fix(const Report& report);
 
 // The errors among these of rejected hosts that not all hosts of the job have: such an error may be why the host is
-// slow although none of its parts is faulty.
+// slow although none of its parts is faulty. All of these where no host and no part is rejected and no arms are
+// compared: each may be why all are slow.
 std::vector<topo::Finding> errors_of_rejected(const Report& report);
 
 // ---- words

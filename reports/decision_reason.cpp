@@ -146,11 +146,15 @@ std::string about_failed(const Report& report) {
                      because.starts_with(own) ? because.substr(own.size() - 4) : ": " + because);
 }
 
-// Clause for NICs that no measurement of single NICs used, though it used others, and for hosts in no pair between
-// nodes, though others were; "" if there are none. A fault there would not have been seen.
+// Clause for NICs that no measurement of single NICs used, though it used others, for GPUs that no rank used, and for
+// hosts in no pair between nodes, though others were; "" if there are none. A fault there would not have been seen.
 std::string about_untested(const Report& report) {
   const topo::Topology& topology = report.topology;
-  std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size());
+  std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size()),
+      gpus(topology.hosts.size());
+  for (std::size_t rank = 0; rank < topology.gpu_of_rank.size(); ++rank)
+    if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < gpus.size())
+      gpus[*host].insert(topology.gpu_of_rank[rank]);
   std::set<std::size_t> in_pairs;
   bool single_nics = false, of_domains = false;
   for (std::size_t rank = 0; rank < topology.nics_of_rank.size(); ++rank)
@@ -175,6 +179,11 @@ std::string about_untested(const Report& report) {
   std::vector<std::string> clauses, alone;
   for (std::size_t host = 0; host < topology.hosts.size(); ++host) {
     const std::size_t missed = nics[host].size() - tested[host].size();
+    const std::size_t of_host = std::max(static_cast<std::size_t>(std::max(topology.hosts[host].gpus, 0)),
+                                         topology.hosts[host].gpu_devices.size());
+    if (!gpus[host].empty() && gpus[host].size() < of_host)
+      clauses.push_back(fmt::format("{} of {} of {} not tested", of_host - gpus[host].size(), counted(of_host, "GPU"),
+                                    topology.hosts[host].name));
     if (!in_pairs.empty() && !in_pairs.contains(host))
       alone.push_back(topology.hosts[host].name);
     else if (single_nics && missed > 0)
@@ -456,15 +465,20 @@ std::string reason_for(const Report& report, std::string_view word) {
       return join(clauses);
     }
   }
+  // Errors come first where nothing is named, because they may be the cause, and a long sentence is cut at its end.
   if (word == reject) {
+    const std::string to_fix = about_errors(errors_of_rejected(report));
+    const bool names_nothing = !is_at_fault(report) && rejected_hosts(report).empty();
     std::vector<std::string> clauses{
-        first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound")};
-    for (const std::string& each : {about_the_others(report), about_unexplained_failures(report),
-                                    about_errors(errors_of_rejected(report)), about_other_slow_gpus(report)})
-      if (!each.empty()) clauses.push_back(each);
+        names_nothing ? to_fix : "",
+        first_of({about_parts(report), about_slow(report), about_comparison(report)}, "it is not sound"),
+        about_the_others(report),
+        about_unexplained_failures(report),
+        names_nothing ? "" : to_fix,
+        about_other_slow_gpus(report)};
+    std::erase(clauses, "");
     return join(clauses, "; ");
   }
-  // The errors come first, because they may be the cause, and a long sentence is cut at its end.
   const std::string slow_gpus = about_slow_gpus(report);
   const std::string slow_samples = report.exit_code == ExitCode::inconclusive ? about_slow_samples(report) : "";
   return (errors.empty() ? "" : errors + "; ") + (slow_gpus.empty() ? "" : slow_gpus + "; ") +

@@ -30,6 +30,8 @@ std::string step_for(const topo::Finding& finding) {
                      finding.subject.gpu ? fmt::format(", GPU {}", *finding.subject.gpu) : "", finding.action);
 }
 
+std::string first_step_for(const topo::Finding& finding) { return "first, as it may be why: " + step_for(finding); }
+
 // True if the run on the GPUs of one node is slow, and no part stands out.
 bool node_is_slow(const Report& report) {
   const Result* const worst = slowest(report);
@@ -50,7 +52,8 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
              "measure again with one more node, then leave out one node at a time: the node without which collectives "
              "are fast is at fault");
   for (const topo::Finding& finding : report.findings)
-    if (finding.severity != topo::Severity::info) add_step(list, step_for(finding));
+    if (finding.severity != topo::Severity::info && std::ranges::find(list, first_step_for(finding)) == list.end())
+      add_step(list, step_for(finding));
   add_step(list, fmt::format(
                      "versions: compare the driver ({}), NCCL ({}) and the network plugin and its installer with those "
                      "of a cluster that is fast",
@@ -98,8 +101,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   std::vector<std::string> list;
   if (word == accept) return list;
   if (word == reject)
-    for (const topo::Finding& finding : errors_of_rejected(report))
-      add_step(list, "first, as it may be why: " + step_for(finding));
+    for (const topo::Finding& finding : errors_of_rejected(report)) add_step(list, first_step_for(finding));
   for (const Suspect& suspect : report.suspects)
     add_step(list, fmt::format("{} {}: {}", suspect.kind, suspect.name, suspect.action));
   for (const topo::Finding& finding : report.findings)

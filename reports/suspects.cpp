@@ -121,6 +121,15 @@ std::string uuid_of(RankLocation gpu, const topo::Topology& topology) {
   return rank < topology.gpu_of_rank.size() ? topology.gpu_of_rank[rank] : "";
 }
 
+// "GPU 6 (rank 2 of its host)", by its number in NVML, where ranks use GPUs in another order; else "GPU 2".
+std::string text_of_gpu(RankLocation place, const topo::Topology& topology) {
+  const std::string uuid = uuid_of(place, topology);
+  const std::vector<topo::Gpu>& gpus = topology.hosts.at(static_cast<std::size_t>(place.node)).gpu_devices;
+  const auto number = std::ranges::find(gpus, uuid, &topo::Gpu::uuid) - gpus.begin();
+  if (uuid.empty() || number == std::ssize(gpus) || number == place.number) return fmt::format("GPU {}", place.number);
+  return fmt::format("GPU {} (rank {} of its host)", number, place.number);
+}
+
 // "18 nodes from n0 to n17".
 std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   const std::vector<int> domains = domains_of_hosts(topology);
@@ -163,10 +172,12 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
                   ? if_it_stays("compare its settings and NIC counters with another node's")
                   : "replace the instance, then measure again: a fault of a single part cannot be separated from it"};
     case PartKind::gpu:
-      return {groups   ? fmt::format("collectives in which GPU {} takes part run", part.number)
-              : within ? fmt::format("GPU {} reaches the other GPUs of its node", part.number)
-                       : fmt::format("GPU {} reaches other nodes", part.number),
-              if_it_stays("check its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot")};
+      return {
+          fmt::format("{}{} {}", groups ? "collectives in which " : "", text_of_gpu({part.node, part.number}, topology),
+                      groups   ? "takes part run"
+                      : within ? "reaches the other GPUs of its node"
+                               : "reaches other nodes"),
+          if_it_stays("check its NVLinks (nvidia-smi nvlink -s -e) and clocks, reset it or reboot")};
     case PartKind::nic:
     case PartKind::only_nic:
       return {fmt::format("{} {}", numbers.name(part.node, part.number),
@@ -284,10 +295,22 @@ bool are_two_nodes(const topo::Topology& topology) {
   return topology.hosts.size() == 2 && std::ranges::none_of(topology.hosts, &topo::Host::pretended);
 }
 
+// True if all hosts have the same error of software, settings or host setup, such as NCCL over sockets. It slows what
+// goes between them whatever their parts do.
+bool share_an_error(const Report& report) {
+  std::map<std::string, std::set<std::string>> hosts_with;
+  for (const topo::Finding& each : report.findings)
+    if (each.severity == topo::Severity::error && !topo::condemns(each) && each.hosts.empty())
+      hosts_with[each.id].insert(each.subject.host);
+  return std::ranges::any_of(hosts_with, [&](const auto& each) {
+    return each.second.contains("") || each.second.size() == report.topology.hosts.size();
+  });
+}
+
 // The question which of two nodes is faulty or, unless NVSwitches join them, whether their link is: if transfers
 // between them are slow and those within are not, since they cannot be compared with others.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
-  if (!are_two_nodes(report.topology)) return std::nullopt;
+  if (!are_two_nodes(report.topology) || share_an_error(report)) return std::nullopt;
   const auto slow_on = [&](int nodes) {
     return std::ranges::any_of(report.results, [&](const Result& result) {
       return result.verdict.grade == Grade::slow && result.measurement.measured_case.nodes == nodes;

@@ -160,10 +160,28 @@ std::span<const Check> checks() {
   return rows;
 }
 
+namespace {
+
+// Without the NVLinks of GPUs in MIG mode, which takes them down: gpu.mig tells that.
+Topology without_links_of_mig(Topology topology) {
+  for (Host& host : topology.hosts)
+    for (Gpu& gpu : host.gpu_devices) {
+      if (gpu.mig != true) continue;
+      gpu.links.reset();
+      gpu.nvlinks.clear();
+      gpu.fabric_state.clear();
+      gpu.fabric_status.reset();
+    }
+  return topology;
+}
+
+}  // namespace
+
 std::vector<Finding> look(const Topology& topology) {
   std::vector<Finding> all;
+  const Topology with_links = without_links_of_mig(topology);
   for (const Check& check : checks())
-    for (Finding& finding : check.look(topology)) {
+    for (Finding& finding : check.look(with_links)) {
       finding.about = check.about;
       all.push_back(std::move(finding));
     }

@@ -84,6 +84,10 @@ HostName host_name() {
   return {kernel_host_name(), false};
 }
 
+std::string kernel_boot_id(const std::string& root) {
+  return read_text(fs::path(root + "/") / "proc/sys/kernel/random/boot_id").value_or("");
+}
+
 namespace {
 
 // Host facts from files alone. PCI discovery needs neither the VBIOS nor the driver, so a GPU with a broken driver
@@ -96,7 +100,7 @@ Host host_from_files(const std::string& root) {
   const HostName name = root.empty() ? host_name() : HostName{host.host_name, false};
   host.name = name.name;
   host.pretended = name.pretended;
-  host.boot_id = read_text(files / "proc/sys/kernel/random/boot_id").value_or("");
+  host.boot_id = kernel_boot_id(root);
   host.kernel = read_text(files / "proc/sys/kernel/osrelease").value_or("");
   add_instance(host, files);
   host.numa = discover_numa(files);

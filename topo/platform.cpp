@@ -311,7 +311,8 @@ std::string model_of(std::string_view name, int links) {
 std::string gpu_model(const Topology& topology) {
   std::set<std::pair<std::string_view, int>> kinds;
   for (const Host& host : topology.hosts)
-    for (const Gpu& gpu : host.gpu_devices) kinds.emplace(gpu.name, gpu.links_possible.value_or(0));
+    for (const Gpu& gpu : host.gpu_devices)
+      if (!gpu.name.empty()) kinds.emplace(gpu.name, gpu.links_possible.value_or(0));
   std::set<std::string> models;
   for (const auto& [name, links] : kinds) models.insert(model_of(name, links));
   if (models.size() > 1) return "";
@@ -324,8 +325,9 @@ const Platform* platform_of(const Host& host) {
   if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
   for (const Platform& platform : platforms())
     if (platform.network == "any" && std::cmp_equal(host.gpu_devices.size(), platform.gpus) &&
+        std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) { return !gpu.name.empty(); }) &&
         std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
-          return model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
+          return gpu.name.empty() || model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
         }))
       return &platform;
   return nullptr;

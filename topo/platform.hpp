@@ -86,8 +86,8 @@ std::string contradiction(const Topology& topology, const Platform& platform);
 // The platform that the user names for these hosts. Throws UsageError also where they contradict it: by the limits of
 // other GPUs a slow part would be fast.
 const Platform& platform_named_for(const Topology& topology, std::string_view name);
-// The model of all GPUs, as platforms name it ("H200"), on boards with NVSwitches; else that of the platform. "" when
-// neither is known or they differ.
+// The model of all GPUs whose name is known, as platforms name it ("H200"), on boards with NVSwitches; else that of the
+// platform. "" when neither is known or they differ.
 std::string gpu_model(const Topology& topology);
 // Published figures of the platform, and those of its baseboard for one node.
 std::vector<Published> published_of(const Platform& platform);

@@ -62,9 +62,9 @@ bool shapes_transport(std::string_view variable) {
   return std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.starts_with(prefix); });
 }
 
-JobSettings job_settings() {
+JobSettings job_settings(const Environment& environment) {
   JobSettings settings;
-  for (const auto& [name, value] : current_environment()) {
+  for (const auto& [name, value] : environment) {
     if (!shapes_transport(name)) continue;
     settings.variables[name] = recorded_value(name, value);
     // A bare name is searched for by the loader, which we do not imitate.

@@ -105,18 +105,21 @@ std::string plugin_version(const fs::path& library) {
 void add_libraries(Host& host, const fs::path& root) {
   host.net_plugins.emplace();
   std::set<fs::path> seen;
+  bool plugin_known = false;  // by a library, which counts more than the list of packages
   for (const fs::path& folder : library_folders(root)) {
     const fs::path real = target_of(folder);
     if (real.empty() || !seen.insert(real).second) continue;
     for (const std::string& name : names_in(folder)) {
       if (name == "libnccl.so.2" && !host.versions.contains("nccl"))
         add(host, "nccl", version_in(target_name(folder / name).substr(sizeof "libnccl.so." - 1)));
-      if (name.starts_with("libnvidia-ml.so.") && !host.versions.contains("nvidia driver"))
+      if (name.starts_with("libnvidia-ml.so.") && !host.versions.contains("nvidia driver") &&
+          !host.versions.contains("nvidia libraries"))
         add(host, "nvidia libraries", version_in(target_name(folder / name).substr(sizeof "libnvidia-ml.so." - 1)));
       if (!name.starts_with("libnccl-net") || !name.ends_with(".so")) continue;
       host.net_plugins->push_back(folder / name);
-      if (const std::string version = plugin_version(folder / name); !version.empty())
-        host.versions["aws-ofi-nccl"] = version;
+      const std::string version = plugin_known ? "" : plugin_version(folder / name);
+      plugin_known = plugin_known || !version.empty();
+      add(host, "aws-ofi-nccl", version);
     }
   }
 }

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
 #include "topo/devices.hpp"
 
@@ -109,8 +110,11 @@ struct HostName {
 };
 HostName host_name();
 
-// Settings of this process.
-JobSettings job_settings();
+// The boot id of the kernel whose files lie below `root`; "": unknown.
+std::string kernel_boot_id(const std::string& root = "");
+
+// The settings that shape the transport in an environment.
+JobSettings job_settings(const Environment& environment);
 
 // Sources to query on a live host besides its files.
 struct NvmlAnswer;

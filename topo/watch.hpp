@@ -102,8 +102,8 @@ std::optional<std::uint64_t> bytes_sent(const HostActivity& host);
 // Kinds of findings that watch_findings() can report.
 std::vector<FindingKind> watch_kinds();
 
-// Findings of the whole watch, over all hosts. `least_sent`: minimum number of bytes that each host must have sent
-// through its NICs; 0 when unknown.
+// Findings of the whole watch, over all hosts. `least_sent`: minimum number of bytes that the hosts of each NVLink
+// domain must have sent together through their NICs; 0 when unknown.
 std::vector<Finding> watch_findings(const Topology& topology, const std::vector<HostActivity>& hosts,
                                     std::uint64_t least_sent);
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
@@ -297,22 +298,51 @@ void add_stragglers(std::vector<Finding>& findings, const Topology& topology, co
   });
 }
 
+// NICs of the hosts of an NVLink domain, which send together.
+struct DomainActivity {
+  std::vector<const Host*> hosts;
+  std::size_t counted = 0, nics = 0;  // hosts whose NICs count what they send, and their NICs
+  std::uint64_t sent = 0;
+};
+
 // Data that never touched the NICs went another way. With reduction inside the network half may do.
-void add_bypass(std::vector<Finding>& findings, const Host& host, const HostActivity& during,
+void add_bypass(std::vector<Finding>& findings, const Topology& topology, const std::vector<HostActivity>& hosts,
                 std::uint64_t least_sent) {
   constexpr double tolerated = 0.25;
   constexpr std::uint64_t worth_looking = 1 << 30;
-  const auto sent = bytes_sent(during);
-  if (!sent || least_sent < worth_looking || static_cast<double>(*sent) >= tolerated * static_cast<double>(least_sent))
-    return;
-  findings.push_back(
-      about(host, "nic.bypassed", Severity::error,
-            fmt::format("at least {:.4g} GB must have left {}, but its {} NICs of the fabric count {:.4g} GB sent",
-                        static_cast<double>(least_sent) * 1e-9, host.name, during.nics.size(),
-                        static_cast<double>(*sent) * 1e-9),
-            "the data went another way, such as sockets: run once with NCCL_DEBUG=INFO and look for NET/; check that "
-            "NCCL finds "
-            "the network plugin"));
+  if (least_sent < worth_looking) return;
+  const std::vector<int> domains = domains_of_hosts(topology);
+  std::map<int, DomainActivity> activities;
+  for (std::size_t host = 0; host < topology.hosts.size(); ++host)
+    activities[domains[host]].hosts.push_back(&topology.hosts[host]);
+  for (const HostActivity& during : hosts) {
+    const Host* const host = host_named(topology, during.host);
+    const auto sent = bytes_sent(during);
+    if (!host || !sent) continue;
+    DomainActivity& its = activities[domains[static_cast<std::size_t>(host - topology.hosts.data())]];
+    ++its.counted;
+    its.nics += during.nics.size();
+    its.sent += *sent;
+  }
+  for (const auto& [domain, its] : activities) {
+    if (its.counted < its.hosts.size() || static_cast<double>(its.sent) >= tolerated * static_cast<double>(least_sent))
+      continue;
+    const Host &first = *its.hosts.front(), &last = *its.hosts.back();
+    const bool single = its.hosts.size() == 1;
+    Finding finding =
+        about(first, "nic.bypassed", Severity::error,
+              fmt::format("at least {:.4g} GB must have left {}, but its {} NICs of the fabric count {:.4g} GB sent",
+                          static_cast<double>(least_sent) * 1e-9,
+                          single ? first.name : fmt::format("the NVLink domain of {} to {}", first.name, last.name),
+                          its.nics, static_cast<double>(its.sent) * 1e-9),
+              "the data went another way, such as sockets: run once with NCCL_DEBUG=INFO and look for NET/; check that "
+              "NCCL finds the network plugin");
+    if (!single) {
+      finding.subject = {};
+      for (const Host* host : its.hosts) finding.hosts.push_back(host->name);
+    }
+    findings.push_back(std::move(finding));
+  }
 }
 
 // Names of the NICs that a job's ranks on the host send through. A job with fewer ranks than GPUs leaves NICs idle:
@@ -473,9 +503,9 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
         finding.subject.nic = nic.nic;
         findings.push_back(std::move(finding));
       }
-    add_bypass(findings, *host, during, least_sent);
     add_uneven(findings, topology, *host, during);
   }
+  add_bypass(findings, topology, hosts, least_sent);
   add_stragglers(findings, topology, hosts);
   const std::vector<FindingKind> kinds = watch_kinds();
   for (Finding& finding : findings) finding.about = std::ranges::find(kinds, finding.id, &FindingKind::id)->about;

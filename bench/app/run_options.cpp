@@ -308,8 +308,8 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--backend",
            .shown = "NAME",
            .help =
-               "library that moves the data (see `list backends`); default auto: nccl if every rank has a GPU, else "
-               "mpi; check: nccl",
+               "library that moves the data (see `list backends`); default auto: nccl where the hosts have GPUs, mpi "
+               "where none has; check: nccl",
            .take = [&](const std::string& t) { o.backend = one_of("backend", t, with("auto", backend_names())); },
            .commands = {"topo", "check"},
            .values = with("auto", backend_names())});

@@ -4,8 +4,13 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <vector>
+
+#include "bench/app/machine/backends.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
+#include "topo/platform.hpp"
 
 namespace p5 {
 namespace {
@@ -16,6 +21,45 @@ TEST(Backends, are_found_by_name_and_auto_is_none_of_them) {
   EXPECT_EQ(requested_backend("auto"), nullptr);
   EXPECT_THAT([] { find_backend("ncll"); },
               testing::ThrowsMessage<UsageError>(testing::HasSubstr("unknown backend 'ncll'; did you mean 'nccl'?")));
+}
+
+TEST(Backends, of_a_host_that_cannot_use_gpus_beside_others_are_none) {
+  const BackendsOfHost with{"n0", "yynn", ""}, without{"n3", "nynn", "there is no driver of GPUs (/dev/nvidiactl)"};
+  EXPECT_EQ(choose_for_all({with, with}), "nccl");
+  EXPECT_EQ(choose_for_all({without, without}), "mpi");
+  EXPECT_THAT(
+      [&] {
+        choose_for_all({with, with, without});
+      },
+      testing::ThrowsMessage<EnvironmentError>(
+          testing::StartsWith("n3: there is no driver of GPUs (/dev/nvidiactl), and other hosts")));
+}
+
+TEST(Backends, of_gpus_name_those_that_ranks_on_one_gpu_cannot_see) {
+  topo::Topology topology = topo::synthetic(topo::find_platform("p5.48xlarge"), 2);
+  std::vector<protocol::Identity> identities(16);
+  for (std::size_t rank = 0; rank < identities.size(); ++rank) {
+    identities[rank].device_uuid = std::to_string(rank);
+    identities[rank].visible_devices = 8;
+  }
+  EXPECT_EQ(max_ranks_per_gpu(identities, topology, false), 1);
+  identities[15].device_uuid = "8";
+  EXPECT_EQ(max_ranks_per_gpu(identities, topology, true), 2);
+  const auto refusal = [&] {
+    try {
+      max_ranks_per_gpu(identities, topology, false);
+    } catch (const EnvironmentError& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal(), testing::HasSubstr("8): start one rank per GPU"));
+  for (std::size_t rank = 8; rank < identities.size(); ++rank) identities[rank].visible_devices = 7;
+  EXPECT_THAT(refusal(),
+              testing::HasSubstr("n1 has 8 GPUs, of which CUDA shows its ranks 7 (see CUDA_VISIBLE_DEVICES"));
+  topology.hosts[1].gpu_devices[5].problem = "nvmlDeviceGetHandleByIndex_v2: GPU is lost";
+  EXPECT_THAT(refusal(), testing::AllOf(testing::StartsWith("ranks 8 and 15 on n1 have the same GPU"),
+                                        testing::HasSubstr("CUDA shows its ranks 7 (gpu.lost: ")));
 }
 
 TEST(Backends, the_simulator_is_what_its_row_says) {

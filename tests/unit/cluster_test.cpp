@@ -6,10 +6,15 @@
 
 #include <fmt/format.h>
 
+#include <cstdlib>
+#include <fstream>
+
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/tuning/stages.hpp"
+#include "bench/base/error.hpp"
 #include "bench/base/wire.hpp"
 #include "bench/control/control_planes.hpp"
+#include "tests/unit/in_folder.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
 
@@ -72,6 +77,37 @@ TEST(DiscoverCluster, the_leader_has_all_and_others_their_own_host) {
     EXPECT_EQ(topology.hosts[0].kernel.empty(), !control.is_leader());
     EXPECT_EQ(topology.settings.has_value(), control.is_leader());
   });
+}
+
+using DiscoverClusterInFolder = InFolder;
+
+TEST_F(DiscoverClusterInFolder, the_settings_are_those_of_nccls_files_too) {
+  const std::string path = (folder / "nccl.conf").string();
+  std::ofstream(path) << "NCCL_MNNVL_ENABLE=0\n";
+  setenv("NCCL_CONF_FILE", path.c_str(), 1);
+  run_threads(1, [](ControlPlane& control) {
+    EXPECT_EQ(topo::variable_that_disables_domains(discover_cluster(control, {})), "NCCL_MNNVL_ENABLE=0");
+  });
+  unsetenv("NCCL_CONF_FILE");
+}
+
+TEST(HostsOfRanks, are_numbered_by_name_in_order_of_their_first_ranks) {
+  EXPECT_EQ(hosts_of_ranks({{"b", "2"}, {"a", "1"}, {"b", "2"}, {"a", ""}}), (std::vector<std::uint16_t>{0, 1, 0, 1}));
+  EXPECT_EQ(hosts_of_ranks({{"a", "1"}, {"b", "1"}}), (std::vector<std::uint16_t>{0, 1})) << "pretended nodes";
+}
+
+TEST(HostsOfRanks, of_several_machines_with_one_name_are_refused) {
+  const auto refusal = [](const std::vector<MachineOfRank>& machines) {
+    try {
+      hosts_of_ranks(machines);
+    } catch (const EnvironmentError& problem) {
+      return std::string(problem.what());
+    }
+    return std::string("accepted");
+  };
+  EXPECT_THAT(refusal({{"localhost", ""}, {"localhost", "1"}, {"n1", "3"}, {"localhost", "2"}}),
+              testing::StartsWith("ranks 1 and 3 are on different machines (by boot id) that both call themselves "
+                                  "'localhost'"));
 }
 
 }  // namespace

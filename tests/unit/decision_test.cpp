@@ -173,6 +173,18 @@ TEST(Decision, says_which_nics_and_hosts_no_measurement_tested) {
   EXPECT_THAT(decide(lacking).sentence, Not(HasSubstr("but")));
 }
 
+TEST(Decision, says_which_gpus_no_rank_used) {
+  Report report = report_of_pairs({{std::nullopt, {{0, 2}, {1, 3}, {2, 4}, {3, 5}}}});
+  report.topology.gpu_of_rank = {"a", "b", "c", "d", "e", "f"};
+  for (topo::Host& host : report.topology.hosts) host.gpu_devices.resize(2);
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("but")));
+  report.topology.hosts[1].gpu_devices.resize(8);
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but 6 of 8 GPUs of h1 not tested: "));
+  report.topology.hosts[1].gpu_devices.resize(2);
+  report.topology.hosts[1].gpus = 3;  // one that only PCI shows
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but 1 of 3 GPUs of h1 not tested: "));
+}
+
 // A setting or a version of one host slows it as a broken part does.
 TEST(Decision, to_reject_a_host_names_the_errors_that_only_it_has) {
   const auto error = [](const std::string& id, const std::string& host, topo::About about) {

@@ -162,6 +162,43 @@ TEST(Suspects, are_found_on_one_node_of_four_gpus) {
               ElementsAre("gpu n0g3"));
 }
 
+// All between two nodes is slow, and nothing within them.
+TEST(Suspects, of_two_nodes_are_no_question_where_both_have_an_error_that_slows_what_goes_between_them) {
+  Report report = report_of({.nodes = 2}, 1);
+  for (Result& result : report.results) {
+    Case& c = result.measurement.measured_case;
+    c.nodes = c.pair == "other_node" ? 2 : 1;
+    result.verdict.grade = c.nodes == 2 ? Grade::slow : Grade::ok;
+    result.verdict.fraction = c.nodes == 2 ? 0.1 : 0.9;
+  }
+  const auto questions_with = [&](const std::vector<std::string>& hosts) {
+    report.findings.clear();
+    for (const std::string& host : hosts)
+      report.findings.push_back(
+          {"nccl.sockets", topo::Severity::error, {host, "", {}, {}}, "TCP", "install it", topo::About::software});
+    return diagnose(report, {}).questions.size();
+  };
+  EXPECT_EQ(questions_with({}), 1U);
+  EXPECT_EQ(questions_with({"n0"}), 1U) << "of one of them";
+  EXPECT_EQ(questions_with({""}), 0U) << "of all hosts";
+  EXPECT_EQ(questions_with({"n0", "n1"}), 0U);
+  report.exit_code = exit_code(report, true);
+  const Decision decision = decide(report);
+  EXPECT_THAT(decision.sentence, StartsWith("REJECT: errors to fix first: nccl.sockets on 2 hosts; all 2 nodes are "
+                                            "equally slow to each other (p2p"));
+  EXPECT_THAT(decision.next.at(1), StartsWith("first, as it may be why: nccl.sockets on n1: install it"));
+  EXPECT_THAT(decision.next, Not(testing::Contains("nccl.sockets on n1: install it"))) << "told once";
+}
+
+TEST(Suspects, of_gpus_have_their_numbers_in_nvml_where_ranks_use_them_in_another_order) {
+  Report report = report_of({.nodes = 1, .longer = slow_gpu(0, 2, 2)}, 1);
+  for (const std::size_t gpu : {4U, 5U, 6U, 7U, 0U, 1U, 2U, 3U})
+    report.topology.gpu_of_rank.push_back(report.topology.hosts[0].gpu_devices.at(gpu).uuid);
+  const Suspect suspect = diagnose(report, {}).suspects.at(0);
+  EXPECT_EQ(suspect.name + " " + suspect.device, "n0g2 SIM-n0g6");
+  EXPECT_THAT(suspect.evidence, StartsWith("GPU 6 (rank 2 of its host) reaches the other GPUs of its node at"));
+}
+
 TEST(Suspects, of_two_nodes_are_neither_where_nothing_tells_them_apart) {
   EXPECT_THAT(names({.nodes = 2, .longer = slow_node(1, 2)}), IsEmpty());
   EXPECT_THAT(names({.nodes = 2, .longer = slow_nic(1, 2, 2)}), ElementsAre("nic n1r8-11"));

@@ -71,6 +71,19 @@ TEST(TopoChecks, a_silent_gpu_of_a_host_without_persistence_mode_may_only_be_lat
   EXPECT_THAT(action(), ::testing::StartsWith("look for XID 79"));
 }
 
+TEST(TopoChecks, of_a_gpu_in_mig_mode_are_not_about_its_nvlinks) {
+  Topology topology = healthy(2);
+  Gpu& gpu = topology.hosts[1].gpu_devices[5];
+  gpu.links = 0;
+  gpu.fabric_state = "not supported";
+  EXPECT_THAT(only(topology, "gpu.links"), SizeIs(1));
+  EXPECT_THAT(only(topology, "gpu.nvls"), SizeIs(1));
+  gpu.mig = true;
+  const std::vector<Finding> found = look(topology);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.mig");
+}
+
 TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
   Topology topology = healthy(2);
   topology.gpus_seen_of_rank.assign(16, 8);

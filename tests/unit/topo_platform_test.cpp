@@ -130,6 +130,25 @@ TEST(TopoPlatform, a_box_is_known_by_its_gpus_and_their_links) {
   EXPECT_EQ(name({}), "none");
 }
 
+// A container may have some of the devices, and NVML may have lost one.
+TEST(TopoPlatform, gpus_that_only_pci_shows_are_no_other_model) {
+  const Host whole = box("NVIDIA H100 80GB HBM3", 8, 18);
+  Host part = box("NVIDIA H100 80GB HBM3", 7, 18);
+  part.gpu_devices.emplace_back().pci.address = "0000:97:00.0";
+  Topology topology;
+  topology.hosts = {whole, part};
+  EXPECT_EQ(gpu_model(topology), "H100");
+  ASSERT_NE(platform_of(part), nullptr);
+  EXPECT_EQ(platform_of(part)->name, "hgx-h100");
+  part.gpu_devices.back().name = "NVIDIA H200";
+  part.gpu_devices.back().links_possible = 18;
+  EXPECT_EQ(platform_of(part), nullptr);
+  topology.hosts = {whole, part};
+  EXPECT_EQ(gpu_model(topology), "");
+  part.gpu_devices.assign(8, Gpu{});
+  EXPECT_EQ(platform_of(part), nullptr) << "nothing is known of any of them";
+}
+
 TEST(TopoPlatform, published_figures_have_a_source_and_a_quantity) {
   int figures = 0;
   for (const Platform& platform : platforms())

@@ -99,7 +99,7 @@ TEST(Settings, knows_a_tuner_that_is_not_there) {
 TEST(Settings, of_this_process_are_those_of_the_transport_and_say_what_leads_nowhere) {
   setenv("NCCL_TUNER_PLUGIN", "/nowhere/tuner.so", 1);
   setenv("FI_TEST_TOKEN", "hunter2", 1);
-  const JobSettings settings = job_settings();
+  const JobSettings settings = job_settings(current_environment());
   unsetenv("NCCL_TUNER_PLUGIN");
   unsetenv("FI_TEST_TOKEN");
   EXPECT_THAT(settings.dangling, ElementsAre("NCCL_TUNER_PLUGIN"));

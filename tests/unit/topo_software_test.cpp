@@ -52,6 +52,15 @@ TEST(TopoSoftware, the_network_plugin_is_found_where_the_loader_looks_and_says_i
   EXPECT_EQ(host.versions.at("nccl"), "2.28.3");
 }
 
+TEST(TopoSoftware, the_version_of_the_network_plugin_is_that_of_the_first_folder) {
+  Tree tree;
+  tree.file("opt/amazon/efa_installed_packages", "libnccl-ofi-ngc_1.16.3-1_amd64.deb");
+  tree.file("etc/ld.so.conf.d/efa.conf", "/opt/somewhere/lib");
+  tree.file("opt/somewhere/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.17.1");
+  tree.file("opt/aws-ofi-nccl/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.7.1");
+  EXPECT_EQ(discover_host(tree.root()).versions.at("aws-ofi-nccl"), "1.17.1");
+}
+
 TEST(TopoSoftware, the_fabric_manager_is_missing_only_where_it_could_be_seen) {
   Tree tree;
   tree.file("proc/1/comm", "bash");

@@ -67,6 +67,35 @@ std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& wind
   return found;
 }
 
+// Hosts of an NVLink domain send together what must leave it.
+TEST(TopoWatch, of_hosts_of_one_nvlink_domain_adds_up_what_their_nics_sent) {
+  Topology topology;
+  std::vector<HostActivity> activities;
+  for (int i = 0; i < 8; ++i) {
+    Host& each = topology.hosts.emplace_back(host());
+    each.name = "h" + std::to_string(i);
+    for (Gpu& gpu : each.gpu_devices) gpu.fabric_cluster = i < 4 ? "u0" : "u1";
+    activities.push_back({.host = each.name, .nics = {{"r0", true, {{"tx_bytes", 2 * gigabyte}}}}});
+  }
+  const auto bypassed = [&] {
+    std::vector<Finding> found = watch_findings(topology, activities, 10 * gigabyte);
+    std::erase_if(found, [](const Finding& finding) { return finding.id != "nic.bypassed"; });
+    return found;
+  };
+  EXPECT_THAT(bypassed(), IsEmpty());
+  for (std::size_t i = 4; i < 8; ++i) activities[i].nics[0].counted["tx_bytes"] = gigabyte / 2;
+  ASSERT_THAT(bypassed(), SizeIs(1));
+  EXPECT_EQ(bypassed()[0].subject.host, "");
+  EXPECT_THAT(bypassed()[0].hosts, ElementsAre("h4", "h5", "h6", "h7"));
+  EXPECT_THAT(bypassed()[0].evidence,
+              StartsWith("at least 10 GB must have left the NVLink domain of h4 to h7, but its 4 NICs"));
+  activities.pop_back();  // a host that was not watched
+  EXPECT_THAT(bypassed(), IsEmpty());
+  for (Host& each : topology.hosts)
+    for (Gpu& gpu : each.gpu_devices) gpu.fabric_cluster = "";
+  EXPECT_THAT(bypassed(), SizeIs(7)) << "hosts that are domains of their own";
+}
+
 TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   const Tick told = tick_from(
       R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "corrected": 4, "uncorrected": 3, "replays": null}],

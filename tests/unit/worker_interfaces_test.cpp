@@ -7,6 +7,8 @@
 #include <map>
 
 #include "bench/app/machine/machine.hpp"
+#include "topo/platform.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 namespace {
@@ -31,6 +33,7 @@ TEST(WorkerInterfaces, what_the_operator_said_to_nccl_is_a_choice) {
 TEST(WorkerInterfaces, so_is_what_stands_in_nccls_files) {
   const std::string line = "NCCL_DEBUG=WARN\nNCCL_SOCKET_IFNAME=eth1\n";
   EXPECT_TRUE(chooses({}, {{"/etc/nccl.conf", line}}));
+  EXPECT_TRUE(chooses({}, {{"/etc/nccl.conf", "NCCL_COMM_ID=10.0.0.1:7777\n"}}));
   EXPECT_TRUE(chooses({{"HOME", "/home/u"}}, {{"/home/u/.nccl.conf", line}}));
   EXPECT_TRUE(chooses({{"NCCL_CONF_FILE", "/job.conf"}}, {{"/job.conf", line}}));
   EXPECT_FALSE(chooses({{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}}, {{"/home/u/.nccl.conf", line}}));
@@ -70,6 +73,38 @@ TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugi
                                                 {"env.P5BENCH_TUNER_HASH", "1234"}}));
 }
 
+TEST(EnvironmentOfNccl, is_what_the_findings_of_settings_and_the_domains_go_by) {
+  const auto read = [](const std::string& path) {
+    return path == "/etc/nccl.conf" ? std::optional<std::string>("NCCL_MNNVL_ENABLE=0\nNCCL_PROTO=simple\n")
+                                    : std::nullopt;
+  };
+  const Environment environment = environment_of_nccl({{"HOME", "/home/u"}}, read);
+  topo::Topology topology = topo::synthetic(topo::find_platform("p6e-gb200.36xlarge"), 2);
+  topology.settings = topo::job_settings(environment);
+  EXPECT_EQ(topo::domains_of_hosts(topology), (std::vector<int>{0, 1}));
+  std::vector<std::string> ids;
+  for (const topo::Finding& finding : topo::stale_settings(topology)) ids.push_back(finding.id);
+  EXPECT_THAT(ids, testing::Contains("settings.proto_simple"));
+  // NCCL itself sets what its files say in its process.
+  EXPECT_TRUE(topo::injected_settings(environment, {{"NCCL_PROTO", "simple"}}, "n0").empty());
+}
+
+// The files of each host fill in what rank 0's variables leave open.
+TEST(SettingsOfWorker, differ_by_nccls_files_on_its_host) {
+  const Environment of_rank0{{"NCCL_PROTO", "simple"}, {"NCCL_HOSTID", "a"}, {"P5BENCH_NONE", "1"}, {"FI_NONE", ""}};
+  const auto without = [](const std::string&) { return std::optional<std::string>(); };
+  const auto with = [](const std::string&) { return std::optional<std::string>("NCCL_NTHREADS=64\nNCCL_PROTO=ll\n"); };
+  const Environment plain = settings_of_worker(of_rank0, without), other = settings_of_worker(of_rank0, with);
+  EXPECT_EQ(value_or_empty(plain, "NCCL_PROTO"), "simple");
+  EXPECT_EQ(value_or_empty(other, "NCCL_PROTO"), "simple");
+  for (const char* const name : {"NCCL_HOSTID", "P5BENCH_NONE", "FI_NONE"}) EXPECT_FALSE(plain.contains(name)) << name;
+  EXPECT_TRUE(topo::differing_settings({{"n0", plain}, {"n1", plain}}, false).empty());
+  const std::vector<topo::Finding> found = topo::differing_settings({{"n0", plain}, {"n1", other}}, false);
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].severity, topo::Severity::error);
+  EXPECT_THAT(found[0].evidence, HasSubstr("rank 1 on n1 has another environment than rank 0: NCCL_NTHREADS is '64'"));
+}
+
 // ---- libfabric, which NCCL will use
 
 Interface interface(const std::string& name, bool ipv4 = true) {
@@ -95,6 +130,7 @@ TEST(WayOfNccl, is_efa_where_all_have_it_and_nobody_wants_sockets) {
   EXPECT_EQ(way(true, {{"NCCL_NET", "AWS Libfabric"}, {"NCCL_SOCKET_IFNAME", "eth1"}}),
             (Environment{{"FI_PROVIDER", "efa"}}));
   EXPECT_EQ(way(true, {{"NCCL_NET", "socket"}}), tcp_over("eth0"));
+  EXPECT_EQ(way(true, {}, "NCCL_NET=Socket\n"), tcp_over("eth0"));
 }
 
 TEST(WayOfNccl, is_elsewhere_tcp_over_the_interface_that_it_comes_together_over) {
@@ -107,6 +143,7 @@ TEST(WayOfNccl, is_elsewhere_tcp_over_the_interface_that_it_comes_together_over)
 TEST(WayOfNccl, is_what_the_operator_told_libfabric) {
   EXPECT_EQ(way(true, {{"FI_PROVIDER", "verbs"}}), Environment());
   EXPECT_EQ(way(false, {{"FI_PROVIDER", "tcp"}}), Environment());
+  EXPECT_EQ(way(true, {}, "FI_PROVIDER=tcp\n"), (Environment{{"FI_PROVIDER", "tcp"}}));
 }
 
 TEST(WayOfNccl, is_not_known_where_its_interface_is_not_or_has_no_ipv4) {

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "bench/app/machine/fabric.hpp"
@@ -15,6 +17,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/backends/worker.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/agreement.hpp"
 #include "topo/discover.hpp"
@@ -28,22 +31,42 @@ using nlohmann::json;
 
 constexpr const char* program = "p5bench-worker-nccl";
 
-// The largest number of ranks on a GPU.
+// The GPUs of a host that CUDA does not show its ranks, which see `seen`, and the findings that say why; "" if it shows
+// all.
+std::string about_missing_gpus(const topo::Topology& topology, const topo::Host& host, int seen) {
+  const std::size_t gpus = std::max(static_cast<std::size_t>(std::max(host.gpus, 0)), host.gpu_devices.size());
+  if (std::cmp_greater_equal(seen, gpus)) return "";
+  constexpr std::array why{"gpu.lost", "gpu.mig", "gpu.compute_mode", "gpu.unseen", "gpu.count"};
+  std::vector<std::string> causes;
+  for (const topo::Finding& finding : topo::look(topology))
+    if (finding.subject.host == host.name && std::ranges::find(why, finding.id) != why.end())
+      causes.push_back(fmt::format("{}: {}", finding.id, finding.evidence));
+  return fmt::format(
+      "{} has {} GPUs, of which CUDA shows its ranks {} ({}): leave it out, or ", host.name, gpus, seen,
+      causes.empty() ? "see CUDA_VISIBLE_DEVICES, and the devices of the container" : join(causes, "; "));
+}
+
+}  // namespace
+
 int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology, bool allowed) {
   int most = 1;
   std::map<std::string, std::vector<std::size_t>> ranks_of;
   for (std::size_t rank = 0; rank < identities.size(); ++rank) ranks_of[identities[rank].device_uuid].push_back(rank);
   for (const auto& [uuid, ranks] : ranks_of) {
     most = std::max(most, static_cast<int>(ranks.size()));
-    if (ranks.size() > 1 && !allowed)
-      throw EnvironmentError(fmt::format(
-          "ranks {} and {} on {} have the same GPU ({}, {}): start one rank per GPU, or give "
-          "--allow-shared-gpu for figures that "
-          "are not to be judged",
-          ranks[0], ranks[1], host_of_rank(topology, ranks[0]).name, identities[ranks[0]].device_name, uuid));
+    if (ranks.size() < 2 || allowed) continue;
+    const topo::Host& host = host_of_rank(topology, ranks[0]);
+    const protocol::Identity& identity = identities[ranks[0]];
+    throw EnvironmentError(fmt::format(
+        "ranks {} and {} on {} have the same GPU ({}, {}): {}start one rank per GPU, or give --allow-shared-gpu for "
+        "figures that are not to be judged",
+        ranks[0], ranks[1], host.name, identity.device_name, uuid,
+        about_missing_gpus(topology, host, identity.visible_devices)));
   }
   return most;
 }
+
+namespace {
 
 // The address of NCCL's RAS service in the workers, unless the user has set one.
 std::string choose_ras_address(Environment& changes) {
@@ -56,11 +79,13 @@ std::string choose_ras_address(Environment& changes) {
 
 }  // namespace
 
-bool may_use_gpus() {
+std::string why_no_gpus() {
+  const std::string worker = file_of_ours(program);
+  if (!topo::present(worker)) return fmt::format("there is no '{}'", worker);
   // Without a driver the file counts on a machine that has a GPU, whose driver is then to be mended.
   const char* const device = "/dev/nvidiactl";
-  return topo::present(file_of_ours(program)) &&
-         (topo::has_driver(device) || (topo::present(device) && !topo::discover_pci("/").gpus.empty()));
+  const bool may = topo::has_driver(device) || (topo::present(device) && !topo::discover_pci("/").gpus.empty());
+  return may ? "" : fmt::format("there is no driver of GPUs ({})", device);
 }
 
 GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
@@ -181,7 +206,7 @@ struct BackendFactory {
 };
 
 const std::vector<BackendFactory> factories{
-    {"nccl", make_nccl, may_use_gpus},
+    {"nccl", make_nccl, [] { return why_no_gpus().empty(); }},
     {"mpi", make_mpi, [] { return true; }},
     {"ofi", make_ofi},
     {"sim", make_sim},
@@ -208,6 +233,20 @@ std::string first_usable_everywhere(const std::vector<std::string>& on_hosts) {
 
 }  // namespace
 
+std::string choose_for_all(const std::vector<BackendsOfHost>& hosts) {
+  std::vector<std::string> usable;
+  const bool some = std::ranges::any_of(hosts, [](const BackendsOfHost& each) { return each.why_no_gpus.empty(); });
+  for (const BackendsOfHost& each : hosts) {
+    if (some && !each.why_no_gpus.empty())
+      throw EnvironmentError(
+          fmt::format("{}: {}, and other hosts of this job can use their GPUs: mend or leave out this host, or give "
+                      "--backend mpi to measure host memory",
+                      printable(each.host), each.why_no_gpus));
+    usable.push_back(each.usable);
+  }
+  return first_usable_everywhere(usable);
+}
+
 bool simulates(const Options& options) {
   const BackendInfo* const asked = requested_backend(options.backend);
   return asked && asked->simulated();
@@ -220,7 +259,12 @@ const BackendInfo& likely_backend(const Options& options) {
 
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options) {
   if (const BackendInfo* const asked = requested_backend(options.backend)) return *asked;
-  return find_backend(agree(control, usable_backends, first_usable_everywhere));
+  return find_backend(agree(
+      control,
+      [] {
+        return BackendsOfHost{topo::host_name().name, usable_backends(), why_no_gpus()};
+      },
+      choose_for_all));
 }
 
 void make_backend(ControlPlane& control, const Options& options, std::uint64_t seed, Machine& machine) {

@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/backends/protocol.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/control_plane.hpp"
@@ -18,9 +20,13 @@
 
 namespace p5 {
 
-// True if this host has the worker program and a GPU driver, or /dev/nvidiactl without a driver, which is reported
-// then.
-bool may_use_gpus();
+// "" if this host has the worker program and a GPU driver, or /dev/nvidiactl without a driver, which is reported then;
+// else what it lacks.
+std::string why_no_gpus();
+
+// The largest number of ranks on a GPU. Throws EnvironmentError where several are and may not be, with the GPUs of
+// their host that they cannot see.
+int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology, bool allowed);
 
 struct GpuBackend {
   std::unique_ptr<Backend> backend;
@@ -41,7 +47,22 @@ bool simulates(const Options& options);
 // The requested backend, or the first that this host can run.
 const BackendInfo& likely_backend(const Options& options);
 
-// Collective. The requested backend, or the first that all hosts can run.
+// A host's answer about the backends: one letter for each, y if it can run it.
+struct BackendsOfHost {
+  std::string host, usable, why_no_gpus;
+};
+
+void fields(auto& archive, Is<BackendsOfHost> auto& answer) {
+  archive.must("host", answer.host);
+  archive.must("usable", answer.usable);
+  archive.must("why_no_gpus", answer.why_no_gpus);
+}
+
+// The first backend that all hosts can run. Throws EnvironmentError naming a host that cannot use GPUs where others
+// can.
+std::string choose_for_all(const std::vector<BackendsOfHost>& hosts);
+
+// Collective. The requested backend, or choose_for_all().
 const BackendInfo& choose_backend(ControlPlane& control, const Options& options);
 
 // Makes the backend machine.backend_name and fills in what it reports of the machine. Topology and platform must be

@@ -18,6 +18,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/control/host_tree.hpp"
@@ -176,14 +177,32 @@ std::vector<json> gather_json(ControlPlane& control, const json& mine) {
   return all;
 }
 
+std::vector<std::uint16_t> hosts_of_ranks(const std::vector<MachineOfRank>& machines) {
+  std::vector<std::string> names;
+  std::map<std::string, std::size_t> first_of_name;  // the first rank whose boot id is known
+  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
+    const auto& [name, boot_id] = machines[rank];
+    names.push_back(name);
+    if (boot_id.empty()) continue;
+    const std::size_t first = first_of_name.try_emplace(name, rank).first->second;
+    if (machines[first].boot_id != boot_id)
+      throw EnvironmentError(fmt::format(
+          "ranks {} and {} are on different machines (by boot id) that both call themselves '{}', and would count as "
+          "ranks of one node: give every machine its own host name, or set a different NCCL_HOSTID on each",
+          first, rank, printable(name)));
+  }
+  const std::vector<int> numbers = number_hosts(names);
+  return {numbers.begin(), numbers.end()};
+}
+
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes) {
   const std::string name = topo::host_name().name;
   const auto host_of_rank = agree(
-      control, [&] { return name; },
-      [](const std::vector<std::string>& names) {
-        const std::vector<int> numbers = number_hosts(names);
-        return std::vector<std::uint16_t>(numbers.begin(), numbers.end());
-      });
+      control,
+      [&] {
+        return MachineOfRank{name, topo::kernel_boot_id()};
+      },
+      hosts_of_ranks);
   const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(control.participant())];
   const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant();
   topo::Host host;
@@ -193,7 +212,7 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
   topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
   topology.taken = utc_now();
   if (control.is_leader()) {
-    topology.settings = topo::job_settings();
+    topology.settings = topo::job_settings(environment_of_nccl(current_environment(), read_file));
     for (const json& each : described)
       if (!each.is_null()) topology.hosts.push_back(topo::host_from_json(each));
   }

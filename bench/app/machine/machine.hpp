@@ -75,8 +75,23 @@ std::vector<topo::Host> hosts_from(const ClusterSketch& sketch);
 // Collective; the JSON of all ranks in order, at the leader. Bytes that are not UTF-8 are replaced.
 std::vector<nlohmann::json> gather_json(ControlPlane& control, const nlohmann::json& mine);
 
+// A rank's machine: the name of its host and the kernel's boot id, "" where that is unknown.
+struct MachineOfRank {
+  std::string name, boot_id;
+};
+
+void fields(auto& archive, Is<MachineOfRank> auto& machine) {
+  archive.must("name", machine.name);
+  archive.must("boot_id", machine.boot_id);
+}
+
+// Number of each rank's host, by name, in order of first ranks. Throws EnvironmentError where one name is that of
+// several machines: their ranks would count as ranks of one host.
+std::vector<std::uint16_t> hosts_of_ranks(const std::vector<MachineOfRank>& machines);
+
 // Collective; the first rank of each host describes it. The leader gets all; other ranks get hosts_from() with their
-// own host's name, and the first rank of a host also its full description. The platform's name is not set.
+// own host's name, and the first rank of a host also its full description. The platform's name is not set. Throws like
+// hosts_of_ranks().
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);
 
 struct Machine {

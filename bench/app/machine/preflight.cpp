@@ -4,6 +4,7 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -22,24 +23,27 @@ namespace {
 
 using nlohmann::json;
 
-// Variables that must be equal on all ranks. NCCL_HOSTID may differ; launchers prepend to LD_LIBRARY_PATH on some
-// nodes.
-Environment shared_settings() {
-  Environment all = current_environment();
-  std::erase_if(all, [](const auto& variable) {
-    return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
-  });
-  return all;
+void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
+  std::ranges::move(more, std::back_inserter(all));
 }
 
+// Compares the ranks' own variables where workers get rank 0's, and those that the workers have in the end, with the
+// ones of NCCL's configuration files on their hosts.
 std::vector<topo::Finding> gather_differing_settings(ControlPlane& control, const Options& options,
                                                      const Machine& machine) {
-  const std::vector<json> all = gather_json(control, shared_settings());
+  const Environment of_worker = settings_of_worker(worker_environment(control, options), read_file);
+  const std::vector<json> all = gather_json(control, json::array({shared_settings(current_environment()), of_worker}));
   if (!control.is_leader()) return {};
-  std::vector<topo::RankEnvironment> of_rank;
-  for (std::size_t rank = 0; rank < all.size(); ++rank)
-    of_rank.push_back({host_of_rank(machine.topology, rank).name, all[rank].get<Environment>()});
-  return differing_settings(of_rank, options.environment_of_rank0);
+  std::vector<topo::RankEnvironment> own, of_workers;
+  for (std::size_t rank = 0; rank < all.size(); ++rank) {
+    const std::string& host = host_of_rank(machine.topology, rank).name;
+    own.push_back({host, all[rank].at(0).get<Environment>()});
+    of_workers.push_back({host, all[rank].at(1).get<Environment>()});
+  }
+  std::vector<topo::Finding> findings;
+  if (options.environment_of_rank0) findings = differing_settings(own, true);
+  append(findings, differing_settings(of_workers, false));
+  return findings;
 }
 
 std::vector<topo::Finding> missing_launcher_finding(const ControlPlane& control, const Options& options,
@@ -64,10 +68,6 @@ struct FindingOfArms {
   topo::Finding finding;
   std::vector<std::string> arms;
 };
-
-void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
-  std::ranges::move(more, std::back_inserter(all));
-}
 
 }  // namespace
 
@@ -96,10 +96,13 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
     std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
-    // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables.
+    // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables, and NCCL adds
+    // those of its configuration files.
     Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
-    if (control.is_leader()) append(told, topo::injected_settings(before, start.environment, host.name));
+    if (control.is_leader())
+      append(told,
+             topo::injected_settings(environment_of_nccl(std::move(before), read_file), start.environment, host.name));
     for (topo::Finding& each : told) {
       const auto known =
           std::ranges::find(mine_of_arms, each.id, [](const FindingOfArms& one) { return one.finding.id; });

@@ -16,6 +16,7 @@
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 
@@ -36,16 +37,6 @@ Environment library_environment() {
   return found;
 }
 
-// Rank 0's variables; variables that only this rank has are unset.
-Environment worker_environment(ControlPlane& control, const Options& options) {
-  const Environment mine = library_environment();
-  const Environment leaders = shared_by_leader(control, mine);  // values may be any bytes
-  if (!options.environment_of_rank0) return {};
-  Environment changes = leaders;
-  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
-  return changes;
-}
-
 // Local rank among the ranks on the same kernel: pretended nodes share devices.
 protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me) {
   protocol::LocalRank local{.local_rank = 0, .local_ranks = 0};
@@ -59,6 +50,15 @@ protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me
 }
 
 }  // namespace
+
+Environment worker_environment(ControlPlane& control, const Options& options) {
+  const Environment mine = library_environment();
+  const Environment leaders = shared_by_leader(control, mine);  // values may be any bytes
+  if (!options.environment_of_rank0) return {};
+  Environment changes = leaders;
+  for (const auto& [name, value] : mine) changes.try_emplace(name, "");
+  return changes;
+}
 
 std::string file_of_ours(const std::string& name) {
   std::error_code problem;
@@ -138,10 +138,6 @@ constexpr const char* interface_of_libfabric = "FI_TCP_IFACE";
 constexpr const char* finding_id = "nccl.interfaces";
 constexpr std::size_t most_hosts_named = 8;
 
-std::string setting_for_nccl(const Environment& environment, const ReadFile& read) {
-  return value_or_empty(environment_of_nccl(environment, read), nccl_setting);
-}
-
 bool several_hosts(const topo::Topology& topology) {
   return std::ranges::any_of(
       topology.hosts, [&](const topo::Host& each) { return each.host_name != topology.hosts.front().host_name; });
@@ -157,17 +153,21 @@ std::string first_hosts(std::vector<std::string> hosts) {
 }
 
 bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& read) {
+  const Environment of_nccl = environment_of_nccl(environment, read);
   // With NCCL_COMM_ID, NCCL uses the interface in that address's network.
-  return !value_or_empty(environment, "NCCL_COMM_ID").empty() || !setting_for_nccl(environment, read).empty();
+  return !value_or_empty(of_nccl, "NCCL_COMM_ID").empty() || !value_or_empty(of_nccl, nccl_setting).empty();
 }
 
 std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
                                                       const std::vector<Interface>& all) {
   if (!value_or_empty(environment, "FI_PROVIDER").empty()) return Environment();
-  if (efa && lower(value_or_empty(environment, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
+  const Environment of_nccl = environment_of_nccl(environment, read);
+  if (const std::string provider = value_or_empty(of_nccl, "FI_PROVIDER"); !provider.empty())
+    return Environment{{"FI_PROVIDER", provider}};
+  if (efa && lower(value_or_empty(of_nccl, "NCCL_NET")) != "socket") return Environment{{"FI_PROVIDER", "efa"}};
   for (const char* const name : {"NCCL_COMM_ID", "NCCL_SOCKET_FAMILY"})
-    if (!value_or_empty(environment, name).empty()) return std::nullopt;
-  const std::vector<Interface> taken = nccl_interface_choice(all, setting_for_nccl(environment, read));
+    if (!value_or_empty(of_nccl, name).empty()) return std::nullopt;
+  const std::vector<Interface> taken = nccl_interface_choice(all, value_or_empty(of_nccl, nccl_setting));
   if (taken.empty() || taken.front().addresses.empty()) return std::nullopt;
   return Environment{{"FI_PROVIDER", "tcp"}, {interface_of_libfabric, taken.front().name}};
 }
@@ -176,6 +176,20 @@ Environment with_changes(const Environment& changes) {
   Environment environment = current_environment();
   for (const auto& [name, value] : changes) environment[name] = value;
   return environment;
+}
+
+Environment shared_settings(Environment environment) {
+  std::erase_if(environment, [](const auto& variable) {
+    return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
+  });
+  return environment;
+}
+
+Environment settings_of_worker(const Environment& changes, const ReadFile& read) {
+  Environment settings = shared_settings(environment_of_nccl(with_changes(changes), read));
+  std::erase_if(settings,
+                [&](const auto& variable) { return variable.second.empty() && changes.contains(variable.first); });
+  return settings;
 }
 
 std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,

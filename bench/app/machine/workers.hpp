@@ -23,6 +23,10 @@ std::string file_of_ours(const std::string& name);
 std::string first_hosts(std::vector<std::string> hosts);  // "h1, h2"; of many hosts the first and how many more
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank);
 
+// Collective; the changes of a worker's environment that give it rank 0's variables: variables that only this rank has
+// are empty, which unsets them. None where each rank's own are used.
+Environment worker_environment(ControlPlane& control, const Options& options);
+
 // Fills in program, environment, host, local rank and timeout. Throws EnvironmentError if the program is missing;
 // `why_missing` names what the build lacked.
 WorkerOptions worker_options(ControlPlane& control, const Options& options, const topo::Topology& topology,
@@ -48,7 +52,7 @@ bool chooses_nccl_interfaces(const Environment& environment, const ReadFile& rea
 
 // Variables that make a libfabric worker use the path that NCCL will use with this environment. `efa`: all hosts have
 // EFA devices. Selects EFA unless NCCL_NET is Socket; otherwise TCP over NCCL's bootstrap interface. Empty if the user
-// set FI_PROVIDER. nullopt if NCCL's path is unknown or not IPv4.
+// set FI_PROVIDER; one of NCCL's configuration files is passed on. nullopt if NCCL's path is unknown or not IPv4.
 std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environment& environment, const ReadFile& read,
                                                       const std::vector<Interface>& all);
 
@@ -63,6 +67,11 @@ void name_interface_for_libfabric(const topo::Topology& topology, Environment& c
 std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes);
 // This process's variables with a worker's changes; an empty value unsets a variable.
 Environment with_changes(const Environment& changes);
+// The variables of an environment that must be equal on all ranks. NCCL_HOSTID may differ; launchers prepend to
+// LD_LIBRARY_PATH on some nodes.
+Environment shared_settings(Environment environment);
+// Those that a worker with such changes has, with the ones of NCCL's configuration files on this host.
+Environment settings_of_worker(const Environment& changes, const ReadFile& read);
 
 // Findings of interfaces that NCCL would select wrongly, one for all hosts with the same ones; at the leader.
 std::vector<topo::Finding> interface_findings(const std::vector<NcclInterfaces>& of_rank,
