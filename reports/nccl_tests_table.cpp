@@ -70,7 +70,10 @@ std::vector<std::string> ranges_of(const Rows& rows) {
   if (sizes.size() > 1) {
     const std::uint64_t factor = std::max<std::uint64_t>(2, *std::next(sizes.begin()) / first);
     std::set<std::uint64_t> series;
-    for (std::uint64_t size = first; size <= last; size *= factor) series.insert(size);
+    for (std::uint64_t size = first; size <= last; size *= factor) {
+      series.insert(size);
+      if (size > last / factor) break;  // the next one may be beyond 64 bits
+    }
     if (series == sizes) return {fmt::format("-b {} -e {} -f {}", first, last, factor)};
   }
   std::vector<std::string> each;
