@@ -161,6 +161,7 @@ void add_journal_lines(const Observation& observation, std::vector<Result>& jour
       Series& series = (line.*which).emplace();
       series.samples = launch.samples_s;
       series.summary = summarize(launch.samples_s);
+      series.summary.median = launch.median_s;  // which of an import is not that of its samples
       series.rounding_us = rounding_of({&launch, 1});
     }
   };

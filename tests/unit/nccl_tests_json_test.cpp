@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,8 +11,12 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "reports/baseline.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/journal.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
+#include "tests/unit/in_folder.hpp"
 #include "tests/unit/nccl_tests_import.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -180,6 +185,29 @@ TEST(NcclTestsJson, is_read_with_its_iterations) {
   EXPECT_THAT(imported.journal[0].measurement.throughput->samples,
               ElementsAre(testing::DoubleNear(7e-6, 1e-12), testing::DoubleNear(8e-6, 1e-12),
                           testing::DoubleNear(9e-6, 1e-12)));
+}
+
+class NcclTestsJsonInFolder : public InFolder {};
+
+// nccl-tests' mean is of the host's clock and of all iterations, the times of -I are of the device's.
+TEST_F(NcclTestsJsonInFolder, of_which_the_mean_is_beyond_all_iterations_is_compared_and_is_a_baseline) {
+  for (const double mean : {6.5, 9.5}) {
+    nlohmann::json j = json_3();
+    j["results"][0]["out_of_place"]["time"] = mean;
+    const Imported imported = import(j.dump(), "", "lab");
+    std::ofstream(folder / "report.json") << render_json(imported.report);
+    std::ofstream(folder / journal_name) << to_json(imported.journal.at(0), true).dump() << "\n";
+    const reports::Run run = read_run(folder.string(), Reading::to_compare);
+    const Baseline baseline = make_baseline({&run, 1}, "2026-11-30T00:00:00Z");
+    const reports::Run again{.name = "baseline", .report = baseline.report, .journal = baseline.journal};
+    for (const reports::Run* const each : {&run, &again}) {
+      const Side side = make_side("BASE", {each, 1});
+      ASSERT_EQ(side.observations.size(), 1u);
+      ASSERT_EQ(side.observations[0].throughput.size(), 1u);
+      EXPECT_NEAR(side.observations[0].throughput[0].median_s, mean * 1e-6, 1e-12) << each->name;
+      EXPECT_EQ(side.observations[0].throughput[0].samples_s.size(), 3u) << each->name;
+    }
+  }
 }
 
 TEST(NcclTestsJson, keeps_no_secrets) {
