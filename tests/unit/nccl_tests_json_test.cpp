@@ -130,6 +130,38 @@ TEST(NcclTestsJson, of_its_kernels_is_not_of_the_hosts_functions) {
   EXPECT_THAT(problem_of(j.dump()), HasSubstr("all_reduce_perf -D 3"));
 }
 
+TEST(NcclTestsJson, says_in_its_arguments_how_operations_were_called) {
+  const auto calls_of = [](const std::vector<std::string>& arguments, int nccl) {
+    nlohmann::json j = json_of_sizes();
+    for (const std::string& each : arguments) j["args"].push_back(each);
+    j["nccl_version"] = nccl;
+    return import(j.dump(), "", "lab").report.results.at(0).measurement.measured_case.calls;
+  };
+  constexpr int older = 22603, newer = 22803;
+  EXPECT_EQ(calls_of({}, newer), CallOptions{});
+  EXPECT_EQ(calls_of({"-R", "1"}, newer), CallOptions{.registration = "local"});
+  EXPECT_EQ(calls_of({"--local_register=2", "-x2"}, newer),
+            (CallOptions{.registration = "symmetric", .cta_policy = "zero"}));
+  EXPECT_EQ(calls_of({"-R", "2", "-x", "2"}, older), CallOptions{.registration = "local"}) << "as nccl-tests does";
+  EXPECT_EQ(calls_of({"-u", "3"}, newer), CallOptions{.unalign = 3});
+  EXPECT_EQ(calls_of({"-R", "7", "-x", "-1", "-u", "x"}, newer), CallOptions{});
+  EXPECT_EQ(calls_of({"-R", "2", "-D", "1"}, newer), CallOptions{}) << "its buffers are always symmetric";
+}
+
+TEST(NcclTestsJson, of_largest_times_over_ranks_is_called_so_from_import_to_import) {
+  nlohmann::json j = json_of_sizes();
+  EXPECT_THAT(remarks_of(j), ElementsAre(means_over_ranks));
+  for (const char* each : {"-a", "3"}) j["args"].push_back(each);
+  Report report = import(j.dump(), "", "lab").report;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(report.run.remarks, Contains(largest_over_ranks));
+    EXPECT_THAT(report.run.remarks, testing::Not(Contains(means_over_ranks)));
+    const std::string table = render_nccl_tests(report);
+    EXPECT_THAT(table, HasSubstr(" -a 3"));
+    report = import(table, "", "lab").report;
+  }
+}
+
 TEST(NcclTestsJson, that_lacks_what_a_report_needs_is_refused_by_member) {
   const auto without = [](const char* member) {
     nlohmann::json j = json_of_sizes();
