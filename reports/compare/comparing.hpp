@@ -76,7 +76,7 @@ std::string label_of(const Case& c);
 class RowLabels {
  public:
   RowLabels(const Side& base, const Side& fresh);
-  // Of a history, whose last run is compared with those before it.
+  // Labels of a history: its last run is compared with those before it.
   RowLabels(std::span<const Run> runs, std::string_view arm);
   std::string of(const Case& c) const;
 
