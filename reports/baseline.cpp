@@ -73,6 +73,7 @@ std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<Excl
   std::vector<RunTimes> times(runs.size());
   std::vector<std::size_t> kept;
   const std::vector<std::string> originals = copied_from(runs);
+  const RowLabels labels(runs, "default");
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const std::string because =
         originals[i].empty() ? why_no_baseline(runs[i].report) : "it is a copy of " + originals[i];
@@ -80,7 +81,7 @@ std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<Excl
       excluded.push_back({runs[i].name, because});
       continue;
     }
-    times[i] = times_of(runs[i]);
+    times[i] = times_of(runs[i], labels);
     kept.push_back(i);
     refuse_other_hardware(runs[kept.front()], runs[i]);
   }
@@ -161,6 +162,7 @@ void add_journal_lines(const Observation& observation, std::vector<Result>& jour
       Series& series = (line.*which).emplace();
       series.samples = launch.samples_s;
       series.summary = summarize(launch.samples_s);
+      series.summary.median = launch.median_s;  // which of an import is not that of its samples
       series.rounding_us = rounding_of({&launch, 1});
     }
   };
@@ -206,7 +208,7 @@ std::string row_name(std::string_view collective, Quantity quantity, std::string
   return fmt::format("{}, {}, {}", collective, name_of(quantity), band);
 }
 
-RunTimes times_of(const Run& run, std::string_view arm) {
+RunTimes times_of(const Run& run, const RowLabels& labels, std::string_view arm) {
   RunTimes times;
   for (const Observation& observation : make_side(run.name, {&run, 1}, arm).observations)
     for (const auto& [quantity, launches] : {std::pair(Quantity::latency, &observation.latency),
@@ -214,13 +216,13 @@ RunTimes times_of(const Run& run, std::string_view arm) {
       if (launches->empty() || !decides(observation, quantity)) continue;
       const Case& c = observation.measured_case;
       const BandRule& band = band_of(c);
-      const std::string row = row_name(label_of(c), quantity, band.name);
+      const std::string label = labels.of(c), row = row_name(label, quantity, band.name);
       const double time = median_of(*launches);
       times.rows[row][identity_of(c)] = std::log(time);
       const double share = matters_at(band, time);
       times.matters[row] = std::max(times.matters[row], std::log1p(share));
       times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
-      times.shown[row] = row_name(label_of(c), quantity, meaning_of(band.name));
+      times.shown[row] = row_name(label, quantity, meaning_of(band.name));
     }
   return times;
 }

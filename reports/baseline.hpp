@@ -33,6 +33,8 @@ std::string why_no_baseline(const Report& report);
 // Throws UsageError when the hardware differs or no majority remains. `made` is UTC.
 Baseline make_baseline(std::span<const Run> runs, const std::string& made);
 
+class RowLabels;
+
 // Logarithm of a run's time for each case and quantity, grouped by comparison row.
 struct RunTimes {
   std::map<std::string, std::map<std::string, double>> rows;
@@ -41,7 +43,7 @@ struct RunTimes {
   std::map<std::string, std::string> shown;  // displayed name of each row
 };
 
-RunTimes times_of(const Run& run, std::string_view arm = "default");
+RunTimes times_of(const Run& run, const RowLabels& labels, std::string_view arm = "default");
 // "all_reduce, throughput, bandwidth"
 std::string row_name(std::string_view collective, Quantity quantity, std::string_view band);
 

@@ -479,7 +479,8 @@ struct Metric {
   std::optional<double> (*value)(const Result& result);
 };
 constexpr std::array metrics_of_results{
-    Metric{"time_seconds", "Time of an operation, back to back: the median of the slowest rank.",
+    Metric{"time_seconds",
+           "Time of an operation, back to back: the median, of the slowest rank unless it was imported.",
            [](const Result& r) { return median_of(r.measurement.throughput); }},
     Metric{"latency_seconds", "Time of an operation by itself: the median of the slowest rank.",
            [](const Result& r) { return median_of(r.measurement.latency); }},

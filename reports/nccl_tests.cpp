@@ -7,6 +7,7 @@
 #include <charconv>
 #include <cmath>
 #include <map>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -194,6 +195,7 @@ struct Launched {
   double rounding = 0;             // largest rounding of these times
   std::vector<double> iterations;  // -I
   std::uint64_t wrong = 0;
+  const std::string* hosts = nullptr;  // in Importer::lists_; null: not known
 };
 
 // Identity of a case of nccl-tests.
@@ -266,10 +268,27 @@ std::optional<Timing> in_place_of(const ResultRow& row, const Collective& collec
   return !has_form && row.out_of_place && row.in_place && !row.in_place->checked ? std::nullopt : row.in_place;
 }
 
+bool has_wrong_data(const Table& table) {
+  const auto is_wrong = [](const std::optional<Timing>& each) { return each && each->wrong.value_or(0) > 0; };
+  return table.out_of_bounds || std::ranges::any_of(table.rows, [&](const ResultRow& row) {
+           return is_wrong(row.out_of_place) || is_wrong(row.in_place);
+         });
+}
+
+// "a, b; c, d": hosts of several tables.
+std::string lists_in_words(const std::set<std::string>& lists) {
+  constexpr std::size_t most = 8, longest = 80;
+  std::vector<std::string> named;
+  for (const std::string& each : lists | std::views::take(most)) named.push_back(cut(printable(each), longest));
+  if (lists.size() > most) named.push_back(fmt::format("{} others", lists.size() - most));
+  return join(named, "; ");
+}
+
 class Importer {
  public:
-  Importer(Report& report, std::string collective, const JobSize& job)
-      : report_(report), collective_(std::move(collective)), job_(job) {}
+  // `bursts`: some tables are of operations that were not waited for one by one.
+  Importer(Report& report, std::string collective, const JobSize& job, bool bursts)
+      : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts) {}
 
   void add(const Table& table) {
     if (table.rows.empty()) return;
@@ -287,7 +306,15 @@ class Importer {
                          in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
       return;
     }
+    if (table.blocking && bursts_) {
+      if (has_wrong_data(table)) note_out_of_bounds(table);
+      return remark(
+          fmt::format("{} was left out: its operations were waited for one by one (-z), and those of other tables were "
+                      "not; import it alone",
+                      in_words(table)));
+    }
     const Ranks ranks = ranks_of(table, *collective, job_);
+    if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
       report_.run.ranks = ranks.all_ranks;
       report_.run.nodes = ranks.all_nodes;
@@ -322,7 +349,9 @@ class Importer {
       remark("not all data was checked, or wrong elements were not counted: 0 wrong means nothing there");
     // The option may be for one table of several.
     if (!other_program_.empty() && !used_collective_) throw UsageError(other_program_);
+    remark_on_hosts_of_cases();
     add_wrong_data_remarks();
+    add_other_hosts();
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
     return std::move(journal_);
   }
@@ -332,6 +361,40 @@ class Importer {
     constexpr std::size_t most = 200;  // bounds the remarks of hostile files
     std::vector<std::string>& remarks = report_.run.remarks;
     if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
+  }
+
+  void note_hosts(const Table& table) {
+    const topo::Topology listed = topology_of(table);
+    std::set<std::string> names;
+    for (const topo::Host& host : listed.hosts) {
+      names.insert(host.name);
+      if (known_hosts_.insert(host.name).second) hosts_.push_back(host);
+    }
+    list_ = &*lists_.insert(join(std::vector<std::string>(names.begin(), names.end()))).first;
+    if (has_wrong_data(table)) wrong_lists_.insert(*list_);
+  }
+
+  // Hosts that only other tables list than that of the run's ranks. No rank of the run is on them.
+  void add_other_hosts() {
+    std::set<std::string> listed;
+    for (const topo::Host& host : report_.topology.hosts) listed.insert(host.name);
+    for (topo::Host& host : hosts_)
+      if (!listed.contains(host.name)) report_.topology.hosts.push_back(std::move(host));
+  }
+
+  // Nothing in a case says which hosts it is of, so tables of several hosts are launches of one case.
+  void remark_on_hosts_of_cases() {
+    std::map<std::pair<int, int>, std::set<std::string>> lists;  // by ranks and nodes
+    for (const auto& [place, launches] : launches_)
+      for (const Launched& each : launches)
+        if (const Case& c = report_.results[place].measurement.measured_case; each.hosts != launches.front().hosts)
+          lists[{c.ranks, c.nodes}].insert({*launches.front().hosts, *each.hosts});
+    for (const auto& [job, names] : lists)
+      remark(fmt::format(
+          "tables of {} on {} are of other hosts ({}) and launches of the same cases: a figure is the median "
+          "of all of them; import each table alone to tell its hosts apart",
+          counted(static_cast<std::size_t>(job.first), "rank"), counted(static_cast<std::size_t>(job.second), "node"),
+          lists_in_words(names)));
   }
 
   // Puts operations and sizes with wrong elements before all other remarks.
@@ -363,6 +426,8 @@ class Importer {
     }
     if (texts.empty())
       for (const topo::Finding& finding : report_.findings) texts.push_back("wrong data: " + finding.evidence);
+    if (lists_.size() > 1 && !wrong_lists_.empty() && !texts.empty())
+      texts.push_back("wrong data: it is in the tables of " + lists_in_words(wrong_lists_));
     report_.run.remarks.insert(report_.run.remarks.begin(), texts.begin(), texts.end());
   }
 
@@ -399,6 +464,9 @@ class Importer {
     c.bytes_per_rank = collective.shape({row.size}, false, size_of(*type), ranks.ranks).bytes_per_rank;
     if (collective.reduces) c.op = parse_reduce_op(row.op);
     if (row.root >= 0) c.root = row.root;
+    c.calls = table.calls;
+    // Kernels that load from other GPUs' memory always have symmetric buffers.
+    if (collective.device_initiated) c.calls.registration = CallOptions{}.registration;
     c.calls.cuda_graph = table.graphs > 0;
     c.calls.aggregate = std::max(1, table.aggregated);
     if (ranks.split) c.group = "split";
@@ -453,7 +521,7 @@ class Importer {
           std::clamp(static_cast<double>(table.iterations) * table.aggregated * std::max(1, table.graphs), 1.0, 1e9));
     }
     // Cycles of one program (-N) are samples, not launches.
-    if (places_.insert(place).second) launches_[place].emplace_back();
+    if (places_.insert(place).second) launches_[place].emplace_back().hosts = list_;
     Launched& launch = launches_[place].back();
     const RoundedTime time = time_of(timing, c);
     launch.times.push_back(time.time);
@@ -506,11 +574,15 @@ class Importer {
   Report& report_;
   std::string collective_;
   JobSize job_;
+  bool bursts_;
   std::map<std::string, std::string> tables_;              // names of the tables, by identity
   std::map<Key, std::size_t> of_case_;                     // indices of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
   std::vector<Result> journal_;
-  std::set<std::size_t> places_;  // results that the current launch already has
+  std::set<std::size_t> places_;                             // results that the current launch already has
+  std::vector<topo::Host> hosts_;                            // of all tables, in their order
+  std::set<std::string> known_hosts_, lists_, wrong_lists_;  // names; the hosts of a table, and of one with wrong data
+  const std::string* list_ = nullptr;                        // of the current table
   bool used_collective_ = false;
   std::string other_program_;  // of the first table that is not of `collective_`
 };
@@ -596,8 +668,16 @@ Imported import(std::string_view text, const std::string& collective, const std:
   if (says(", simulated in the columns of nccl-tests") || has_line(of_simulator))
     report.run.remarks.emplace_back(of_simulator);
   const bool of_import = says(", imported in the columns of nccl-tests") && !has_line(of_slowest_ranks);
-  report.run.remarks.emplace_back(own.empty() || of_import ? means_over_ranks : of_slowest_ranks);
-  Importer importer(report, collective, job);
+  const bool largest = argument(report.run.command, "-a", "--average") == "3" || has_line(largest_over_ranks);
+  report.run.remarks.emplace_back(largest                    ? largest_over_ranks
+                                  : own.empty() || of_import ? means_over_ranks
+                                                             : of_slowest_ranks);
+  const auto is_burst = [](const Table& table) { return !table.blocking && !table.rows.empty(); };
+  const bool bursts = std::ranges::any_of(log.tables, is_burst);
+  // Without its head a table does not say it.
+  if (std::ranges::all_of(log.tables, [&](const Table& each) { return !is_burst(each) || each.iterations > 0; }))
+    report.context[std::string(blocking_context)] = bursts ? "no" : "yes";
+  Importer importer(report, collective, job, bursts);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();
   report.grade = overall(report);

@@ -57,6 +57,7 @@ struct Table {
   std::set<int> ranks;  // of the devices
   Sizes sizes;
   int iterations = 0, aggregated = 1, graphs = 0;
+  CallOptions calls;  // of these, registration, CTA policy and offset, as far as they are known
   bool blocking = false;
   bool out_of_bounds = false;  // the footer says that data was wrong
   std::uint64_t values_out_of_bounds = 0;
@@ -99,7 +100,10 @@ inline constexpr std::string_view of_simulator = "SIMULATED: the figures are of 
                                   means_over_ranks =
                                       "times are nccl-tests' means over ranks unless it ran with -a 3, not the slowest "
                                       "rank's",
-                                  of_slowest_ranks = "a table of p5bench's: times are the slowest rank's";
+                                  of_slowest_ranks = "a table of p5bench's: times are the slowest rank's",
+                                  largest_over_ranks = "nccl-tests ran with -a 3: times are the slowest rank's";
+// Key of an import's context: "yes" if operations were waited for one by one (-z).
+inline constexpr std::string_view blocking_context = "nccl-tests.blocking";
 
 // True for an import whose figures are those of p5bench's simulator.
 bool is_of_simulator(const Report& report);

@@ -142,9 +142,29 @@ void check_sizes(const Table& table) {
                                others.front().size, others.front().count, in_quotes(others.front().type)));
 }
 
+// Options that no other member of the document has. nccl-tests falls back where its NCCL is too old for them.
+CallOptions calls_in(const std::vector<std::string>& arguments, int nccl) {
+  const auto number = [&](const char* brief, const char* full, std::size_t end) {
+    const auto value = number_in<std::size_t>(argument(arguments, brief, full)).value_or(0);
+    return value < end ? value : 0;
+  };
+  const auto is_older = [&](int version) { return nccl > 0 && nccl < version; };
+  std::size_t registration = number("-R", "--local_register", registration_kinds.size());
+  std::size_t policy = number("-x", "--cta_policy", cta_policies.size());
+  if (registration == 2 && is_older(22700)) registration = 1;
+  if (policy == 2 && is_older(22800)) policy = 0;
+  constexpr std::size_t largest_offset = 1 << 20;
+  CallOptions calls;
+  calls.registration = registration_kinds.at(registration);
+  calls.cta_policy = cta_policies.at(policy);
+  calls.unalign = static_cast<int>(number("-u", "--unalign", largest_offset));
+  return calls;
+}
+
 Table table_of(const json& j) {
   Table table;
   table.arguments = member_as<std::vector<std::string>>(j, "args");
+  table.calls = calls_in(table.arguments, member_or<int>(j, "nccl_version", 0));
   if (!table.arguments.empty()) {
     const std::string& path = table.arguments.front();
     table.program = path.substr(path.find_last_of('/') + 1);

@@ -70,7 +70,10 @@ std::vector<std::string> ranges_of(const Rows& rows) {
   if (sizes.size() > 1) {
     const std::uint64_t factor = std::max<std::uint64_t>(2, *std::next(sizes.begin()) / first);
     std::set<std::uint64_t> series;
-    for (std::uint64_t size = first; size <= last; size *= factor) series.insert(size);
+    for (std::uint64_t size = first; size <= last; size *= factor) {
+      series.insert(size);
+      if (size > last / factor) break;  // the next one may be beyond 64 bits
+    }
     if (series == sizes) return {fmt::format("-b {} -e {} -f {}", first, last, factor)};
   }
   std::vector<std::string> each;
@@ -142,18 +145,27 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   if (c.calls.registration == "local") options += " -R 1";
   if (c.calls.registration == "symmetric") options += " -R 2";
   options += fmt::format(" -n {}", std::max(1, operations_of_a_burst / c.calls.aggregate));
-  if (report.provenance != "imported") options += " -a 3";
+  const auto remarked = [&](std::string_view remark) {
+    return std::ranges::find(report.run.remarks, remark) != report.run.remarks.end();
+  };
+  if (report.provenance != "imported" || remarked(nccl_tests::of_slowest_ranks) ||
+      remarked(nccl_tests::largest_over_ranks))
+    options += " -a 3";
   if (none_was_checked(rows)) options += " -c 0";
   if (c.calls.aggregate > 1) options += fmt::format(" -m {}", c.calls.aggregate);
   if (const auto policy = std::ranges::find(cta_policies, c.calls.cta_policy); policy != cta_policies.begin())
     options += fmt::format(" -x {}", policy - cta_policies.begin());
   if (c.calls.unalign > 0) options += fmt::format(" -u {}", c.calls.unalign);
   if (c.calls.cuda_graph) options += fmt::format(" -G {}", operations_of_a_burst);
+  const auto waited = report.context.find(std::string(nccl_tests::blocking_context));
+  const bool blocking = waited != report.context.end() && waited->second == "yes";
+  if (blocking) options += " -z 1";
   std::string text;
   for (const std::string& range : ranges_of(rows))
     text += format_printable(
         "# mpirun -np {}{}{}{} {} {} {}\n", size.ranks, ranks_on_each_host(report, ranks, size), variables_of(report),
         split.how.empty() ? "" : " -x " + shell_word("NCCL_TESTS_SPLIT=" + split.text()), program, range, options);
+  if (blocking) text += "# Blocking Enabled\n";
   return text;
 }
 
@@ -249,8 +261,8 @@ std::string render_nccl_tests(const Report& report) {
       report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster, report.run.started);
   text += fmt::format("# The command above each table shows the same with nccl-tests built with MPI=1; times are {}.\n",
                       report.provenance == "imported" ? "as imported" : "the slowest rank's");
-  for (const std::string_view remark :
-       {nccl_tests::of_simulator, nccl_tests::means_over_ranks, nccl_tests::of_slowest_ranks})
+  for (const std::string_view remark : {nccl_tests::of_simulator, nccl_tests::means_over_ranks,
+                                        nccl_tests::of_slowest_ranks, nccl_tests::largest_over_ranks})
     if (report.provenance == "imported" && std::ranges::find(report.run.remarks, remark) != report.run.remarks.end())
       text += fmt::format("# {}\n", remark);
   for (const Rows& rows : programs) {

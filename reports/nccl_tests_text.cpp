@@ -258,6 +258,7 @@ class Reader {
         small(std::string_view(text).substr(others == std::string::npos ? 0 : others + warm_up.size()), " iters: ", 0);
     next_.aggregated = small(text, "agg iters: ", 1);
     next_.graphs = small(text, "graph: ", 0);
+    next_.calls.unalign = small(text, "unalign: ", 0);
     const bool by_factor = text.find("(factor)") != std::string::npos;
     const std::uint64_t step = value("step: ", 0);
     next_.sizes = {value("minBytes ", 0), value("maxBytes ", 0), by_factor ? step : 0, by_factor ? 0 : step};

@@ -3,6 +3,9 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <set>
+#include <span>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -68,6 +71,22 @@ struct Matched {
 // own.
 std::string label_of(const Case& c);
 
+// Names of rows: label_of(), with ranks and nodes where a side has cases of that label on several, as an import of
+// several jobs has. A case's row is that of its own job.
+class RowLabels {
+ public:
+  RowLabels(const Side& base, const Side& fresh);
+  // Labels of a history: its last run is compared with those before it.
+  RowLabels(std::span<const Run> runs, std::string_view arm);
+  std::string of(const Case& c) const;
+
+ private:
+  using Jobs = std::map<std::string, std::pair<int, int>>;  // ranks and nodes, by label
+  void add(const Case& c, Jobs& jobs);
+
+  std::set<std::string> several_;  // labels
+};
+
 // Identity of a case between the sides. With `across_hardware` it ignores backend, ranks and nodes.
 std::string identity_of(const Case& c, bool across_hardware = false);
 
@@ -84,10 +103,10 @@ bool decides(const Observation& observation, Quantity quantity);
 std::vector<Pair> pairs_of(const Matched& matched);
 // Names of the rows of these cases of BASE that are in no pair.
 std::vector<std::string> rows_without_pairs(const std::vector<const Observation*>& of_base,
-                                            const std::vector<Pair>& pairs);
+                                            const std::vector<Pair>& pairs, const RowLabels& labels);
 // "p2p one_way >= 64 MiB"
 std::string name_of_row(std::string_view label, std::string_view band);
-std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs);
+std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs, const RowLabels& labels);
 
 class BandJudge {
  public:

@@ -490,11 +490,12 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
     out.remarks.push_back(fmt::format("{} and {} both {} {}: a fault that both have is no regression", base.name,
                                       fresh.name, verb, fmt::join(faults, ", ")));
   const std::vector<Pair> pairs = pairs_of(matched);
-  out.skipped_rows = rows_without_pairs(matched.skipped_in_new, pairs);
-  if (options.base_counts) out.failed_rows = rows_without_pairs(matched.failed_in_base, pairs);
+  const RowLabels labels(base, fresh);
+  out.skipped_rows = rows_without_pairs(matched.skipped_in_new, pairs, labels);
+  if (options.base_counts) out.failed_rows = rows_without_pairs(matched.failed_in_base, pairs, labels);
   for (const Side* side : {&base, &fresh})
     if (std::string why = why_nothing_measured(*side); !why.empty()) out.nothing_measured.push_back(std::move(why));
-  const std::vector<BandPairs> rows = make_rows(pairs);
+  const std::vector<BandPairs> rows = make_rows(pairs, labels);
   BandJudge judge(pairs, rows.size(), options.seed);
   for (const BandPairs& row : rows) out.bands.push_back(judge.judge(row));
   adjust(out.bands);

@@ -12,6 +12,7 @@
 
 #include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
+#include "reports/markup.hpp"
 
 namespace p5::reports {
 
@@ -112,6 +113,39 @@ std::string label_of(const Case& c) {
   return label;
 }
 
+RowLabels::RowLabels(const Side& base, const Side& fresh) {
+  for (const Side* side : {&base, &fresh}) {
+    Jobs jobs;
+    for (const Observation& each : side->observations) add(each.measured_case, jobs);
+  }
+}
+
+RowLabels::RowLabels(std::span<const Run> runs, std::string_view arm) {
+  const std::size_t before = runs.empty() ? 0 : runs.size() - 1;
+  for (const std::span<const Run> side : {runs.first(before), runs.subspan(before)}) {
+    Jobs jobs;
+    for (const Run& run : side)
+      for (const Result& each : run.report.results)
+        if (const Case& c = each.measurement.measured_case; c.arm == arm) add(c, jobs);
+  }
+}
+
+// Cases that are measured to locate faults are of few ranks on purpose.
+void RowLabels::add(const Case& c, Jobs& jobs) {
+  if (c.for_parts) return;
+  const std::pair job(c.ranks, c.nodes);
+  const auto [known, fresh] = jobs.try_emplace(label_of(c), job);
+  if (!fresh && known->second != job) several_.insert(known->first);
+}
+
+std::string RowLabels::of(const Case& c) const {
+  std::string label = label_of(c);
+  if (several_.contains(label))
+    label += fmt::format(", {} on {}", counted(static_cast<std::size_t>(c.ranks), "rank"),
+                         counted(static_cast<std::size_t>(c.nodes), "node"));
+  return label;
+}
+
 std::string identity_of(const Case& c, bool across_hardware) {
   const std::string what = fmt::format("{}|{}|{}|{}|{}", label_of(c), c.bytes.count, name_of(c.type),
                                        c.op ? name_of(*c.op) : "", root_text(c));
@@ -198,8 +232,8 @@ std::string name_of_row(std::string_view label, std::string_view band) {
 }
 
 std::vector<std::string> rows_without_pairs(const std::vector<const Observation*>& of_base,
-                                            const std::vector<Pair>& pairs) {
-  const auto name_of = [](const Case& c) { return name_of_row(label_of(c), band_of(c).name); };
+                                            const std::vector<Pair>& pairs, const RowLabels& labels) {
+  const auto name_of = [&](const Case& c) { return name_of_row(labels.of(c), band_of(c).name); };
   std::set<std::string> rows, compared;
   for (const Pair& pair : pairs) compared.insert(name_of(pair.base->measured_case));
   for (const Observation* each : of_base)
@@ -223,15 +257,16 @@ std::vector<Pair> pairs_of(const Matched& matched) {
   return pairs;
 }
 
-std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs) {
+std::vector<BandPairs> make_rows(const std::vector<Pair>& pairs, const RowLabels& labels) {
   std::map<std::tuple<std::string, std::size_t, Quantity>, BandPairs> rows;
   const std::vector<BandRule>& bands = thresholds().bands;
   for (std::size_t i = 0; i < pairs.size(); ++i) {
     const Case& c = pairs[i].fresh->measured_case;
     const BandRule& band = band_of(c);
     if (!decides(*pairs[i].base, pairs[i].quantity) && !decides(*pairs[i].fresh, pairs[i].quantity)) continue;
-    BandPairs& row = rows[{label_of(c), static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
-    row.collective = label_of(c);
+    std::string label = labels.of(c);
+    BandPairs& row = rows[{label, static_cast<std::size_t>(&band - bands.data()), pairs[i].quantity}];
+    row.collective = std::move(label);
     row.quantity = pairs[i].quantity;
     row.band = &band;
     row.pairs.push_back(i);

@@ -104,7 +104,8 @@ std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, boo
     if (line->wrong_elements > 0 && m.wrong_elements == 0) return "has wrong data in one of them only";
     if (line->outcome == Outcome::failed && m.outcome == Outcome::measured) return "failed in one of them only";
   }
-  // Medians of launches in a baseline are those of repetitions, and lie within the samples of its journal.
+  // Medians of launches are those of the lines, which in an import are of another clock than the samples. In a baseline
+  // those of repetitions may be others, and lie within the samples of its journal.
   for (const Figures& kind : kinds) {
     const std::vector<double>& medians = m.*kind.medians;
     std::vector<const Series*> of_lines;
@@ -113,6 +114,7 @@ std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, boo
     if (medians.empty() || of_lines.size() != medians.size()) continue;
     for (std::size_t i = 0; i < medians.size(); ++i) {
       const double rounding = rounding_of_reports * medians[i], of_line = of_lines[i]->summary.median;
+      if (std::abs(medians[i] - of_line) <= rounding) continue;
       const std::vector<double>& samples = of_lines[i]->samples;
       const auto [low, high] = samples.empty() ? std::ranges::minmax({of_line, of_line}) : std::ranges::minmax(samples);
       if (medians[i] < low - rounding || medians[i] > high + rounding)

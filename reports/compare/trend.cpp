@@ -125,7 +125,8 @@ Trend trend_of(std::span<const Run> runs, std::string_view arm) {
     Limits limits;
   };
   std::map<std::string, About> rows;
-  for (const Run& run : runs) times.push_back(times_of(run, arm));
+  const RowLabels labels(runs, arm);
+  for (const Run& run : runs) times.push_back(times_of(run, labels, arm));
   std::vector<const RunTimes*> all;
   Trend trend;
   for (std::size_t i = 0; i < runs.size(); ++i) {

@@ -115,7 +115,9 @@ function sizes_of(c, band) {
   const alike = c.bands.filter((row) => row.quantity === band.quantity && row.band === band.band && row.collective === band.collective);
   const apart = new Set(alike.flatMap((row) => row.only_sizes || []));
   const its = (bytes) => band.only_sizes ? band.only_sizes.includes(bytes) : !apart.has(bytes);
-  return c.sizes.filter((row) => row.quantity === band.quantity && row.band === band.band && label_of(row.case) === band.collective && its(row.case.bytes))
+  // A band of one of several jobs says how many ranks and nodes it is of.
+  const is_of = (one) => [label_of(one), `${label_of(one)}, ${plural(one.ranks, "rank")} on ${plural(one.nodes, "node")}`].includes(band.collective);
+  return c.sizes.filter((row) => row.quantity === band.quantity && row.band === band.band && is_of(row.case) && its(row.case.bytes))
     .sort((a, b) => a.case.bytes - b.case.bytes);
 }
 

@@ -129,7 +129,8 @@ function add_measurements(report, section) {
   const said = element("span", {class: "quiet", "aria-live": "polite"}), filter = add_filter([...rows], said);
   make_sortable(head, columns, rows, body);
   section.append(
-    element("p", {class: "quiet"}, "Times are the slowest rank's. A column's head sorts."),
+    // The remarks of an import say what its times are.
+    element("p", {class: "quiet"}, `${report.provenance === "imported" ? "" : "Times are the slowest rank's. "}A column's head sorts.`),
     filter,
     element("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": "All measurements"},
       element("table", {class: "measurements"}, element("thead", {}, head), body)),

@@ -168,6 +168,22 @@ class OtherComparisons(unittest.TestCase):
         self.assertNotIn("measured by another program", dom.text)
         self.assertIn("(simulated)", dom.title)
 
+    def test_sizes_of_one_of_several_jobs_stand_below_its_band(self):
+        with tempfile.TemporaryDirectory() as name:
+            folder = pathlib.Path(name)
+            self.compared(folder, ["all_reduce"], ("a", "--seed", "1"), ("b", "--seed", "2", "--fault", "node:n0:0.5"))
+            subprocess.run([PROGRAM, "--backend", "sim", "--platform", "p5.48xlarge", "--quiet", "--tuning", "off", "--min", "64MiB", "--max", "256MiB",
+                            "--collectives", "all_reduce", "--seed", "3", "--nodes", "1", "--out", folder / "one"], timeout=60, stdout=subprocess.DEVNULL)
+            tables = {each: subprocess.run([PROGRAM, "report", folder / each / "latest", "--as", "nccl-tests"], timeout=60, capture_output=True, text=True).stdout
+                      for each in ("a", "b", "one")}
+            for each in "ab":
+                (folder / f"{each}.txt").write_text(tables["one"] + tables[each])
+                subprocess.run([PROGRAM, "import", "nccl-tests", folder / f"{each}.txt", "--out", folder], timeout=60, stdout=subprocess.DEVNULL)
+            dom = self.page(folder, folder / "imported/a", folder / "imported/b")
+        figure = next(each for each in re.findall(r"<figure>.*?</figure>", dom.markup, re.S) if "all_reduce, 16 ranks on 2 nodes" in each)
+        self.assertIn('aria-label="Sizes"', figure)
+        self.assertRegex(figure, r'<th scope="row">256 MiB</th>')
+
 
 # Reads the last run but one of the first chart with the keyboard.
 READER = """<script>

@@ -242,6 +242,9 @@ class Page(unittest.TestCase):
         for words in ("SIMULATED These figures come from a model", "IMPORTED These figures were read", "Simulated. Median of bursts"):
             self.assertIn(words, dom.text)
         self.assertIn("(simulated)", dom.title)
+        self.assertIn("A column's head sorts.", dom.text)
+        self.assertNotIn("Times are the slowest rank's.", dom.text, "of an import its remarks say it")
+        self.assertIn("Times are the slowest rank's.", self.opened["simulated.json"].text)
 
     def test_draws_a_line_and_its_interval_for_each_series(self):
         simulated = self.opened["simulated.json"]

@@ -1,6 +1,7 @@
 """scripts/first-morning, with programs that stand in for mpirun and p5bench: each step is kept, one that fails keeps no
 other from running, and no name, address or id of the hosts is in the archive."""
 
+import json
 import os
 import pathlib
 import re
@@ -17,6 +18,7 @@ from program import Folder, SOURCE, main  # noqa: E402
 SCRIPT = SOURCE / "scripts/first-morning"
 SECRETS = {
     "instance": "i-0abc1234def567890", "account": "123456789012", "address": "10.1.2.34", "MAC": "0a:1b:2c:3d:4e:5f",
+    "registry": "210987654321.dkr.ecr",
     "name": "ip-10-1-2-34.us-west-2.compute.internal", "resource": "sg-0123456789abcdef0", "key": "AKIAABCDEFGHIJKLMNOP",
     "GPU": "GPU-01234567-89ab-cdef-0123-456789abcdef", "GID": "fe80::8c1:2fff:fe34:5678", "host": "worker-17"}
 MPIRUN = """#!/bin/bash
@@ -38,8 +40,14 @@ for argument in "$@"; do
   before=$argument
 done
 echo "on worker-17 with $*: SECRETS"
-[ -z "$record" ] || echo '{"host": "worker-17", "ids": "SECRETS"}' > "$record"
-[ -z "$out" ] || { mkdir -p "$out/worker-17"; echo "SECRETS" > "$out/worker-17/report.json"; ln -s worker-17 "$out/latest"; }
+echo "/sys/class/infiniband/rdmap0/ports/1/hw_counters/rx_bytes 345678901234"
+[ -z "$record" ] || echo '{"host": "worker-17", "ids": "SECRETS", "memory_bytes": 150754820096, "sizes": [192265846784, 8]}' > "$record"
+[ -z "$out" ] || {
+  mkdir -p "$out/worker-17"; ln -s worker-17 "$out/latest"
+  echo '{"text": "first\\nSECRETS\\tSECRETS", "rx_bytes":345678901234}' > "$out/worker-17/report.json"
+  printf '%s\\n' '{"id":"123456789012","bytes":[345678901234]}' '{"id":"1234' > "$out/worker-17/measurements.jsonl"
+  echo '<script>data = {"id":"123456789012","bytes": 345678901234};</script>' > "$out/worker-17/report.html"
+}
 case "$*" in *"--backend nccl"*) exit 12 ;; esac
 """
 
@@ -73,6 +81,14 @@ class FirstMorning(Folder):
         for name, text in files.items():
             for kind, secret in SECRETS.items():
                 self.assertNotIn(secret, name + text, f"{kind} in {name}")
+            if name.endswith(".json"):
+                json.loads(text)
+        # Counters and sizes of 12 digits are no accounts.
+        topology = json.loads(files["first-morning/topology.json"])
+        self.assertEqual((topology["memory_bytes"], topology["sizes"]), (150754820096, [192265846784, 8]))
+        self.assertIn("/rx_bytes 345678901234\n", files["first-morning/nccl.txt"])
+        for name in ("report.json", "report.html", "measurements.jsonl"):
+            self.assertIn("345678901234", files[f"first-morning/runs/nccl/host1/{name}"])
         # The same id is the same everywhere, so that files can still be joined.
         ids = [re.search(r"i-0{10,}\d+", text)[0] for name, text in files.items() if name.endswith("report.json")]
         self.assertEqual(len(set(ids)), 1)

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <fstream>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -10,8 +11,12 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
+#include "reports/baseline.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/journal.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
+#include "tests/unit/in_folder.hpp"
 #include "tests/unit/nccl_tests_import.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -125,6 +130,38 @@ TEST(NcclTestsJson, of_its_kernels_is_not_of_the_hosts_functions) {
   EXPECT_THAT(problem_of(j.dump()), HasSubstr("all_reduce_perf -D 3"));
 }
 
+TEST(NcclTestsJson, says_in_its_arguments_how_operations_were_called) {
+  const auto calls_of = [](const std::vector<std::string>& arguments, int nccl) {
+    nlohmann::json j = json_of_sizes();
+    for (const std::string& each : arguments) j["args"].push_back(each);
+    j["nccl_version"] = nccl;
+    return import(j.dump(), "", "lab").report.results.at(0).measurement.measured_case.calls;
+  };
+  constexpr int older = 22603, newer = 22803;
+  EXPECT_EQ(calls_of({}, newer), CallOptions{});
+  EXPECT_EQ(calls_of({"-R", "1"}, newer), CallOptions{.registration = "local"});
+  EXPECT_EQ(calls_of({"--local_register=2", "-x2"}, newer),
+            (CallOptions{.registration = "symmetric", .cta_policy = "zero"}));
+  EXPECT_EQ(calls_of({"-R", "2", "-x", "2"}, older), CallOptions{.registration = "local"}) << "as nccl-tests does";
+  EXPECT_EQ(calls_of({"-u", "3"}, newer), CallOptions{.unalign = 3});
+  EXPECT_EQ(calls_of({"-R", "7", "-x", "-1", "-u", "x"}, newer), CallOptions{});
+  EXPECT_EQ(calls_of({"-R", "2", "-D", "1"}, newer), CallOptions{}) << "its buffers are always symmetric";
+}
+
+TEST(NcclTestsJson, of_largest_times_over_ranks_is_called_so_from_import_to_import) {
+  nlohmann::json j = json_of_sizes();
+  EXPECT_THAT(remarks_of(j), ElementsAre(means_over_ranks));
+  for (const char* each : {"-a", "3"}) j["args"].push_back(each);
+  Report report = import(j.dump(), "", "lab").report;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_THAT(report.run.remarks, Contains(largest_over_ranks));
+    EXPECT_THAT(report.run.remarks, testing::Not(Contains(means_over_ranks)));
+    const std::string table = render_nccl_tests(report);
+    EXPECT_THAT(table, HasSubstr(" -a 3"));
+    report = import(table, "", "lab").report;
+  }
+}
+
 TEST(NcclTestsJson, that_lacks_what_a_report_needs_is_refused_by_member) {
   const auto without = [](const char* member) {
     nlohmann::json j = json_of_sizes();
@@ -180,6 +217,29 @@ TEST(NcclTestsJson, is_read_with_its_iterations) {
   EXPECT_THAT(imported.journal[0].measurement.throughput->samples,
               ElementsAre(testing::DoubleNear(7e-6, 1e-12), testing::DoubleNear(8e-6, 1e-12),
                           testing::DoubleNear(9e-6, 1e-12)));
+}
+
+class NcclTestsJsonInFolder : public InFolder {};
+
+// nccl-tests' mean is of the host's clock and of all iterations, the times of -I are of the device's.
+TEST_F(NcclTestsJsonInFolder, of_which_the_mean_is_beyond_all_iterations_is_compared_and_is_a_baseline) {
+  for (const double mean : {6.5, 9.5}) {
+    nlohmann::json j = json_3();
+    j["results"][0]["out_of_place"]["time"] = mean;
+    const Imported imported = import(j.dump(), "", "lab");
+    std::ofstream(folder / "report.json") << render_json(imported.report);
+    std::ofstream(folder / journal_name) << to_json(imported.journal.at(0), true).dump() << "\n";
+    const reports::Run run = read_run(folder.string(), Reading::to_compare);
+    const Baseline baseline = make_baseline({&run, 1}, "2026-11-30T00:00:00Z");
+    const reports::Run again{.name = "baseline", .report = baseline.report, .journal = baseline.journal};
+    for (const reports::Run* const each : {&run, &again}) {
+      const Side side = make_side("BASE", {each, 1});
+      ASSERT_EQ(side.observations.size(), 1u);
+      ASSERT_EQ(side.observations[0].throughput.size(), 1u);
+      EXPECT_NEAR(side.observations[0].throughput[0].median_s, mean * 1e-6, 1e-12) << each->name;
+      EXPECT_EQ(side.observations[0].throughput[0].samples_s.size(), 3u) << each->name;
+    }
+  }
 }
 
 TEST(NcclTestsJson, keeps_no_secrets) {

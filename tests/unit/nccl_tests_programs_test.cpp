@@ -1,0 +1,165 @@
+// Several programs of nccl-tests in one log, and the commands that a report gives for them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "bench/base/input.hpp"
+#include "bench/base/units.hpp"
+#include "reports/compare/comparison.hpp"
+#include "reports/nccl_tests.hpp"
+#include "reports/writer.hpp"
+
+namespace p5::reports::nccl_tests {
+namespace {
+
+using testing::Contains;
+using testing::ElementsAre;
+using testing::Field;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::Not;
+
+// An all_reduce of two ranks on each host, of 1 and 2 MiB.
+struct ProgramInLog {
+  std::vector<std::string> hosts{"a"};
+  double us = 100;                       // of 1 MiB; twice that of 2 MiB
+  int wrong = 0;                         // elements of 1 MiB out of place
+  std::string options = {}, lines = {};  // behind the head, and below it
+  int process = 1;
+};
+
+std::string text_of_program(const ProgramInLog& program) {
+  std::string text = fmt::format(
+      "# Collective test starting: all_reduce_perf\n"
+      "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
+      "validation: 1 graph: 0{}\n{}# Using devices\n",
+      program.options, program.lines);
+  const auto ranks = static_cast<int>(2 * program.hosts.size());
+  for (int rank = 0; rank < ranks; ++rank)
+    text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [0000:{:02}:00] NVIDIA H200\n", rank,
+                        program.process, program.hosts[static_cast<std::size_t>(rank / 2)], rank % 2, rank % 2);
+  text +=
+      "#       size         count      type   redop    root     time   algbw   busbw #wrong     time   algbw   busbw "
+      "#wrong\n";
+  for (const std::uint64_t size : {MiB(1).count, MiB(2).count}) {
+    const double us = program.us * static_cast<double>(size) / static_cast<double>(MiB(1).count),
+                 algbw = static_cast<double>(size) / (us * 1e3);
+    const std::string figures = fmt::format("{:.2f} {:.2f} {:.2f}", us, algbw, algbw * 2 * (ranks - 1) / ranks);
+    text += fmt::format("{} {} float sum -1 {} {} {} 0\n", size, size / 4, figures,
+                        size == MiB(1).count ? program.wrong : 0, figures);
+  }
+  return text + fmt::format("# Out of bounds values : {} {}\n# Avg bus bandwidth    : 1\n#\n", program.wrong,
+                            program.wrong > 0 ? "FAILED" : "OK");
+}
+
+std::vector<std::string> names_of_hosts(const Report& report) {
+  std::vector<std::string> names;
+  for (const topo::Host& host : report.topology.hosts) names.push_back(host.name);
+  return names;
+}
+
+// `for host in a b; do ssh $host all_reduce_perf -g 2; done`
+TEST(NcclTestsPrograms, of_several_hosts_condemn_none_of_them_and_are_told_of) {
+  const std::string good = text_of_program({}), bad = text_of_program({.hosts = {"b"}, .us = 200, .wrong = 7});
+  const Report report = import(good + bad, "", "lab").report;
+  EXPECT_THAT(names_of_hosts(report), ElementsAre("a", "b"));
+  EXPECT_THAT(report.topology.host_of_rank, ElementsAre(0, 0));
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+  EXPECT_EQ(report.decision.word, "REJECT");
+  EXPECT_THAT(report.decision.parts, IsEmpty());
+  EXPECT_THAT(report.run.remarks, Contains("wrong data: it is in the tables of b"));
+  EXPECT_THAT(report.run.remarks, Contains(HasSubstr("tables of 2 ranks on 1 node are of other hosts (a; b) and ")));
+  EXPECT_EQ(names_of_hosts(report_from_json(parse_json(render_json(report)))), names_of_hosts(report));
+  const Report one = import(text_of_program({}) + text_of_program({.wrong = 7, .process = 2}), "", "lab").report;
+  EXPECT_THAT(one.decision.parts, ElementsAre("a"));
+  EXPECT_THAT(one.run.remarks, Not(Contains(HasSubstr("other hosts"))));
+  EXPECT_THAT(one.run.remarks, Not(Contains(HasSubstr("in the tables of"))));
+}
+
+TEST(NcclTestsPrograms, of_other_hosts_than_the_largest_add_theirs) {
+  const std::string large = text_of_program({.hosts = {"a", "b"}}), small = text_of_program({.hosts = {"c"}});
+  for (const std::string& text : {large + small, small + large}) {
+    const Report report = import(text, "", "lab").report;
+    EXPECT_THAT(names_of_hosts(report), ElementsAre("a", "b", "c"));
+    EXPECT_THAT(report.topology.host_of_rank, ElementsAre(0, 0, 1, 1));
+    EXPECT_EQ(report.run.ranks, 4);
+    EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("other hosts")))) << "the cases are others";
+  }
+}
+
+TEST(NcclTestsPrograms, on_unaligned_buffers_are_cases_of_their_own) {
+  const std::string aligned = text_of_program({.options = " unalign: 0"}),
+                    unaligned = text_of_program({.us = 200, .options = " unalign: 3", .process = 2});
+  const Report report = import(aligned + unaligned, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 8u);
+  for (const Result& each : report.results) {
+    const Measurement& m = each.measurement;
+    ASSERT_EQ(m.launches_s.size(), 1u);
+    const double us = m.measured_case.bytes == MiB(1) ? 100 : 200;
+    EXPECT_NEAR(m.launches_s[0] * 1e6, m.measured_case.calls.unalign == 3 ? 2 * us : us, 1e-6);
+  }
+  EXPECT_EQ(
+      std::ranges::count_if(report.results, [](const Result& r) { return r.measurement.measured_case.calls.unalign; }),
+      4);
+}
+
+TEST(NcclTestsPrograms, that_waited_for_each_operation_are_no_launches_of_bursts) {
+  const std::string waits = "# Blocking Enabled: wait and barrier after each inner iteration (-m) \n";
+  const std::string bursts = text_of_program({}), waiting = text_of_program({.us = 200, .lines = waits, .process = 2});
+  const std::string key(blocking_context);
+  for (const std::string& text : {bursts + waiting, waiting + bursts}) {
+    const Report report = import(text, "", "lab").report;
+    ASSERT_EQ(report.results.size(), 4u);
+    EXPECT_EQ(report.results[0].measurement.launches_s.size(), 1u);
+    EXPECT_NEAR(report.results[0].measurement.throughput->summary.median, 100e-6, 1e-12);
+    EXPECT_EQ(report.context.at(key), "no");
+    EXPECT_THAT(report.run.remarks,
+                Contains(HasSubstr("was left out: its operations were waited for one by one (-z)")));
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+  }
+  const std::string wrong = text_of_program({.wrong = 7, .lines = waits});
+  EXPECT_EQ(import(bursts + wrong, "", "lab").report.exit_code, ExitCode::wrong_data);
+  const reports::Run one{"one", import(bursts, "", "lab").report, {}},
+      other{"other", import(waiting, "", "lab").report, {}};
+  EXPECT_EQ(other.report.context.at(key), "yes");
+  const Comparison c = compare(make_side("BASE", {&one, 1}), make_side("NEW", {&other, 1}));
+  EXPECT_THAT(c.differences, Contains(Field(&Difference::name, key)));
+  const std::string again = render_nccl_tests(other.report);
+  EXPECT_THAT(again, HasSubstr(" -z 1\n"));
+  EXPECT_EQ(import(again, "", "lab").report.context.at(key), "yes");
+}
+
+// 8 B times 2^31 twice is 2^65.
+TEST(NcclTestsPrograms, of_sizes_far_apart_have_one_range_that_ends) {
+  for (const auto& [first, last, range] :
+       {std::tuple{Bytes{8}, GiB(16), "-b 8 -e 17179869184 -f 2147483648 "},
+        {Bytes{4}, GiB(8), "-b 4 -e 8589934592 -f 2147483648 "},
+        {Bytes{8}, Bytes{std::uint64_t{1} << 60}, "-b 8 -e 1152921504606846976 -f 144115188075855872 "}}) {
+    Report report;
+    report.run.ranks = 2;
+    report.run.nodes = 1;
+    report.topology.hosts.resize(1);
+    report.topology.hosts[0].name = "a";
+    report.topology.host_of_rank = {0, 0};
+    for (const Bytes bytes : {first, last}) {
+      Measurement& m = report.results.emplace_back().measurement;
+      m.measured_case.backend = "nccl";
+      m.measured_case.collective = &all_reduce;
+      m.measured_case.op = ReduceOp::sum;
+      m.measured_case.bytes = bytes;
+      m.measured_case.ranks = 2;
+      m.throughput = Series{};
+      m.throughput->summary.median = static_cast<double>(bytes.count) / 1e11;
+    }
+    EXPECT_THAT(render_nccl_tests(report), HasSubstr(range));
+  }
+}
+
+}  // namespace
+}  // namespace p5::reports::nccl_tests
