@@ -90,6 +90,48 @@ TEST(TunerPlugin, calls_in_no_row_stay_as_they_are) {
   });
 }
 
+// Rows are measured on buffers that are not registered.
+TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_nccl_tells_of_them) {
+  with_rows([] {
+    Call registered = offered();
+    registered.registered = true;
+    for (const int version : versions_with_costs) {
+      Tuner tuner(version);
+      if (version < 4)
+        EXPECT_EQ(tuner.choose(registered).cheapest(), "ring/simple");
+      else
+        EXPECT_EQ(tuner.choose(registered).costs, registered.costs) << "version " << version;
+      EXPECT_EQ(tuner.choose(offered()).cheapest(), "ring/simple") << "version " << version;
+    }
+    EXPECT_THAT(said().information, ElementsAre(HasSubstr("also for calls on registered"),
+                                                HasSubstr("not for calls on"), HasSubstr("not for calls on"),
+                                                HasSubstr("not for calls on"), HasSubstr("not for calls on")));
+  });
+}
+
+// Ranks other than the root may pass one buffer alone: they would decide otherwise than the root.
+TEST(TunerPlugin, calls_with_a_root_run_alike_whatever_nccl_tells_of_their_buffers) {
+  Table with_roots = rows;
+  with_roots.rows = {{Function::broadcast, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::reduce, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::all_gather, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::reduce_scatter, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5}};
+  with_file(to_csv(with_roots, ""), {}, [] {
+    Tuner tuner(5);
+    for (const Function function :
+         {Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter})
+      for (const bool registered : {false, true}) {
+        Call call = offered();
+        call.function = function;
+        call.registered = registered;
+        EXPECT_EQ(tuner.choose(call).cheapest(),
+                  registered && has_both_buffers_everywhere(function) ? "tree/ll" : "ring/simple")
+            << name_of(function) << registered;
+      }
+    EXPECT_FALSE(has_both_buffers_everywhere(Function::broadcast) || has_both_buffers_everywhere(Function::reduce));
+  });
+}
+
 TEST(TunerPlugin, what_nccl_marks_as_unavailable_is_never_forced) {
   with_rows([] {
     for (const int version : versions_with_costs) {

@@ -179,6 +179,14 @@ TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
       EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
 }
 
+TEST_F(TuningFiles, say_for_which_buffers_their_rows_are) {
+  constexpr const char* text = "# The settings for sizes are for calls on buffers that are not registered with NCCL";
+  for (const NamedFile& each : tuning_files(tuned())) EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
+  TuningResult variables = tuned();
+  variables.table.rows.clear();
+  for (const NamedFile& each : tuning_files(variables)) EXPECT_THAT(each.text, Not(HasSubstr(text))) << each.name;
+}
+
 TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_decided) {
   TuningResult result = tuned();
   result.outside = tuning_variables_of({{"NCCL_MAX_CTAS", "4"},
@@ -465,8 +473,8 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   const auto made = example_plugin_csv(tuned(), all_defaults(), {});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   const std::string text = std::get<NamedFile>(made).text;
-  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"))
-      << "the first that matches wins";
+  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,0\n"))
+      << "the first that matches wins, for buffers that are not registered";
   for (const char* name : {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",0,4095,ring,ll,4,1,8,-1,-1\n"));
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",4096,18446744073709551615,ring,simple,24,1,8,-1,-1\n"));
@@ -474,6 +482,17 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   EXPECT_THAT(text, HasSubstr("ONE channel"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
+}
+
+TEST(ExamplePluginCsv, has_rows_for_all_buffers_where_ranks_would_be_told_of_different_ones) {
+  TuningResult result = tuned();
+  for (const Function function : {Function::broadcast, Function::reduce}) {
+    result.table.rows[0].function = function;
+    const auto made = example_plugin_csv(result, all_defaults(), {});
+    ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
+    EXPECT_THAT(content(std::get<NamedFile>(made).text),
+                StartsWith(std::string(name_of(function)) + ",1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
+  }
 }
 
 TEST(ExamplePluginCsv, names_no_tables_that_it_does_not_hold) {
@@ -497,8 +516,8 @@ TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {
   const auto made = example_plugin_csv(result, all_defaults(), {at(1048576, 8), at(2097152, 16), at(16777216, 24)});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   EXPECT_THAT(content(std::get<NamedFile>(made).text),
-              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,-1\n"
-                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,-1\n"));
+              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,0\n"
+                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,0\n"));
 }
 
 TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {

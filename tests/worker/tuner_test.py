@@ -274,6 +274,20 @@ class Library(unittest.TestCase):
                     self.assertRegex(self.log.text(), r"chunks of 262144 bytes\n.*AllReduce: 6000 Bytes")
                 self.assertEqual(self.log.warnings(), [])
 
+    def test_rows_are_for_buffers_that_are_not_registered_and_not_for_graphs(self):
+        environment = self.environment(self.ROWS)
+        ways = [("ring/simple", {}, {}), (OWN, {"register": "local"}, {}), (OWN, {"cuda_graph": True}, {}),
+                ("ring/simple", {"cuda_graph": True}, {"NCCL_GRAPH_REGISTER": "0"})]
+        for expected, way, more in ways:
+            for version in (3, 5):
+                with self.subTest(way=way, more=more, version=version), \
+                        Workers(2, environment={**environment, **more, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
+                    self.log.path.write_text("")
+                    verifications, _ = workers.measure(case("all_reduce", 500, 2, **way))
+                    self.assertEqual(wrong(verifications), [0, 0])
+                    # The last call: of the graph, where there is one.
+                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], expected if version > 3 else "ring/simple")
+
     def test_found_by_file_name_and_by_suffix(self):
         for name in ("libnccl-tuner-p5bench.so", "p5bench"):
             environment = self.environment(self.ROWS, plugin=name, LD_LIBRARY_PATH=f"{FAKES}:{BUILD}")

@@ -171,8 +171,11 @@ class TablePolicy final : public Policy {
  public:
   explicit TablePolicy(const Table& table) : table_(table) {}
 
-  std::optional<Override> override_of(Function function, std::uint64_t bytes) override {
-    const Row* const row = find_row(table_, function, bytes);
+  // Rows were measured on buffers that are not registered. NCCL demands of all ranks of a call that either all pass
+  // registered buffers or none does.
+  std::optional<Override> override_of(const Asked& call) override {
+    if (call.registered && has_both_buffers_everywhere(call.function)) return std::nullopt;
+    const Row* const row = find_row(table_, call.function, call.bytes);
     if (!row) return std::nullopt;
     return Override{row->setting, row->microseconds};
   }
@@ -196,7 +199,11 @@ std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   const Nccl nccl = nccl_of(log.logger());
   if (const Table* const table = find_table(file.tables, nccl.version, job.ranks, job.nodes)) {
     reported().test_and_set();
-    log.inform(file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator");
+    log.inform(
+        file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator, " +
+        (job.registration_known
+             ? "not for calls on registered buffers or in CUDA graphs, except broadcast and reduce"
+             : "also for calls on registered buffers and in CUDA graphs, of which this NCCL tells a tuner nothing"));
     return std::make_unique<TablePolicy>(*table);
   }
   const std::string other = file.problem.empty() ? describe_other_nccl(file, nccl) : "";
