@@ -11,6 +11,7 @@
 
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 
 namespace p5 {
@@ -136,7 +137,11 @@ struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
     int slots() const override { return 100; }
-    void warm_up(int, const std::string&) override {}
+    void warm_up(int, const std::string&) override {
+      if (!rank.failing.contains(bytes)) return;
+      ++rank.attempts;
+      throw CaseError("an operation hung");
+    }
     Times sample(const SampleRequest& request) override {
       Times times(1);
       for (int i = 0; i < request.samples; ++i)
@@ -161,6 +166,8 @@ struct RankOfOneTime final : Backend {
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
+  std::set<Bytes> failing;  // sizes at which operations fail
+  int attempts = 0;         // that failed
 };
 
 std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
@@ -216,6 +223,56 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_before_the_search) {
   std::vector<tuner::Failure> failures;
   burn_in(trials, tuning_limits, failures);
   expect_wrong_default(failures, MiB(1));
+}
+
+// Each failure may cost a timeout and new workers, and the first already decides that nothing is set.
+TEST(StagesOfTuning, end_at_the_first_failure_of_the_default) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.failing = {KiB(64), KiB(256), MiB(1)};
+  Trials trials(*control, {&standard}, all_reduces({KiB(4), KiB(64), KiB(256), MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(find_tasks(trials, failures).empty());
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].point, (tuner::SizePoint{"all_reduce", KiB(64).count}));
+  EXPECT_EQ(standard.attempts, 1);
+  failures.clear();
+  burn_in(trials, limits_of_mode("quick"), failures);
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].outcome, Trial::Outcome::failed);
+  EXPECT_EQ(standard.attempts, 2);
+}
+
+TEST(StagesOfTuning, end_the_confirmation_where_the_default_fails_or_the_files_do_twice) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 4 << 20, {}, 1}}};
+  for (const bool of_files : {false, true}) {
+    RankOfOneTime standard, files;
+    RankOfOneTime& failing = of_files ? files : standard;
+    failing.failing = {KiB(256), MiB(1), MiB(4)};
+    Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), KiB(256), MiB(1), MiB(4)}), {});
+    std::vector<tuner::Failure> failures;
+    const std::vector<tuner::Confirmation> measured =
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+    EXPECT_EQ(failing.attempts, of_files ? 2 : 1);
+    EXPECT_EQ(failures.size(), of_files ? 0u : 1u);
+    ASSERT_EQ(measured.size(), of_files ? 2u : 1u) << "one launch of the others proves nothing";
+    EXPECT_NE(of_files ? measured[0].failure : measured[0].standard_failure, "");
+    EXPECT_TRUE(tuner::confirm(table, measured).table.rows.empty());
+  }
+}
+
+TEST(StagesOfTuning, end_the_confirmation_with_the_budget) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  RankOfOneTime standard, files;
+  files.operation_s = 0.5e-3;
+  Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(confirm_with(
+                  trials, limits_of_mode("quick"), table, {}, time_without_end, [] { return 0.0; }, failures)
+                  .empty());
+  EXPECT_EQ(standard.launches_ended, 0) << "no second launch was begun";
 }
 
 TEST(StagesOfTuning, tell_of_wrong_data_at_the_first_use_of_workers_to_confirm) {

@@ -44,6 +44,13 @@ int candidates_in(const tuner::SearchResult& found) {
   return candidates;
 }
 
+// The failure for which nothing may be set; null without one.
+const tuner::Failure* failure_of_default(const TuningCourse& course) {
+  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
+  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
+  return fault == course.search.failures.end() ? nullptr : &*fault;
+}
+
 // ---- the phase
 
 class Tuning {
@@ -143,23 +150,29 @@ class Tuning {
     if (!result_.environment.empty()) course_.remarks.push_back(why);
   }
 
+  // Collective: true where nothing will be set, whatever is measured.
+  bool is_over() { return agreed(course_.skipped || failure_of_default(course_)); }
+
   void run_stages() {
     if (options_.delivery != "env") search();
-    if (agreed(course_.skipped)) return;
+    if (is_over()) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       search_environments();
       end_stage("variables");
+      if (is_over()) return;
     }
     if (course_.mode == "full") {
       measure_call_modes();
       end_stage("ways of calling");
+      if (is_over()) return;
     }
     if (agreed(!result_.table.rows.empty())) {
       confirm();
       end_stage("confirmation");
     }
     if (control_.is_leader()) choose_variables(course_, result_, variables_, judged_at_);
-    if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
+    const bool sets = !result_.table.rows.empty() || !result_.environment.empty();
+    if (step_ && agreed(sets && !failure_of_default(course_))) {
       confirm_step();
       end_stage("job's step");
     }
@@ -271,20 +284,20 @@ class Tuning {
                         chain_));
       std::vector<tuner::Failure> failures;
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
-      course_.search.failures = failures;
-      if (!fits()) return;  // checked again: the join time is known now
-      if (!tasks.empty()) burn_in(trials, tuning_limits_, failures);
+      if (failures.empty() && !fits()) return;  // checked again: the join time is known now
+      if (failures.empty() && !tasks.empty()) burn_in(trials, tuning_limits_, failures);
+      add_failures(failures);
       end_stage("preparation");
+      if (!failures.empty()) return;
       course_.search =
           search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
-      std::ranges::move(course_.search.failures, std::back_inserter(failures));
-      course_.search.failures.clear();
+      failures = std::exchange(course_.search.failures, {});
       add_failures(failures);
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty() && failures.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
+      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -552,9 +565,8 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
 }
 
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {
-  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
-  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
-  if (fault == course.search.failures.end()) return;
+  const tuner::Failure* const fault = failure_of_default(course);
+  if (!fault) return;
   course.skipped = true;
   result.table.rows.clear();
   result.environment.clear();
