@@ -70,6 +70,26 @@ TEST(TunerToKeep, is_none_without_efa) {
   EXPECT_EQ(tuner_to_keep(topology, {}), "");
 }
 
+TEST(ReasonForNoTuner, is_a_policy_that_nccl_ignores_where_a_tuner_is_loaded) {
+  const auto reason = [](const Environment& environment, const std::string& chain = "") {
+    return reason_for_no_tuner({}, environment, chain);
+  };
+  EXPECT_EQ(reason({}), "");
+  for (const char* const value : {"1", "EFFICIENCY", "default|efficiency"})
+    EXPECT_NE(reason({{"NCCL_CTA_POLICY", value}}).find(std::string("NCCL_CTA_POLICY=") + value), std::string::npos);
+  for (const char* const value : {"", "0", "2", "DEFAULT", "zero", "EFFICIENCY|ZERO"})
+    EXPECT_EQ(reason({{"NCCL_CTA_POLICY", value}}), "") << value;
+  EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}, {"NCCL_ALGO", "ring"}}), "") << "NCCL ignores it without a tuner too";
+  EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}}, "/opt/ofi.so"), "") << "jobs load a tuner without ours";
+}
+
+TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({})};
+  EXPECT_NE(reason_for_no_tuner(topology, {}, ""), "");
+  EXPECT_EQ(reason_for_no_tuner(topology, {}, "/opt/ofi.so"), "");
+}
+
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
   topo::Topology topology;
   topology.platform = "p5.48xlarge";

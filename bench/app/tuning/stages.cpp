@@ -13,6 +13,7 @@
 
 #include "bench/app/variables.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
@@ -158,6 +159,20 @@ std::string tuner_to_keep(const topo::Topology& topology, const Environment& env
     found = here;
   }
   return found.value_or("");
+}
+
+std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
+                                const std::string& chain) {
+  if (!chain.empty()) return "";
+  if (on_efa(topology))
+    return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
+           "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
+  if (const std::string policy = tuner::efficiency_policy(environment); !policy.empty())
+    return fmt::format(
+        "NCCL_CTA_POLICY={} is set, which NCCL ignores where a tuner is loaded: unset it to tune sizes, "
+        "or let --delivery=env try variables.",
+        printable(policy));
+  return "";
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {

@@ -64,6 +64,10 @@ inline constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
 // than none. `environment`: as NCCL sees it.
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
+// The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep().
+std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
+                                const std::string& chain);
+
 // Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
 // whose failure it adds: each could cost a timeout, and nothing is set then.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);

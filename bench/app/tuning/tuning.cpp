@@ -256,10 +256,10 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (from_leader(control_, [&] { return chain_.empty() && on_efa(machine_.topology); })) {
-      result_.no_settings_reason =
-          "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
-          "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
+    if (const std::string why =
+            from_leader(control_, [&] { return reason_for_no_tuner(machine_.topology, environment_, chain_); });
+        !why.empty()) {
+      result_.no_settings_reason = why;
       return;
     }
     if (collectives.empty()) {
