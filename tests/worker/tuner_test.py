@@ -317,15 +317,16 @@ class Library(unittest.TestCase):
     def test_a_rank_whose_table_is_missing_or_another_does_not_start(self):
         environment = self.environment(self.ROWS)
         table = pathlib.Path(environment["NCCL_TUNER_CONFIG_FILE"])
-        other, empty = self.folder / "other.csv", self.folder / "empty.csv"
+        other, empty, half = (self.folder / f"{name}.csv" for name in ("other", "empty", "half"))
         other.write_text(table.read_text().replace(",10\n", ",11\n"))
         empty.write_text("")
-        environment["P5BENCH_TUNER_HASH"] = fingerprint(table.read_bytes())
-        for wrong_one, says in ((other, fingerprint(other.read_bytes())), (empty, "cbf29ce484222325"),
-                                (self.folder / "missing.csv", "cannot be read")):
+        half.write_text(table.read_text()[:-5])
+        with_hash = {**environment, "P5BENCH_TUNER_HASH": fingerprint(table.read_bytes())}
+        for wrong_one, says, common in ((other, fingerprint(other.read_bytes()), with_hash), (empty, "cbf29ce484222325", with_hash),
+                                        (self.folder / "missing.csv", "cannot be read", with_hash), (half, "cut off", environment)):
             with self.subTest(table=wrong_one.name):
                 self.log.path.write_text("")
-                mine = {0: environment, 1: {**environment, "NCCL_TUNER_CONFIG_FILE": str(wrong_one)}}
+                mine = {0: common, 1: {**common, "NCCL_TUNER_CONFIG_FILE": str(wrong_one)}}
                 with Workers(2, environment=mine.get, join=False) as workers:
                     unique_id = workers.all[0].ask("unique_id")["id"]
                     for rank, worker in enumerate(workers.all):
@@ -334,7 +335,7 @@ class Library(unittest.TestCase):
                 [warning] = self.log.warnings()
                 for word in (str(wrong_one), says, socket.gethostname(), "unset NCCL_TUNER_PLUGIN"):
                     self.assertIn(word, warning)
-        with Workers(2, environment=environment) as workers:
+        with Workers(2, environment=with_hash) as workers:
             self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2))[0]), [0, 0])
 
     def test_each_communicator_gets_the_table_that_is_for_it(self):

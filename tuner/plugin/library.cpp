@@ -1,7 +1,7 @@
 // The policy of libnccl-tuner-p5bench.so: the table for a communicator, from the file that NCCL_TUNER_CONFIG_FILE
 // names, which is read once. Where the file has no table for this NCCL or this communicator, NCCL decides, and one
-// warning says so. Where the file is missing, or has another hash than P5BENCH_TUNER_HASH, no communicator starts:
-// other ranks may have the right file, and ranks that decide differently hang without a message.
+// warning says so. Where the file is missing or malformed, or has another hash than P5BENCH_TUNER_HASH, no communicator
+// starts: other ranks may have the right file, and ranks that decide differently hang without a message.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -74,10 +74,12 @@ File read_file() {
     return file;
   }
   auto parsed = parse_csv(*text);
-  if (auto* const problem = std::get_if<std::string>(&parsed))
+  if (auto* const problem = std::get_if<std::string>(&parsed)) {
     file.problem = file.name + ", " + *problem;
-  else
+    file.refusal = abi::invalid_usage;
+  } else {
     file.tables = std::get<std::vector<Table>>(std::move(parsed));
+  }
   return file;
 }
 
