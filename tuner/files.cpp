@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -192,6 +193,29 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   return header_lines(result, name, kept_tables(result));
 }
 
+// The head of a file that loads the settings: also the files that it names.
+std::vector<std::string> loading_lines(const TuningResult& result, const std::string& name) {
+  std::vector<std::string> lines = header_lines(result, name);
+  if (!uses_plugin(result)) return lines;
+  lines.push_back("");
+  lines.push_back(comment_text(
+      fmt::format("All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
+                  "the others, and hangs them.",
+                  path_in(result.folder, table_name), result.plugin)));
+  return lines;
+}
+
+// A folder that a container sees at the same path.
+std::string docker_mount(const std::string& folder) {
+  const auto field = [](std::string text) {  // docker reads the option as a line of CSV
+    if (text.find_first_of("\",") == std::string::npos) return text;
+    for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) text.insert(at, 1, '"');
+    return "\"" + text + "\"";
+  };
+  return " --mount " +
+         shell_word("type=bind," + field("source=" + folder) + "," + field("target=" + folder) + ",readonly");
+}
+
 std::string commented(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "#\n" : "# " + line + "\n";
@@ -221,13 +245,9 @@ std::string plain_lines(const TuningResult& result, Fits fits) {
 }
 
 std::string shell_file(const TuningResult& result) {
-  std::vector<std::string> lines = header_lines(result, "nccl.env.sh");
+  std::vector<std::string> lines = loading_lines(result, "nccl.env.sh");
   if (sets_anything(result)) {
-    lines.push_back("");
-    if (uses_plugin(result))
-      lines.push_back(comment_text(fmt::format(
-          "All hosts need {} and {}: a rank without the plugin decides otherwise than the others, and hangs them.",
-          path_in(result.folder, table_name), result.plugin)));
+    if (!uses_plugin(result)) lines.push_back("");
     lines.push_back("To load it:");
     for (const LoadCommand& loading : load_commands(result))
       lines.push_back(fmt::format("  {:<10} {}", loading.launcher, comment_text(loading.line)));
@@ -350,9 +370,9 @@ Environment variables_of(const TuningResult& result) {
 }
 
 std::vector<NamedFile> tuning_files(const TuningResult& result) {
-  return {{"nccl.env", commented(header_lines(result, "nccl.env")) + plain_lines(result, is_plain)},
+  return {{"nccl.env", commented(loading_lines(result, "nccl.env")) + plain_lines(result, is_plain)},
           {"nccl.env.sh", shell_file(result)},
-          {"nccl.conf", commented(header_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
+          {"nccl.conf", commented(loading_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
           table_file(result)};
 }
 
@@ -363,16 +383,22 @@ std::vector<LoadCommand> load_commands(const TuningResult& result) {
   const std::string source = ". " + shell_word(path_in(result.folder, "nccl.env.sh"));
   std::string names;
   for (const auto& [name, value] : variables) names += " -x " + name;
+  std::string mounts;
+  if (uses_plugin(result)) {
+    const std::string of_plugin = std::filesystem::path(result.plugin).parent_path().string();
+    mounts = docker_mount(result.folder);
+    if (of_plugin != result.folder) mounts += docker_mount(of_plugin);
+  }
   std::vector<LoadCommand> lines{
       {"mpirun", source + " && mpirun" + names + " ..."},
       // srun's --export=NAME=VALUE would end a value at its first comma.
       {"srun", source + " && srun --export=ALL ..."},
       {"torchrun", source + " && torchrun ...   (on every node)"},
-      {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+      {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + mounts + " ..."}};
   if (!all_in_env) {
     std::string passed = source + " && docker run";
     for (const auto& [name, value] : variables) passed += " -e " + name;
-    lines.back().line = passed + " ...";
+    lines.back().line = passed + mounts + " ...";
   }
   return lines;
 }
@@ -403,7 +429,7 @@ std::optional<std::string> yaml_text(std::string_view text) {
 }
 
 std::string config_map(const TuningResult& result) {
-  std::string text = commented(header_lines(result, "nccl-configmap.yaml"));
+  std::string text = commented(loading_lines(result, "nccl-configmap.yaml"));
   text += "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p5bench-nccl\n";
   const Environment variables = variables_of(result);
   text += variables.empty() ? "data: {}\n" : "data:\n";

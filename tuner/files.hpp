@@ -96,7 +96,7 @@ std::vector<NamedFile> tuning_files(const TuningResult& result);
 // nccl-tuner.csv alone.
 NamedFile table_file(const TuningResult& result);
 
-// Commands that start jobs with the settings, for the user to copy. Their only value is the folder, quoted.
+// Commands that start jobs with the settings, for the user to copy. Folders in them are quoted.
 struct LoadCommand {
   std::string launcher, line;
 };

@@ -377,8 +377,30 @@ TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
 }
 
 TEST_F(TuningFiles, tell_which_files_every_host_needs) {
-  EXPECT_THAT(file(tuned(), "nccl.env.sh"),
-              HasSubstr("All hosts need /shared/out/nccl-tuner.csv and /opt/lib/libnccl-tuner-p5bench.so"));
+  constexpr const char* needed = "All hosts need /shared/out/nccl-tuner.csv and /opt/lib/libnccl-tuner-p5bench.so";
+  for (const char* const name : {"nccl.env", "nccl.env.sh", "nccl.conf"})
+    EXPECT_THAT(file(tuned(), name), HasSubstr(needed)) << name;
+  EXPECT_THAT(config_map(tuned()), HasSubstr(needed)) << "pods do not have these paths by themselves";
+}
+
+TEST_F(TuningFiles, are_in_a_container_that_loads_them) {
+  const auto arguments = [&](const TuningResult& result) {
+    return bash("docker() { printf '%s|' \"$@\"; }\n" + load_commands(result).back().line).output;
+  };
+  TuningResult result = tuned();
+  EXPECT_EQ(arguments(result),
+            "run|--env-file|/shared/out/nccl.env|--mount|type=bind,source=/shared/out,target=/shared/out,readonly|"
+            "--mount|type=bind,source=/opt/lib,target=/opt/lib,readonly|...|");
+  result.plugin = "/shared/out/libnccl-tuner-p5bench.so";
+  EXPECT_EQ(
+      arguments(result),
+      "run|--env-file|/shared/out/nccl.env|--mount|type=bind,source=/shared/out,target=/shared/out,readonly|...|");
+  result.folder = "/a,\"b";
+  EXPECT_THAT(load_commands(result).back().line,
+              HasSubstr(" --mount 'type=bind,\"source=/a,\"\"b\",\"target=/a,\"\"b\",readonly' "));
+  result = tuned();
+  result.table.rows.clear();
+  EXPECT_EQ(arguments(result), "run|--env-file|/shared/out/nccl.env|...|") << "no file is needed";
 }
 
 TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
