@@ -51,6 +51,17 @@ const tuner::Failure* failure_of_default(const TuningCourse& course) {
   return fault == course.search.failures.end() ? nullptr : &*fault;
 }
 
+// Takes the settings for sizes back; what was measured with them says so.
+void take_rows_back(TuningCourse& course, tuner::TuningResult& result) {
+  result.table.rows.clear();
+  result.gains.clear();
+  for (tuner::ConfirmedSizePoint& point : course.confirmations) {
+    if (!point.setting) continue;
+    point.verdict += fmt::format(" with {}, but it is not set", to_text(*point.setting));
+    point.setting.reset();
+  }
+}
+
 // ---- the phase
 
 class Tuning {
@@ -146,7 +157,7 @@ class Tuning {
   void skip_tuning(const std::string& why) {
     course_.skipped = true;
     result_.no_settings_reason = why;
-    result_.table.rows.clear();
+    take_rows_back(course_, result_);
     if (!result_.environment.empty()) course_.remarks.push_back(why);
   }
 
@@ -497,9 +508,8 @@ class Tuning {
         if (measured.gain && measured.gain->interval.low > 0) return;
         const std::string why = step_text(measured);
         course_.dropped.push_back(why);
-        result_.table.rows.clear();
+        take_rows_back(course_, result_);
         result_.environment.clear();
-        result_.gains.clear();
         result_.no_settings_reason = why;
       });
     });
@@ -568,9 +578,8 @@ void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& 
   const tuner::Failure* const fault = failure_of_default(course);
   if (!fault) return;
   course.skipped = true;
-  result.table.rows.clear();
+  take_rows_back(course, result);
   result.environment.clear();
-  result.gains.clear();
   result.no_settings_reason = fmt::format("NCCL's own settings {} at {} {}, and nothing is set on a faulty machine.",
                                           fault->outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
                                           fault->point.collective, to_text(Bytes{fault->point.bytes}));
