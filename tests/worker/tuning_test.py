@@ -261,10 +261,21 @@ class Tuning(Job):
         wrapper = self.folder / "per-rank"
         wrapper.write_text(PER_RANK.format(self.folder))
         wrapper.chmod(0o755)
-        code, output = self.run_it("run", "--tuning=off", before=[str(wrapper)])
+        code, output = self.run_it("run", "--tuning=off", "--env", "local", before=[str(wrapper)])
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_a_file_that_one_rank_alone_names_is_that_of_all_workers_or_of_none(self):
+        table = self.folder / "table.csv"
+        table.write_text("format,1\nnccl,1\nranks,2\nnodes,1\nfunction,from,to,algorithm,protocol,channels,chunk,microseconds\n")
+        wrapper = self.folder / "one-rank"
+        for rank in (0, 1):  # launchers pass on no variables that they are not told of
+            wrapper.write_text(f'#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then export NCCL_TUNER_CONFIG_FILE={table}; fi\nexec "$@"\n')
+            wrapper.chmod(0o755)
+            code, output = self.run_it("run", "--tuning=off", "--budget", "3s", before=[str(wrapper)])
+            self.assertNotEqual(code, 13, output)
+            self.assertNotIn("other tuning files", output)
 
     def test_workers_that_are_slow_to_come_together_are_searched_like_others(self):
         tuning = self.tuning("--collectives", "all_gather", P5BENCH_FAKE="join-slow:rank=1:us=9000000")

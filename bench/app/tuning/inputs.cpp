@@ -40,10 +40,11 @@ std::string content_of(const std::string& path) try {
 
 }  // namespace
 
-void refuse_differing_tuning_files(ControlPlane& control) {
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+  const Environment of_workers = environment_of_workers(control, options);
   // Names and contents of the files that decide how a rank runs a call.
-  const auto describe = [] {
-    const Environment environment = environment_of_nccl(current_environment(), read_file);
+  const auto describe = [&] {
+    const Environment environment = environment_of_nccl(of_workers, read_file);
     std::string mine;
     for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"})
       if (const std::string path = value_or_empty(environment, name); !path.empty())

@@ -55,9 +55,9 @@ tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options
 std::vector<std::pair<std::string, std::string>> conditions_of_validity(
     const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group);
 
-// Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
-// choose differently and hang.
-void refuse_differing_tuning_files(ControlPlane& control);
+// Throws EnvironmentError on all ranks if the tuner files named by the variables of the ranks' workers differ: ranks
+// would choose differently and hang.
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options);
 
 // Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
 // have a name for --group, with the share of each.
