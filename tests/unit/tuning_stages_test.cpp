@@ -13,6 +13,7 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/job.hpp"
 
 namespace p5 {
 namespace {
@@ -104,6 +105,40 @@ TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_
                         {"aws-ofi-nccl", "1.16.3 and 1.17.0"},
                         {"--group", "node"}}));
   EXPECT_EQ(conditions_of_validity({}, {}, "world"), Conditions());
+}
+
+// NCCL's size of a call would otherwise be below that of its row, in whole elements of another type.
+TEST(JobToTune, is_searched_in_a_type_in_which_all_of_its_sizes_are_whole) {
+  constexpr Bytes gathered{197520};  // 12345 elements of bfloat16 of each of 8 ranks
+  Replay replay;
+  const auto add = [&](const char* collective, Bytes bytes, DataType type, const char* group) {
+    const auto planned = std::make_shared<Case>();
+    planned->collective = &find_collective(collective);
+    planned->bytes = bytes;
+    planned->type = type;
+    planned->ranks = 8;
+    Work work;
+    work.kind = Work::Kind::collective;
+    work.collective = planned->collective;
+    work.group = group;
+    work.planned = planned;
+    ReplayedOperation operation;
+    operation.work = static_cast<int>(replay.works.size());
+    replay.works.push_back(work);
+    replay.operations.push_back(operation);
+  };
+  add("all_reduce", MiB(1), DataType::float32, "world");
+  add("all_to_all", KiB(64), DataType::int8, "world");
+  const Placement placement(NodeOfRank(8, 0));
+  EXPECT_EQ(job_to_tune({}, replay, placement).type, DataType::float32) << "NCCL asks no tuner about the other";
+  add("all_gather", gathered, DataType::bfloat16, "world");
+  const JobToTune found = job_to_tune({}, replay, placement);
+  EXPECT_EQ(found.type, DataType::bfloat16);
+  const auto searched = [&](DataType type) {
+    return find_collective("all_gather").shape(gathered, false, size_of(type), 8).bytes;
+  };
+  EXPECT_EQ(searched(found.type), gathered);
+  EXPECT_GT(searched(DataType::float32), gathered);
 }
 
 TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {

@@ -31,10 +31,11 @@ struct TuningJob {
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
-  tuner::KeptTables kept;         // at the leader
-  Seconds time_left;              // budget left
-  std::string cluster, folder;    // at the leader: name in the files, and their folder
-  std::optional<Case> step = {};  // of a job (--job), whose time decides about all settings
+  tuner::KeptTables kept;             // at the leader
+  Seconds time_left;                  // budget left
+  std::string cluster, folder;        // at the leader: name in the files, and their folder
+  std::optional<Case> step = {};      // of a job (--job), whose time decides about all settings
+  DataType type = DataType::float32;  // of what is searched
   std::vector<std::string> remarks = {};
 };
 
@@ -64,7 +65,8 @@ void refuse_differing_tuning_files(ControlPlane& control, const Options& options
 struct JobToTune {
   Options options;
   std::vector<tuner::Weight> weights;
-  std::vector<std::string> remarks;  // groups that are left out
+  DataType type = DataType::float32;      // or one with smaller elements, so that all sizes are whole ones
+  std::vector<std::string> remarks = {};  // groups that are left out
 };
 JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
 
@@ -72,7 +74,7 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
 std::vector<std::string> tunable(const Options& options, const std::string& mode);
 
 // Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, DataType type,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
 
 // The job's sizes within the limits.
