@@ -222,10 +222,11 @@ std::string commented(const std::vector<std::string>& lines) {
   return text + "\n";
 }
 
-// The plugin's path, its table's path, and the hash without which it accepts any table. A job that has some of them
-// without the others does not start.
+// The plugin's path, its table's path, the hash without which it accepts any table, and the tuner that it would
+// displace. A job that has some of them without the others does not start, or runs what was never confirmed.
 bool is_plugin_variable(const std::string& name) {
-  return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH";
+  return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH" ||
+         name == chain_variable;
 }
 
 // KEY=VALUE lines of the values that the format can hold; the plugin's variables are written together or not at all.
@@ -237,7 +238,8 @@ std::string plain_lines(const TuningResult& result, Fits fits) {
   std::string text;
   for (const auto& [name, value] : variables)
     if (is_plugin_variable(name) && !plugin_fits)
-      text += fmt::format("# {} is in nccl.env.sh only: a path of the plugin or its table needs quotes\n", name);
+      text += fmt::format(
+          "# {} is in nccl.env.sh only: a path of the plugin, its table or the chained tuner needs quotes\n", name);
     else
       text += fits(value) ? fmt::format("{}={}\n", name, value)
                           : fmt::format("# {} is in nccl.env.sh only: its value needs quotes\n", name);

@@ -309,6 +309,17 @@ TEST_F(TuningFiles, hold_all_that_the_plugin_needs_or_nothing_of_it) {
     }
 }
 
+TEST_F(TuningFiles, load_no_plugin_without_the_tuner_that_it_would_displace) {
+  TuningResult result = tuned();
+  result.environment = {{chain_variable, "/my libs/libnccl-net-ofi.so"}};
+  EXPECT_EQ(content(file(result, "nccl.env")), "");
+  for (const char* const name :
+       {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "P5BENCH_TUNER_HASH", "P5BENCH_TUNER_CHAIN"}) {
+    EXPECT_THAT(file(result, "nccl.env"), HasSubstr(std::string("# ") + name + " is in nccl.env.sh only"));
+    EXPECT_THAT(content(file(result, "nccl.conf")), HasSubstr(std::string(name) + "="));
+  }
+}
+
 TEST_F(TuningFiles, of_NCCL_have_one_line_a_variable) {
   for (const std::string& value : hostile) {
     TuningResult result = tuned();

@@ -101,7 +101,10 @@ class Tuning(Job):
         return {row["setting"] for row in tuning["rows"]} | {c["winner"] for c in tuning["cells"] if c["believed"]}
 
     def test_every_size_is_searched_and_judged(self):
-        tuning = self.tuning()
+        weights = self.folder / "weights"
+        weights.write_text("all_reduce 1MiB 3\n")
+        tuning = self.tuning("--weights", str(weights))
+        self.assertTrue([remark for remark in tuning["refusals"] if "--weights chooses among variables" in remark], tuning["refusals"])
         self.assertEqual({(c["collective"], c["bytes"]) for c in tuning["cells"]},
                          {(name, size) for name in ("all_reduce", "all_gather") for size in (65536, 1 << 20)})
         self.assertTrue(all(c["samples"] > 0 and c["because"] for c in tuning["cells"]))
@@ -336,6 +339,8 @@ class Groups(Job):
         tuning = self.tune("--group", "stride:3", expected=14)
         self.assertEqual((tuning["outcome"], tuning["rows"]), ("refused", []))
         self.assertIn("not all of as many ranks", tuning["because"])
+        tuning = self.tune("--group", "stride:3", "--delivery", "env")
+        self.assertTrue(tuning["arms"], "variables need no table")
 
     def test_a_table_to_keep_that_is_none_is_refused_before_anything_runs(self):
         table = self.folder / "table"

@@ -18,6 +18,7 @@
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/files.hpp"
 
 namespace p5 {
 
@@ -145,7 +146,7 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
 }
 
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
-  if (const auto named = environment.find(chain_variable); named != environment.end()) return named->second;
+  if (const auto named = environment.find(tuner::chain_variable); named != environment.end()) return named->second;
   if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
   std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {

@@ -56,12 +56,10 @@ bool on_efa(const topo::Topology& topology);
 // Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
-inline constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
-// The value of chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts:
-// NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, if
-// NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one is worse
-// than none. `environment`: as NCCL sees it.
+// The value of tuner::chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all
+// hosts: NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without
+// EFA, if NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one
+// is worse than none. `environment`: as NCCL sees it.
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
 // The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep().

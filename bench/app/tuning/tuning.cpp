@@ -133,10 +133,10 @@ class Tuning {
     return false;
   }
 
-  // At the leader: true if tuning fits the budget and one table fits all groups.
+  // At the leader: true if tuning fits the budget and one table, where there will be one, fits all groups.
   bool fits() {
     const std::string objection =
-        one_communicator_size_
+        one_communicator_size_ || options_.delivery == "env"
             ? clock_.objection()
             : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
                           options_.group);
@@ -172,6 +172,9 @@ class Tuning {
       search_environments();
       end_stage("variables");
       if (is_over()) return;
+    } else if (!options_.weights.empty()) {
+      course_.remarks.push_back(
+          "--weights chooses among variables, which a quick tuning tries with --delivery=env only, so it was not used");
     }
     if (course_.mode == "full") {
       measure_call_modes();
@@ -225,7 +228,7 @@ class Tuning {
     result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
-    if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
+    if (!chain_.empty() && with_table) result_.environment[tuner::chain_variable] = chain_;
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
@@ -285,7 +288,7 @@ class Tuning {
     }
     if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
-        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
+        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {tuner::chain_variable, chain_}});
     Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_);
     run_on_leader(control_, trials, [&] {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
@@ -450,7 +453,7 @@ class Tuning {
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
-    if (!chain_.empty()) trial.environment[chain_variable] = chain_;
+    if (!chain_.empty()) trial.environment[tuner::chain_variable] = chain_;
     std::vector<tuner::NamedFile> needed;
     if (control_.is_leader()) needed = {tuner::table_file(trial)};
     if (copied_plugin_) {
