@@ -101,7 +101,7 @@ struct TuningCourse {
   std::vector<CallModeResult> call_modes;
   std::vector<tuner::ConfirmedSizePoint> confirmations;
   std::vector<std::string> dropped;  // rows and parts of rows that were not confirmed
-  std::optional<tuner::Gain> step;   // of the job's step (--job), with everything that is set
+  std::optional<tuner::Gain> step;   // of the job's step (--job), with the settings that were found
   int processes = 0;                 // processes that confirmed each side
   std::vector<std::string> remarks;  // constraints and other omissions
 };
