@@ -391,8 +391,9 @@ class Tuning {
     for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
-          course_.arms.empty() ? "No variables were tried."
-                               : "No environment was faster in fresh processes without making a band of sizes slower.";
+          course_.arms.empty()
+              ? "No variables were tried."
+              : "No variables gained enough to be tried in fresh processes, or they did not hold up there.";
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
