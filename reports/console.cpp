@@ -322,8 +322,10 @@ std::string tuning_lines(const Report& report) {
         "more than {:g} %\n",
         join(tuning.beside->works, " and "), 100 * tuning.beside->alone_loss);
   if (tuning.step)
-    text += format_printable("  a step of the job: {:.3f} ms, {:.3f} ms by default ({:+.1f} % saved)\n",
-                             1e3 * tuning.step->tuned_s, 1e3 * tuning.step->default_s, 100 * tuning.step->share);
+    text += format_printable("  a step of the job: {:.3f} ms{}, {:.3f} ms by default ({:+.1f} % saved)\n",
+                             1e3 * tuning.step->tuned_s,
+                             tuning.outcome == "settings" ? "" : " with the settings that are not set",
+                             1e3 * tuning.step->default_s, 100 * tuning.step->share);
   for (const TuningRow& row : tuning.rows)
     text += format_printable("  {} {} to {}: {}\n", row.collective, to_text(Bytes{row.from}), to_text(Bytes{row.to}),
                              row.setting);

@@ -208,6 +208,20 @@ bool loses_alone(const JudgedArm& judged, const ArmRules& rules, bool unless_cer
   return (unless_certain ? judged.alone->interval.low : judged.alone->speedup) < 1 / (1 + rules.alone_loss);
 }
 
+std::string reason_not_to_adopt(const JudgedArm& again, const std::string& failure, const std::string& slower,
+                                const ArmRules& rules) {
+  if (!failure.empty()) return failure;
+  if (!again.objective) return "was not measured in fresh processes";
+  const Objective& found = *again.objective;
+  if (found.interval.low <= 1 || found.speedup < 1 + rules.least_gain)
+    return fmt::format("was {:.3f} times as fast in fresh processes ({:.3f} to {:.3f}): too little, or chance",
+                       found.speedup, found.interval.low, found.interval.high);
+  if (!slower.empty()) return slower;
+  if (loses_alone(again, rules, true))
+    return fmt::format("may make operations alone slower by more than {:g} %", 100 * rules.alone_loss);
+  return "";
+}
+
 namespace {
 
 // The state of the descent; a null `next` is its end.

@@ -116,6 +116,11 @@ struct ArmRules {
 // True if operations are alone slower than the rules allow; `unless_certain`: or if the interval includes that.
 bool loses_alone(const JudgedArm& judged, const ArmRules& rules, bool unless_certain = false);
 
+// The reason for which an arm is not adopted after its confirmation, as a predicate: "failed in fresh processes: ...";
+// "" where it is. `failure`: of its operations, also as a predicate; `slower`: of describe_slower_band().
+std::string reason_not_to_adopt(const JudgedArm& again, const std::string& failure, const std::string& slower,
+                                const ArmRules& rules);
+
 // The best arm so far. Variables are adopted one after the other, each because the best of its values gained enough
 // over the best arm before, with an interval that excludes "no gain". The default when no variable was adopted.
 Arm best_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,

@@ -139,6 +139,18 @@ Environment tuning_variables_of(const Environment& environment) {
   return found;
 }
 
+// NCCL takes one number, or in later versions names. ZERO wins over EFFICIENCY, and NCCL_ALGO or NCCL_PROTO too
+// (src/init.cc, src/enqueue.cc).
+std::string efficiency_policy(const Environment& environment) {
+  std::string value = value_or_empty(environment, "NCCL_CTA_POLICY");
+  const std::string as_set = value;
+  for (char& c : value)
+    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const bool wins =
+      value == "1" || (value.find("efficiency") != std::string::npos && value.find("zero") == std::string::npos);
+  return wins && !environment.contains("NCCL_ALGO") && !environment.contains("NCCL_PROTO") ? as_set : "";
+}
+
 bool is_variable_name(std::string_view name) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
   const auto digit = [](char c) { return c >= '0' && c <= '9'; };

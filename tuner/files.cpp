@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <filesystem>
 #include <map>
 #include <stdexcept>
 #include <string_view>
@@ -173,6 +174,12 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
     for (const std::string& condition : result.kept_conditions) lines.push_back("  " + condition);
   }
   lines.push_back(fmt::format("{} (p5bench tune) when any of these changes.", end_of_conditions));
+  if (uses_plugin(result)) {
+    lines.push_back("");
+    lines.push_back(
+        "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
+    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart.");
+  }
   if (sets_anything(result)) {
     add_step(lines, result);
     add_speedup(lines, result);
@@ -186,16 +193,40 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   return header_lines(result, name, kept_tables(result));
 }
 
+// The head of a file that loads the settings: also the files that it names.
+std::vector<std::string> loading_lines(const TuningResult& result, const std::string& name) {
+  std::vector<std::string> lines = header_lines(result, name);
+  if (!uses_plugin(result)) return lines;
+  lines.push_back("");
+  lines.push_back(comment_text(
+      fmt::format("All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
+                  "the others, and hangs them.",
+                  path_in(result.folder, table_name), result.plugin)));
+  return lines;
+}
+
+// A folder that a container sees at the same path.
+std::string docker_mount(const std::string& folder) {
+  const auto field = [](std::string text) {  // docker reads the option as a line of CSV
+    if (text.find_first_of("\",") == std::string::npos) return text;
+    for (std::size_t at = 0; (at = text.find('"', at)) != std::string::npos; at += 2) text.insert(at, 1, '"');
+    return "\"" + text + "\"";
+  };
+  return " --mount " +
+         shell_word("type=bind," + field("source=" + folder) + "," + field("target=" + folder) + ",readonly");
+}
+
 std::string commented(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line.empty() ? "#\n" : "# " + line + "\n";
   return text + "\n";
 }
 
-// The plugin's path, its table's path, and the hash without which it accepts any table. A job that has some of them
-// without the others does not start.
+// The plugin's path, its table's path, the hash without which it accepts any table, and the tuner that it would
+// displace. A job that has some of them without the others does not start, or runs what was never confirmed.
 bool is_plugin_variable(const std::string& name) {
-  return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH";
+  return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH" ||
+         name == chain_variable;
 }
 
 // KEY=VALUE lines of the values that the format can hold; the plugin's variables are written together or not at all.
@@ -207,7 +238,8 @@ std::string plain_lines(const TuningResult& result, Fits fits) {
   std::string text;
   for (const auto& [name, value] : variables)
     if (is_plugin_variable(name) && !plugin_fits)
-      text += fmt::format("# {} is in nccl.env.sh only: a path of the plugin or its table needs quotes\n", name);
+      text += fmt::format(
+          "# {} is in nccl.env.sh only: a path of the plugin, its table or the chained tuner needs quotes\n", name);
     else
       text += fits(value) ? fmt::format("{}={}\n", name, value)
                           : fmt::format("# {} is in nccl.env.sh only: its value needs quotes\n", name);
@@ -215,13 +247,9 @@ std::string plain_lines(const TuningResult& result, Fits fits) {
 }
 
 std::string shell_file(const TuningResult& result) {
-  std::vector<std::string> lines = header_lines(result, "nccl.env.sh");
+  std::vector<std::string> lines = loading_lines(result, "nccl.env.sh");
   if (sets_anything(result)) {
-    lines.push_back("");
-    if (uses_plugin(result))
-      lines.push_back(comment_text(fmt::format(
-          "All hosts need {} and {}: a rank without the plugin decides otherwise than the others, and hangs them.",
-          path_in(result.folder, table_name), result.plugin)));
+    if (!uses_plugin(result)) lines.push_back("");
     lines.push_back("To load it:");
     for (const LoadCommand& loading : load_commands(result))
       lines.push_back(fmt::format("  {:<10} {}", loading.launcher, comment_text(loading.line)));
@@ -239,10 +267,11 @@ std::string example_name(Function function) {
   return name;
 }
 
-std::string example_line(const Row& row, const Table& table) {
-  return fmt::format("{},{},{},{},{},{},{},{},-1,-1\n", example_name(row.function), row.from, row.to,
+// The last two columns are numPipeOps and regBuff; -1 is any.
+std::string example_line(const Row& row, const Table& table, bool only_unregistered) {
+  return fmt::format("{},{},{},{},{},{},{},{},-1,{}\n", example_name(row.function), row.from, row.to,
                      name_of(row.setting.algorithm), name_of(row.setting.protocol), row.setting.channels, table.nodes,
-                     table.ranks);
+                     table.ranks, only_unregistered ? 0 : -1);
 }
 
 // The rows of one function within a range, extended until they cover it; neighbours of equal settings are merged.
@@ -343,9 +372,9 @@ Environment variables_of(const TuningResult& result) {
 }
 
 std::vector<NamedFile> tuning_files(const TuningResult& result) {
-  return {{"nccl.env", commented(header_lines(result, "nccl.env")) + plain_lines(result, is_plain)},
+  return {{"nccl.env", commented(loading_lines(result, "nccl.env")) + plain_lines(result, is_plain)},
           {"nccl.env.sh", shell_file(result)},
-          {"nccl.conf", commented(header_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
+          {"nccl.conf", commented(loading_lines(result, "nccl.conf")) + plain_lines(result, fits_nccl_conf)},
           table_file(result)};
 }
 
@@ -356,16 +385,22 @@ std::vector<LoadCommand> load_commands(const TuningResult& result) {
   const std::string source = ". " + shell_word(path_in(result.folder, "nccl.env.sh"));
   std::string names;
   for (const auto& [name, value] : variables) names += " -x " + name;
+  std::string mounts;
+  if (uses_plugin(result)) {
+    const std::string of_plugin = std::filesystem::path(result.plugin).parent_path().string();
+    mounts = docker_mount(result.folder);
+    if (of_plugin != result.folder) mounts += docker_mount(of_plugin);
+  }
   std::vector<LoadCommand> lines{
       {"mpirun", source + " && mpirun" + names + " ..."},
       // srun's --export=NAME=VALUE would end a value at its first comma.
       {"srun", source + " && srun --export=ALL ..."},
       {"torchrun", source + " && torchrun ...   (on every node)"},
-      {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + " ..."}};
+      {"docker", "docker run --env-file " + shell_word(path_in(result.folder, "nccl.env")) + mounts + " ..."}};
   if (!all_in_env) {
     std::string passed = source + " && docker run";
     for (const auto& [name, value] : variables) passed += " -e " + name;
-    lines.back().line = passed + " ...";
+    lines.back().line = passed + mounts + " ...";
   }
   return lines;
 }
@@ -396,7 +431,7 @@ std::optional<std::string> yaml_text(std::string_view text) {
 }
 
 std::string config_map(const TuningResult& result) {
-  std::string text = commented(header_lines(result, "nccl-configmap.yaml"));
+  std::string text = commented(loading_lines(result, "nccl-configmap.yaml"));
   text += "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: p5bench-nccl\n";
   const Environment variables = variables_of(result);
   text += variables.empty() ? "data: {}\n" : "data:\n";
@@ -428,14 +463,15 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
-  for (const Row& row : tuned) text += example_line(row, result.table);  // the first that matches wins
+  for (const Row& row : tuned)  // the first that matches wins
+    text += example_line(row, result.table, has_both_buffers_everywhere(row.function));
   for (const Function function : all_functions) {
     const std::vector<Row> rows = cover_range(function, standard, 0, ~std::uint64_t{0});
     if (rows.empty())
       return fmt::format(
           "NCCL's example plugin would run every {} with one channel: what NCCL chooses for it was not measured.",
           name_of(function));
-    for (const Row& row : rows) text += example_line(row, result.table);
+    for (const Row& row : rows) text += example_line(row, result.table, false);
   }
   return NamedFile{"nccl-tuner-example.conf", text};
 }

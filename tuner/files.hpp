@@ -65,6 +65,8 @@ struct NamedFile {
 };
 
 inline constexpr const char* plugin_file_name = "libnccl-tuner-p5bench.so";
+// The library whose tuner our plugin asks about calls without a setting.
+inline constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
 // The variable of nccl.env that says beside which work the settings were found. NCCL does not read it; p5bench warns
 // where it measures something else with them.
 inline constexpr const char* beside_variable = "P5BENCH_TUNER_BESIDE";
@@ -96,7 +98,7 @@ std::vector<NamedFile> tuning_files(const TuningResult& result);
 // nccl-tuner.csv alone.
 NamedFile table_file(const TuningResult& result);
 
-// Commands that start jobs with the settings, for the user to copy. Their only value is the folder, quoted.
+// Commands that start jobs with the settings, for the user to copy. Folders in them are quoted.
 struct LoadCommand {
   std::string launcher, line;
 };

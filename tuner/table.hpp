@@ -57,6 +57,12 @@ std::optional<Setting> parse_setting(std::string_view text);
 // where NCCL has no such kernel.
 std::string alg_selection(const Setting& setting);
 
+// True where all ranks give NCCL an input and an output, so that all are told alike whether these are registered: of
+// broadcast and reduce only the root needs both.
+inline bool has_both_buffers_everywhere(Function function) {
+  return function != Function::broadcast && function != Function::reduce;
+}
+
 // Calls of a function whose bytes lie in [from, to]. NCCL counts bytes for tuners so: the whole output of all_gather,
 // the whole input of reduce_scatter, else one rank's buffer.
 struct Row {

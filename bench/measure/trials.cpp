@@ -338,6 +338,11 @@ bool Alternation::failed(std::size_t side) const {
                              [&](const std::vector<SideSamples>& size) { return !size[side].failure.empty(); });
 }
 
+int Alternation::failures(std::size_t side) const {
+  return static_cast<int>(std::ranges::count_if(
+      samples_, [&](const std::vector<SideSamples>& size) { return size[side].outcome == Trial::Outcome::failed; }));
+}
+
 void Alternation::add_failure(std::size_t size, std::size_t side, const Trial& trial) {
   SideSamples& found = samples_[size][side];
   if (trial.outcome == Trial::Outcome::measured || !found.failure.empty()) return;

@@ -137,6 +137,8 @@ class Alternation {
 
   const SideSamples& at(std::size_t size, std::size_t side) const { return samples_[size][side]; }
   bool failed(std::size_t side) const;
+  // Sizes at which the side failed without giving wrong data: each may have cost a timeout and new workers.
+  int failures(std::size_t side) const;
   // Counts a trial from outside the launches, such as the first use of workers: a failure ends the side's samples.
   void add_failure(std::size_t size, std::size_t side, const Trial& trial);
 

@@ -79,9 +79,10 @@ function tuned_beside_text(tuning) {
     + `divided by the number of operations. Alone no operation may be slower by more than ${share(tuning.beside.alone_loss)}.`;
 }
 
-function step_text(gain) {
+function step_text(gain, outcome) {
   const ms = (us) => `${digits(us / 1e3)} ms`;
-  return `A step of the job takes ${ms(gain.tuned_us)} with everything that is set, and ${ms(gain.default_us)} by default: `
+  const settings = outcome === "settings" ? "everything that is set" : "the settings that were found and are not set";
+  return `A step of the job takes ${ms(gain.tuned_us)} with ${settings}, and ${ms(gain.default_us)} by default: `
     + `time saved ${gain_text(gain)}.`;
 }
 
@@ -91,7 +92,7 @@ function draw_tuning(report, section) {
   if (!tuning) return;
   section.append(element("p", {}, tuning.because), element("p", {class: "quiet"}, time_text(tuning)));
   if (tuning.beside) section.append(element("p", {}, tuned_beside_text(tuning)));
-  if (tuning.step) section.append(element("p", {}, step_text(tuning.step)));
+  if (tuning.step) section.append(element("p", {}, step_text(tuning.step, tuning.outcome)));
   if (tuning.rows.length > 0) {
     section.append(simple_table("Settings", [
       ["Operation", (r) => r.collective], ["From", (r) => size(r.from), "number"], ["To", (r) => size(r.to), "number"],

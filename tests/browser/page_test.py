@@ -313,6 +313,10 @@ class Page(unittest.TestCase):
         self.assert_drawn(dom)
         self.assertIn("A step of the job takes 44.51 ms with everything that is set, and 44.60 ms by default: "
                       "time saved 0.2 % (-0.1 % to 0.5 %).", dom.text)
+        taken_back = make_examples.tuning() | {"step": step, "outcome": "nothing", "rows": [], "environment": {}, "loading": []}
+        file.write_text(make_examples.text_of(make_examples.measured() | {"tuning": taken_back}))
+        self.assertIn("A step of the job takes 44.51 ms with the settings that were found and are not set, and 44.60 ms",
+                      opened(render(file, pathlib.Path(self.folder.name) / "step-of-nothing")).text)
         self.assertRegex(dom.text, r"NCCL_BUFFSIZE=8388608 1\.004 0\.9950 to 1\.013 no")
 
     def test_each_curve_has_a_baseline_of_its_own_by_its_own_limit(self):

@@ -2,7 +2,7 @@
 // for each GPU. Prints medians of device time in microseconds, of the slowest rank. Judges nothing.
 //
 //     time_calls nccl-tuner.csv         # both ways, at both ends and the middle of each row of all_reduce, all_gather
-//     time_calls nccl-tuner.csv plain   # with nccl.env.sh loaded: plain calls with the plugin
+//     time_calls nccl-tuner.csv plain   # with nccl.env.sh loaded, NCCL_GRAPH_REGISTER=0: plain calls with the plugin
 //
 // By hand, with the headers and the library of one NCCL:
 //

@@ -4,6 +4,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import unittest
 
 import yaml
@@ -64,6 +65,25 @@ class Manifests(unittest.TestCase):
         claim = next(volume for volume in self.worker["volumes"] if volume["name"] == mounts[out])["persistentVolumeClaim"]
         self.assertEqual(claim["claimName"], self.job["PersistentVolumeClaim"]["metadata"]["name"])
         self.assertIn("/dev/shm", mounts)
+
+    def test_ranks_get_the_settings_of_a_tuning(self):
+        container = self.launcher["containers"][0]
+        self.assertEqual([each["configMapRef"]["name"] for each in container["envFrom"]], ["nccl-settings"])
+        settings = {"NCCL_TUNER_PLUGIN": "/a b.so", "NCCL_TUNER_CONFIG_FILE": "/reports/x", "P5BENCH_TUNER_HASH": "1",
+                    "P5BENCH_TUNER_CHAIN": "/c", "FI_PROVIDER": "efa", "OFI_NCCL_A1": "1"}
+        with tempfile.TemporaryDirectory() as folder:
+            stub = pathlib.Path(folder) / "mpirun"
+            stub.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+            stub.chmod(0o755)
+            def words(**variables):
+                return subprocess.run(container["command"], capture_output=True, text=True, timeout=60, check=True,
+                                      env={"PATH": f"{folder}:/usr/bin:/bin", "HOME": "/", **variables}).stdout.splitlines()
+            plain = words()
+            self.assertEqual(plain[0], "--allow-run-as-root")
+            passed = words(**settings)
+        self.assertEqual(passed[2 * len(settings):], plain)
+        self.assertEqual(set(passed[0:2 * len(settings):2]), {"-x"})
+        self.assertEqual(set(passed[1:2 * len(settings):2]), set(settings))
 
     def test_what_is_called_exists(self):
         command = self.launcher["containers"][0]["command"]

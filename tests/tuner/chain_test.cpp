@@ -44,6 +44,16 @@ TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_ha
   });
 }
 
+TEST(TunerChain, calls_on_registered_buffers_go_on_to_it) {
+  with_chained_tuner({}, [] {
+    for (const int version : {4, 5, 6, 7}) {
+      Call registered = offered();
+      registered.registered = true;
+      EXPECT_EQ(Tuner(version).choose(registered).cheapest(), "tree/simple") << version;
+    }
+  });
+}
+
 TEST(TunerChain, it_is_started_and_ended_with_each_communicator_and_may_correct_constants) {
   with_chained_tuner({}, [] {
     void* const kept = dlopen(P5BENCH_CHAINED, RTLD_NOW);  // otherwise the counts would be unloaded with the library

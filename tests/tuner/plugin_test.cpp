@@ -90,6 +90,48 @@ TEST(TunerPlugin, calls_in_no_row_stay_as_they_are) {
   });
 }
 
+// Rows are measured on buffers that are not registered.
+TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_nccl_tells_of_them) {
+  with_rows([] {
+    Call registered = offered();
+    registered.registered = true;
+    for (const int version : versions_with_costs) {
+      Tuner tuner(version);
+      if (version < 4)
+        EXPECT_EQ(tuner.choose(registered).cheapest(), "ring/simple");
+      else
+        EXPECT_EQ(tuner.choose(registered).costs, registered.costs) << "version " << version;
+      EXPECT_EQ(tuner.choose(offered()).cheapest(), "ring/simple") << "version " << version;
+    }
+    EXPECT_THAT(said().information, ElementsAre(HasSubstr("also for calls on registered"),
+                                                HasSubstr("not for calls on"), HasSubstr("not for calls on"),
+                                                HasSubstr("not for calls on"), HasSubstr("not for calls on")));
+  });
+}
+
+// Ranks other than the root may pass one buffer alone: they would decide otherwise than the root.
+TEST(TunerPlugin, calls_with_a_root_run_alike_whatever_nccl_tells_of_their_buffers) {
+  Table with_roots = rows;
+  with_roots.rows = {{Function::broadcast, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::reduce, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::all_gather, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
+                     {Function::reduce_scatter, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5}};
+  with_file(to_csv(with_roots, ""), {}, [] {
+    Tuner tuner(5);
+    for (const Function function :
+         {Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter})
+      for (const bool registered : {false, true}) {
+        Call call = offered();
+        call.function = function;
+        call.registered = registered;
+        EXPECT_EQ(tuner.choose(call).cheapest(),
+                  registered && has_both_buffers_everywhere(function) ? "tree/ll" : "ring/simple")
+            << name_of(function) << registered;
+      }
+    EXPECT_FALSE(has_both_buffers_everywhere(Function::broadcast) || has_both_buffers_everywhere(Function::reduce));
+  });
+}
+
 TEST(TunerPlugin, what_nccl_marks_as_unavailable_is_never_forced) {
   with_rows([] {
     for (const int version : versions_with_costs) {
@@ -155,7 +197,7 @@ TEST(TunerPlugin, a_table_in_which_nothing_is_available_stays_as_it_is) {
   });
 }
 
-// Invalid files: they change nothing in any version, and one warning names the error.
+// Files for something else: they change nothing in any version, and one warning says for what.
 void expect_disabled(const std::string& text, const std::map<std::string, std::string>& environment, std::size_t ranks,
                      std::size_t nodes, const std::string& why) {
   with_file(text, environment, [&] {
@@ -250,9 +292,6 @@ TEST(TunerPlugin, each_communicator_gets_the_table_that_is_for_it) {
                 ElementsAre(HasSubstr("is for 4 ranks on 1 nodes, 2 ranks on 1 nodes, this communicator has 8 ranks")));
   });
 }
-TEST(TunerPlugin, a_malformed_file_disables_it_with_one_warning_that_names_the_line) {
-  expect_disabled(to_csv(rows, "") + "all_reduce,x\n", {}, 4, 1, ".csv, line 11: 2 fields, not 8");
-}
 TEST(TunerPlugin, a_file_that_nobody_names_disables_it_with_one_warning) {
   in_fresh_process({}, [] {
     unsetenv("NCCL_TUNER_CONFIG_FILE");
@@ -293,6 +332,15 @@ TEST(TunerPlugin, a_file_that_is_named_and_cannot_be_read_refuses_all_communicat
       in_fresh_process({{"NCCL_TUNER_CONFIG_FILE", name}, {"P5BENCH_TUNER_HASH", hash}},
                        [&] { expect_refused(abi::system_error, {name + " cannot be read"}); });
   std::filesystem::remove(pipe);
+}
+
+// Another host may have the whole file.
+TEST(TunerPlugin, a_malformed_file_refuses_all_communicators_and_names_the_line) {
+  const std::string text = to_csv(rows, "");
+  with_file(text + "all_reduce,x\n", {}, [] {
+    expect_refused(abi::invalid_usage, {std::getenv("NCCL_TUNER_CONFIG_FILE"), ".csv, line 11: 2 fields, not 8"});
+  });
+  with_file(text.substr(0, text.size() - 4), {}, [] { expect_refused(abi::invalid_usage, {"it may be cut off"}); });
 }
 
 TEST(TunerPlugin, a_file_of_another_hash_refuses_all_communicators) {

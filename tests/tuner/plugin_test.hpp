@@ -80,6 +80,7 @@ struct Call {
   int algorithms = abi::algorithms;
   std::array<float, 24> costs{};  // of one algorithm more than the plugin knows
   int channels = 0;
+  bool registered = false;  // versions 2 and 3 do not tell
   // The choice in version 2:
   bool collnet = false, nvls = false;
   int algorithm = abi::undefined, protocol = abi::undefined;
@@ -136,17 +137,18 @@ class Tuner {
   Call choose(Call call) {
     auto** const costs = reinterpret_cast<float**>(call.costs.data());
     const int function = static_cast<int>(call.function);
-    const auto registered = [&](const auto& tuner) {
-      return tuner.choose(context_, function, call.bytes, 1, costs, call.algorithms, 3, 0, &call.channels);
+    const auto told = [&](const auto& tuner) {
+      return tuner.choose(context_, function, call.bytes, 1, costs, call.algorithms, 3, call.registered ? 1 : 0,
+                          &call.channels);
     };
     EXPECT_EQ(version_ == 2 ? interface<abi::TunerV2>(2).choose(context_, function, call.bytes, call.collnet, call.nvls,
                                                                 1, &call.algorithm, &call.protocol, &call.channels)
               : version_ == 3 ? interface<abi::TunerV3>(3).choose(context_, function, call.bytes, 1, costs,
                                                                   call.algorithms, 3, &call.channels)
-              : version_ == 4 ? registered(interface<abi::TunerV4>(4))
-              : version_ == 5 ? registered(interface<abi::TunerV5>(5))
-              : version_ == 6 ? registered(interface<abi::TunerV6>(6))
-                              : registered(interface<abi::TunerV7>(7)),
+              : version_ == 4 ? told(interface<abi::TunerV4>(4))
+              : version_ == 5 ? told(interface<abi::TunerV5>(5))
+              : version_ == 6 ? told(interface<abi::TunerV6>(6))
+                              : told(interface<abi::TunerV7>(7)),
               abi::success);
     return call;
   }

@@ -243,6 +243,20 @@ TEST(Arms, that_make_operations_alone_too_slow_are_not_adopted) {
   EXPECT_EQ(best_arm(one, place, {}, judged, rules).name, "NCCL_A=1");
 }
 
+TEST(Arms, are_not_adopted_for_a_reason_with_figures) {
+  const ArmRules rules;
+  const JudgedArm failed{make_arm({{"A", "1"}}), std::nullopt}, faster{failed.arm, Objective{1.1, {1.05, 1.15}}},
+      hardly{failed.arm, Objective{1.018, {0.974, 1.064}}};
+  EXPECT_EQ(reason_not_to_adopt(faster, "", "", rules), "");
+  EXPECT_EQ(reason_not_to_adopt(failed, "failed in fresh processes: so", "", rules), "failed in fresh processes: so");
+  EXPECT_EQ(reason_not_to_adopt(failed, "", "", rules), "was not measured in fresh processes");
+  EXPECT_EQ(reason_not_to_adopt(hardly, "", "slows", rules),
+            "was 1.018 times as fast in fresh processes (0.974 to 1.064): too little, or chance");
+  EXPECT_EQ(reason_not_to_adopt(faster, "", "slows", rules), "slows");
+  const JudgedArm slower_alone{failed.arm, faster.objective, Objective{1, {0.97, 1.03}}};
+  EXPECT_EQ(reason_not_to_adopt(slower_alone, "", "", rules), "may make operations alone slower by more than 2 %");
+}
+
 TEST(Arms, never_touch_what_the_operator_set) {
   const Descended result = descend({knob("NCCL_A", {"1"}), knob("NCCL_B", {"1"})},
                                    [](const Environment&) { return std::optional(sure(2)); }, {{"NCCL_A", "7"}});

@@ -179,6 +179,14 @@ TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
       EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
 }
 
+TEST_F(TuningFiles, say_for_which_buffers_their_rows_are) {
+  constexpr const char* text = "# The settings for sizes are for calls on buffers that are not registered with NCCL";
+  for (const NamedFile& each : tuning_files(tuned())) EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
+  TuningResult variables = tuned();
+  variables.table.rows.clear();
+  for (const NamedFile& each : tuning_files(variables)) EXPECT_THAT(each.text, Not(HasSubstr(text))) << each.name;
+}
+
 TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_decided) {
   TuningResult result = tuned();
   result.outside = tuning_variables_of({{"NCCL_MAX_CTAS", "4"},
@@ -301,6 +309,17 @@ TEST_F(TuningFiles, hold_all_that_the_plugin_needs_or_nothing_of_it) {
     }
 }
 
+TEST_F(TuningFiles, load_no_plugin_without_the_tuner_that_it_would_displace) {
+  TuningResult result = tuned();
+  result.environment = {{chain_variable, "/my libs/libnccl-net-ofi.so"}};
+  EXPECT_EQ(content(file(result, "nccl.env")), "");
+  for (const char* const name :
+       {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE", "P5BENCH_TUNER_HASH", "P5BENCH_TUNER_CHAIN"}) {
+    EXPECT_THAT(file(result, "nccl.env"), HasSubstr(std::string("# ") + name + " is in nccl.env.sh only"));
+    EXPECT_THAT(content(file(result, "nccl.conf")), HasSubstr(std::string(name) + "="));
+  }
+}
+
 TEST_F(TuningFiles, of_NCCL_have_one_line_a_variable) {
   for (const std::string& value : hostile) {
     TuningResult result = tuned();
@@ -369,8 +388,30 @@ TEST_F(TuningFiles, are_copied_by_a_line_that_a_shell_reads) {
 }
 
 TEST_F(TuningFiles, tell_which_files_every_host_needs) {
-  EXPECT_THAT(file(tuned(), "nccl.env.sh"),
-              HasSubstr("All hosts need /shared/out/nccl-tuner.csv and /opt/lib/libnccl-tuner-p5bench.so"));
+  constexpr const char* needed = "All hosts need /shared/out/nccl-tuner.csv and /opt/lib/libnccl-tuner-p5bench.so";
+  for (const char* const name : {"nccl.env", "nccl.env.sh", "nccl.conf"})
+    EXPECT_THAT(file(tuned(), name), HasSubstr(needed)) << name;
+  EXPECT_THAT(config_map(tuned()), HasSubstr(needed)) << "pods do not have these paths by themselves";
+}
+
+TEST_F(TuningFiles, are_in_a_container_that_loads_them) {
+  const auto arguments = [&](const TuningResult& result) {
+    return bash("docker() { printf '%s|' \"$@\"; }\n" + load_commands(result).back().line).output;
+  };
+  TuningResult result = tuned();
+  EXPECT_EQ(arguments(result),
+            "run|--env-file|/shared/out/nccl.env|--mount|type=bind,source=/shared/out,target=/shared/out,readonly|"
+            "--mount|type=bind,source=/opt/lib,target=/opt/lib,readonly|...|");
+  result.plugin = "/shared/out/libnccl-tuner-p5bench.so";
+  EXPECT_EQ(
+      arguments(result),
+      "run|--env-file|/shared/out/nccl.env|--mount|type=bind,source=/shared/out,target=/shared/out,readonly|...|");
+  result.folder = "/a,\"b";
+  EXPECT_THAT(load_commands(result).back().line,
+              HasSubstr(" --mount 'type=bind,\"source=/a,\"\"b\",\"target=/a,\"\"b\",readonly' "));
+  result = tuned();
+  result.table.rows.clear();
+  EXPECT_EQ(arguments(result), "run|--env-file|/shared/out/nccl.env|...|") << "no file is needed";
 }
 
 TEST_F(TuningFiles, for_Kubernetes_hold_every_value_as_it_is) {
@@ -465,8 +506,8 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   const auto made = example_plugin_csv(tuned(), all_defaults(), {});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   const std::string text = std::get<NamedFile>(made).text;
-  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"))
-      << "the first that matches wins";
+  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,0\n"))
+      << "the first that matches wins, for buffers that are not registered";
   for (const char* name : {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",0,4095,ring,ll,4,1,8,-1,-1\n"));
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",4096,18446744073709551615,ring,simple,24,1,8,-1,-1\n"));
@@ -474,6 +515,17 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   EXPECT_THAT(text, HasSubstr("ONE channel"));
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
+}
+
+TEST(ExamplePluginCsv, has_rows_for_all_buffers_where_ranks_would_be_told_of_different_ones) {
+  TuningResult result = tuned();
+  for (const Function function : {Function::broadcast, Function::reduce}) {
+    result.table.rows[0].function = function;
+    const auto made = example_plugin_csv(result, all_defaults(), {});
+    ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
+    EXPECT_THAT(content(std::get<NamedFile>(made).text),
+                StartsWith(std::string(name_of(function)) + ",1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
+  }
 }
 
 TEST(ExamplePluginCsv, names_no_tables_that_it_does_not_hold) {
@@ -497,8 +549,8 @@ TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {
   const auto made = example_plugin_csv(result, all_defaults(), {at(1048576, 8), at(2097152, 16), at(16777216, 24)});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   EXPECT_THAT(content(std::get<NamedFile>(made).text),
-              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,-1\n"
-                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,-1\n"));
+              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,0\n"
+                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,0\n"));
 }
 
 TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {

@@ -107,6 +107,16 @@ TEST(TuningOnTheConsole, has_the_interval_of_each_speedup) {
               HasSubstr("NCCL_BUFFSIZE=8388608: 1.050 times as fast (1.040 to 1.060), adopted\n  NCCL_X=1: failed\n"));
 }
 
+TEST(TuningOnTheConsole, tells_of_a_step_with_settings_that_are_not_set) {
+  reports::Tuning tuning = everything();
+  tuning.step = reports::TuningGain{10.2e-3, 10.1e-3, 0.01, Interval{-0.01, 0.03}};
+  EXPECT_THAT(reports::render_console(report_with(tuning)),
+              HasSubstr("  a step of the job: 10.100 ms, 10.200 ms by default (+1.0 % saved)\n"));
+  tuning.outcome = "nothing";
+  EXPECT_THAT(reports::render_console(report_with(tuning)),
+              HasSubstr("  a step of the job: 10.100 ms with the settings that are not set, 10.200 ms by default"));
+}
+
 TEST(TuningJson, is_null_where_nothing_was_tuned) {
   const json whole = reports::to_json(reports::Report{});
   EXPECT_TRUE(whole.at("tuning").is_null());
@@ -305,6 +315,9 @@ TEST(TuningReport, has_no_settings_where_nccls_own_failed_in_the_tuning) {
     const reports::Tuning tuning = tuning_report(some, result, {});
     EXPECT_EQ(tuning.outcome, "refused");
     EXPECT_TRUE(tuning.rows.empty() && tuning.environment.empty() && result.gains.empty());
+    EXPECT_EQ(tuning.confirmations.at(0).setting, std::nullopt);
+    EXPECT_EQ(tuning.confirmations.at(0).verdict, "faster with ring/ll, but it is not set");
+    EXPECT_EQ(tuning.confirmations.at(1).verdict, "the default");
     return tuning.because;
   };
   EXPECT_EQ(because(Trial::Outcome::wrong_data),

@@ -62,6 +62,11 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
   // 15 s of work in another four joins that each take 13 s more than usual: 67 s, and 65 are left.
   EXPECT_THAT(slow.clock.objection(),
               testing::AllOf(HasSubstr("15 s to join"), HasSubstr("1 min 7 s more"), HasSubstr("leaves 1 min 5 s")));
+  Hand late(60);
+  late.now = 52.6;  // e.g. for operations that hung
+  EXPECT_THAT(late.clock.objection(), HasSubstr("--budget leaves 7.4 s"));
+  late.now = 61;
+  EXPECT_THAT(late.clock.objection(), HasSubstr("--budget leaves 0"));
   Hand longer(85);
   longer.join(15);
   EXPECT_EQ(longer.clock.objection(), "");

@@ -11,7 +11,9 @@
 
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/job.hpp"
 
 namespace p5 {
 namespace {
@@ -69,6 +71,26 @@ TEST(TunerToKeep, is_none_without_efa) {
   EXPECT_EQ(tuner_to_keep(topology, {}), "");
 }
 
+TEST(ReasonForNoTuner, is_a_policy_that_nccl_ignores_where_a_tuner_is_loaded) {
+  const auto reason = [](const Environment& environment, const std::string& chain = "") {
+    return reason_for_no_tuner({}, environment, chain);
+  };
+  EXPECT_EQ(reason({}), "");
+  for (const char* const value : {"1", "EFFICIENCY", "default|efficiency"})
+    EXPECT_NE(reason({{"NCCL_CTA_POLICY", value}}).find(std::string("NCCL_CTA_POLICY=") + value), std::string::npos);
+  for (const char* const value : {"", "0", "2", "DEFAULT", "zero", "EFFICIENCY|ZERO"})
+    EXPECT_EQ(reason({{"NCCL_CTA_POLICY", value}}), "") << value;
+  EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}, {"NCCL_ALGO", "ring"}}), "") << "NCCL ignores it without a tuner too";
+  EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}}, "/opt/ofi.so"), "") << "jobs load a tuner without ours";
+}
+
+TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({})};
+  EXPECT_NE(reason_for_no_tuner(topology, {}, ""), "");
+  EXPECT_EQ(reason_for_no_tuner(topology, {}, "/opt/ofi.so"), "");
+}
+
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
   topo::Topology topology;
   topology.platform = "p5.48xlarge";
@@ -83,6 +105,40 @@ TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_
                         {"aws-ofi-nccl", "1.16.3 and 1.17.0"},
                         {"--group", "node"}}));
   EXPECT_EQ(conditions_of_validity({}, {}, "world"), Conditions());
+}
+
+// NCCL's size of a call would otherwise be below that of its row, in whole elements of another type.
+TEST(JobToTune, is_searched_in_a_type_in_which_all_of_its_sizes_are_whole) {
+  constexpr Bytes gathered{197520};  // 12345 elements of bfloat16 of each of 8 ranks
+  Replay replay;
+  const auto add = [&](const char* collective, Bytes bytes, DataType type, const char* group) {
+    const auto planned = std::make_shared<Case>();
+    planned->collective = &find_collective(collective);
+    planned->bytes = bytes;
+    planned->type = type;
+    planned->ranks = 8;
+    Work work;
+    work.kind = Work::Kind::collective;
+    work.collective = planned->collective;
+    work.group = group;
+    work.planned = planned;
+    ReplayedOperation operation;
+    operation.work = static_cast<int>(replay.works.size());
+    replay.works.push_back(work);
+    replay.operations.push_back(operation);
+  };
+  add("all_reduce", MiB(1), DataType::float32, "world");
+  add("all_to_all", KiB(64), DataType::int8, "world");
+  const Placement placement(NodeOfRank(8, 0));
+  EXPECT_EQ(job_to_tune({}, replay, placement).type, DataType::float32) << "NCCL asks no tuner about the other";
+  add("all_gather", gathered, DataType::bfloat16, "world");
+  const JobToTune found = job_to_tune({}, replay, placement);
+  EXPECT_EQ(found.type, DataType::bfloat16);
+  const auto searched = [&](DataType type) {
+    return find_collective("all_gather").shape(gathered, false, size_of(type), 8).bytes;
+  };
+  EXPECT_EQ(searched(found.type), gathered);
+  EXPECT_GT(searched(DataType::float32), gathered);
 }
 
 TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {
@@ -136,7 +192,11 @@ struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
     int slots() const override { return 100; }
-    void warm_up(int, const std::string&) override {}
+    void warm_up(int, const std::string&) override {
+      if (!rank.failing.contains(bytes)) return;
+      ++rank.attempts;
+      throw CaseError("an operation hung");
+    }
     Times sample(const SampleRequest& request) override {
       Times times(1);
       for (int i = 0; i < request.samples; ++i)
@@ -161,6 +221,8 @@ struct RankOfOneTime final : Backend {
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
+  std::set<Bytes> failing;  // sizes at which operations fail
+  int attempts = 0;         // that failed
 };
 
 std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
@@ -216,6 +278,56 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_before_the_search) {
   std::vector<tuner::Failure> failures;
   burn_in(trials, tuning_limits, failures);
   expect_wrong_default(failures, MiB(1));
+}
+
+// Each failure may cost a timeout and new workers, and the first already decides that nothing is set.
+TEST(StagesOfTuning, end_at_the_first_failure_of_the_default) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.failing = {KiB(64), KiB(256), MiB(1)};
+  Trials trials(*control, {&standard}, all_reduces({KiB(4), KiB(64), KiB(256), MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(find_tasks(trials, failures).empty());
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].point, (tuner::SizePoint{"all_reduce", KiB(64).count}));
+  EXPECT_EQ(standard.attempts, 1);
+  failures.clear();
+  burn_in(trials, limits_of_mode("quick"), failures);
+  ASSERT_EQ(failures.size(), 1u);
+  EXPECT_EQ(failures[0].outcome, Trial::Outcome::failed);
+  EXPECT_EQ(standard.attempts, 2);
+}
+
+TEST(StagesOfTuning, end_the_confirmation_where_the_default_fails_or_the_files_do_twice) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 4 << 20, {}, 1}}};
+  for (const bool of_files : {false, true}) {
+    RankOfOneTime standard, files;
+    RankOfOneTime& failing = of_files ? files : standard;
+    failing.failing = {KiB(256), MiB(1), MiB(4)};
+    Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), KiB(256), MiB(1), MiB(4)}), {});
+    std::vector<tuner::Failure> failures;
+    const std::vector<tuner::Confirmation> measured =
+        confirm_with(trials, limits_of_mode("quick"), table, {}, time_without_end, time_without_end, failures);
+    EXPECT_EQ(failing.attempts, of_files ? 2 : 1);
+    EXPECT_EQ(failures.size(), of_files ? 0u : 1u);
+    ASSERT_EQ(measured.size(), of_files ? 2u : 1u) << "one launch of the others proves nothing";
+    EXPECT_NE(of_files ? measured[0].failure : measured[0].standard_failure, "");
+    EXPECT_TRUE(tuner::confirm(table, measured).table.rows.empty());
+  }
+}
+
+TEST(StagesOfTuning, end_the_confirmation_with_the_budget) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const tuner::Table table{22803, 1, 1, {{tuner::Function::all_reduce, 64 << 10, 1 << 20, {}, 1}}};
+  RankOfOneTime standard, files;
+  files.operation_s = 0.5e-3;
+  Trials trials(*control, {&standard, &files}, all_reduces({KiB(64), MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(confirm_with(
+                  trials, limits_of_mode("quick"), table, {}, time_without_end, [] { return 0.0; }, failures)
+                  .empty());
+  EXPECT_EQ(standard.launches_ended, 0) << "no second launch was begun";
 }
 
 TEST(StagesOfTuning, tell_of_wrong_data_at_the_first_use_of_workers_to_confirm) {

@@ -100,6 +100,8 @@ class JobStep(Job):
         tuning = self.report()["tuning"]
         self.assertEqual((tuning["outcome"], tuning["rows"], tuning["environment"]), ("nothing", [], {}), output)
         self.assertIn("The step of step takes", tuning["because"])
+        self.assertEqual([c for c in tuning["confirmations"] if c["setting"]], [])
+        self.assertTrue(any(c["verdict"].endswith("but it is not set") for c in tuning["confirmations"]), tuning["confirmations"])
 
     def test_on_several_hosts_groups_are_those_of_this_run(self):
         wrapper = self.folder / "host"

@@ -274,6 +274,20 @@ class Library(unittest.TestCase):
                     self.assertRegex(self.log.text(), r"chunks of 262144 bytes\n.*AllReduce: 6000 Bytes")
                 self.assertEqual(self.log.warnings(), [])
 
+    def test_rows_are_for_buffers_that_are_not_registered_and_not_for_graphs(self):
+        environment = self.environment(self.ROWS)
+        ways = [("ring/simple", {}, {}), (OWN, {"register": "local"}, {}), (OWN, {"cuda_graph": True}, {}),
+                ("ring/simple", {"cuda_graph": True}, {"NCCL_GRAPH_REGISTER": "0"})]
+        for expected, way, more in ways:
+            for version in (3, 5):
+                with self.subTest(way=way, more=more, version=version), \
+                        Workers(2, environment={**environment, **more, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
+                    self.log.path.write_text("")
+                    verifications, _ = workers.measure(case("all_reduce", 500, 2, **way))
+                    self.assertEqual(wrong(verifications), [0, 0])
+                    # The last call: of the graph, where there is one.
+                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], expected if version > 3 else "ring/simple")
+
     def test_found_by_file_name_and_by_suffix(self):
         for name in ("libnccl-tuner-p5bench.so", "p5bench"):
             environment = self.environment(self.ROWS, plugin=name, LD_LIBRARY_PATH=f"{FAKES}:{BUILD}")
@@ -303,15 +317,16 @@ class Library(unittest.TestCase):
     def test_a_rank_whose_table_is_missing_or_another_does_not_start(self):
         environment = self.environment(self.ROWS)
         table = pathlib.Path(environment["NCCL_TUNER_CONFIG_FILE"])
-        other, empty = self.folder / "other.csv", self.folder / "empty.csv"
+        other, empty, half = (self.folder / f"{name}.csv" for name in ("other", "empty", "half"))
         other.write_text(table.read_text().replace(",10\n", ",11\n"))
         empty.write_text("")
-        environment["P5BENCH_TUNER_HASH"] = fingerprint(table.read_bytes())
-        for wrong_one, says in ((other, fingerprint(other.read_bytes())), (empty, "cbf29ce484222325"),
-                                (self.folder / "missing.csv", "cannot be read")):
+        half.write_text(table.read_text()[:-5])
+        with_hash = {**environment, "P5BENCH_TUNER_HASH": fingerprint(table.read_bytes())}
+        for wrong_one, says, common in ((other, fingerprint(other.read_bytes()), with_hash), (empty, "cbf29ce484222325", with_hash),
+                                        (self.folder / "missing.csv", "cannot be read", with_hash), (half, "cut off", environment)):
             with self.subTest(table=wrong_one.name):
                 self.log.path.write_text("")
-                mine = {0: environment, 1: {**environment, "NCCL_TUNER_CONFIG_FILE": str(wrong_one)}}
+                mine = {0: common, 1: {**common, "NCCL_TUNER_CONFIG_FILE": str(wrong_one)}}
                 with Workers(2, environment=mine.get, join=False) as workers:
                     unique_id = workers.all[0].ask("unique_id")["id"]
                     for rank, worker in enumerate(workers.all):
@@ -320,7 +335,7 @@ class Library(unittest.TestCase):
                 [warning] = self.log.warnings()
                 for word in (str(wrong_one), says, socket.gethostname(), "unset NCCL_TUNER_PLUGIN"):
                     self.assertIn(word, warning)
-        with Workers(2, environment=environment) as workers:
+        with Workers(2, environment=with_hash) as workers:
             self.assertEqual(wrong(workers.measure(case("all_reduce", 500, 2))[0]), [0, 0])
 
     def test_each_communicator_gets_the_table_that_is_for_it(self):

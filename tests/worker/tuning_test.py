@@ -101,7 +101,10 @@ class Tuning(Job):
         return {row["setting"] for row in tuning["rows"]} | {c["winner"] for c in tuning["cells"] if c["believed"]}
 
     def test_every_size_is_searched_and_judged(self):
-        tuning = self.tuning()
+        weights = self.folder / "weights"
+        weights.write_text("all_reduce 1MiB 3\n")
+        tuning = self.tuning("--weights", str(weights))
+        self.assertTrue([remark for remark in tuning["refusals"] if "--weights chooses among variables" in remark], tuning["refusals"])
         self.assertEqual({(c["collective"], c["bytes"]) for c in tuning["cells"]},
                          {(name, size) for name in ("all_reduce", "all_gather") for size in (65536, 1 << 20)})
         self.assertTrue(all(c["samples"] > 0 and c["because"] for c in tuning["cells"]))
@@ -130,6 +133,8 @@ class Tuning(Job):
             self.assertEqual(report["tuning"]["outcome"], "refused")
             self.assertIn("and nothing is set on a faulty machine", report["tuning"]["because"])
             self.assertIn("default", {f["setting"] for f in report["tuning"]["failures"]})
+            if operation == "1+":
+                self.assertEqual(len(report["tuning"]["failures"]), 1, "more failures decide nothing, and each may cost a timeout")
             self.assertRegex(report["decision"]["sentence"], r"^CANNOT TELL: tuning: NCCL's own settings failed at . sizes?, first at rank 1 on ")
             self.assertRegex(output, r"all_reduce (64 KiB|1 MiB) was left out, because it failed with NCCL's own settings: rank 1 in ")
             self.assertIn("if it fails twice at the same rank", report["decision"]["next"][0])
@@ -260,10 +265,21 @@ class Tuning(Job):
         wrapper = self.folder / "per-rank"
         wrapper.write_text(PER_RANK.format(self.folder))
         wrapper.chmod(0o755)
-        code, output = self.run_it("run", "--tuning=off", before=[str(wrapper)])
+        code, output = self.run_it("run", "--tuning=off", "--env", "local", before=[str(wrapper)])
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_a_file_that_one_rank_alone_names_is_that_of_all_workers_or_of_none(self):
+        table = self.folder / "table.csv"
+        table.write_text("format,1\nnccl,1\nranks,2\nnodes,1\nfunction,from,to,algorithm,protocol,channels,chunk,microseconds\n")
+        wrapper = self.folder / "one-rank"
+        for rank in (0, 1):  # launchers pass on no variables that they are not told of
+            wrapper.write_text(f'#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = {rank} ]; then export NCCL_TUNER_CONFIG_FILE={table}; fi\nexec "$@"\n')
+            wrapper.chmod(0o755)
+            code, output = self.run_it("run", "--tuning=off", "--budget", "3s", before=[str(wrapper)])
+            self.assertNotEqual(code, 13, output)
+            self.assertNotIn("other tuning files", output)
 
     def test_workers_that_are_slow_to_come_together_are_searched_like_others(self):
         tuning = self.tuning("--collectives", "all_gather", P5BENCH_FAKE="join-slow:rank=1:us=9000000")
@@ -324,6 +340,8 @@ class Groups(Job):
         tuning = self.tune("--group", "stride:3", expected=14)
         self.assertEqual((tuning["outcome"], tuning["rows"]), ("refused", []))
         self.assertIn("not all of as many ranks", tuning["because"])
+        tuning = self.tune("--group", "stride:3", "--delivery", "env")
+        self.assertTrue(tuning["arms"], "variables need no table")
 
     def test_a_table_to_keep_that_is_none_is_refused_before_anything_runs(self):
         table = self.folder / "table"

@@ -20,6 +20,9 @@ namespace p5::tuner {
 
 // ---- The tuner of one communicator, behind all versions of NCCL's interface, and the chained tuner behind it.
 
+// The first version of the interface that tells a tuner of registered buffers (NCCL 2.24).
+constexpr int first_with_registration = 4;
+
 // NCCL's arguments to a tuner's initialization; null where the version has no such argument.
 struct Start {
   int version = 2;
@@ -35,7 +38,7 @@ struct Call {
   int function = 0;
   std::size_t bytes = 0;
   int pipelined = 1;
-  int registered = 0;
+  int registered = 0;  // 0 also where the version has no such argument
   float* costs = nullptr;
   int algorithms = 0, protocols = 0;
   int* channels = nullptr;
@@ -76,7 +79,7 @@ class CommunicatorTuner {
   void chunk(int function, std::size_t bytes, int algorithm, int protocol, int channels, std::size_t* chunk);
 
  private:
-  std::optional<Override> override_for(int function, std::size_t bytes) const;
+  std::optional<Override> override_for(int function, std::size_t bytes, bool registered) const;
   void remember_chunk(int function, const Setting& chosen);
   std::atomic<std::uint64_t>* chunk_of(int function, int algorithm, int protocol);
 
@@ -131,17 +134,17 @@ CommunicatorTuner::CommunicatorTuner(const Start& start, abi::Logger logger)
     : start_(start),
       log_(logger),
       constrained_(std::getenv("NCCL_ALGO") || std::getenv("NCCL_PROTO")),
-      policy_(make_policy({start.ranks, start.nodes}, log_)),
+      policy_(make_policy({start.ranks, start.nodes, start.version >= first_with_registration}, log_)),
       chained_tuner_(start_chained_tuner(start, log_)) {}
 
-std::optional<Override> CommunicatorTuner::override_for(int function, std::size_t bytes) const {
+std::optional<Override> CommunicatorTuner::override_for(int function, std::size_t bytes, bool registered) const {
   if (!policy_ || function < 0 || function >= abi::functions) return std::nullopt;
-  return policy_->override_of(static_cast<Function>(function), bytes);
+  return policy_->override_of({static_cast<Function>(function), bytes, registered});
 }
 
 void CommunicatorTuner::choose(const Call& call) {
   const CostTable table(call.costs, call.algorithms, call.protocols);
-  const std::optional<Override> found = override_for(call.function, call.bytes);
+  const std::optional<Override> found = override_for(call.function, call.bytes, call.registered != 0);
   TunedCall tuned{.costs = copy_of(table), .cheapest = {}, .granted = found && table.available(found->setting)};
   if (tuned.granted) {
     table.prefer(found->setting, found->microseconds);
@@ -157,7 +160,7 @@ void CommunicatorTuner::choose(const Call& call) {
 }
 
 void CommunicatorTuner::choose_v2(const CallV2& call) {
-  const std::optional<Override> found = override_for(call.function, call.bytes);
+  const std::optional<Override> found = override_for(call.function, call.bytes, false);
   TunedCall tuned;
   if (found && !constrained_) {  // NCCL 2.21 does not apply the operator's constraints to a tuner's choice
     Costs costs =

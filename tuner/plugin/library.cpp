@@ -1,7 +1,7 @@
 // The policy of libnccl-tuner-p5bench.so: the table for a communicator, from the file that NCCL_TUNER_CONFIG_FILE
 // names, which is read once. Where the file has no table for this NCCL or this communicator, NCCL decides, and one
-// warning says so. Where the file is missing, or has another hash than P5BENCH_TUNER_HASH, no communicator starts:
-// other ranks may have the right file, and ranks that decide differently hang without a message.
+// warning says so. Where the file is missing or malformed, or has another hash than P5BENCH_TUNER_HASH, no communicator
+// starts: other ranks may have the right file, and ranks that decide differently hang without a message.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -74,10 +74,12 @@ File read_file() {
     return file;
   }
   auto parsed = parse_csv(*text);
-  if (auto* const problem = std::get_if<std::string>(&parsed))
+  if (auto* const problem = std::get_if<std::string>(&parsed)) {
     file.problem = file.name + ", " + *problem;
-  else
+    file.refusal = abi::invalid_usage;
+  } else {
     file.tables = std::get<std::vector<Table>>(std::move(parsed));
+  }
   return file;
 }
 
@@ -171,8 +173,11 @@ class TablePolicy final : public Policy {
  public:
   explicit TablePolicy(const Table& table) : table_(table) {}
 
-  std::optional<Override> override_of(Function function, std::uint64_t bytes) override {
-    const Row* const row = find_row(table_, function, bytes);
+  // Rows were measured on buffers that are not registered. NCCL demands of all ranks of a call that either all pass
+  // registered buffers or none does.
+  std::optional<Override> override_of(const Asked& call) override {
+    if (call.registered && has_both_buffers_everywhere(call.function)) return std::nullopt;
+    const Row* const row = find_row(table_, call.function, call.bytes);
     if (!row) return std::nullopt;
     return Override{row->setting, row->microseconds};
   }
@@ -196,7 +201,11 @@ std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   const Nccl nccl = nccl_of(log.logger());
   if (const Table* const table = find_table(file.tables, nccl.version, job.ranks, job.nodes)) {
     reported().test_and_set();
-    log.inform(file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator");
+    log.inform(
+        file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator, " +
+        (job.registration_known
+             ? "not for calls on registered buffers or in CUDA graphs, except broadcast and reduce"
+             : "also for calls on registered buffers and in CUDA graphs, of which this NCCL tells a tuner nothing"));
     return std::make_unique<TablePolicy>(*table);
   }
   const std::string other = file.problem.empty() ? describe_other_nccl(file, nccl) : "";

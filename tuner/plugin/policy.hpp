@@ -109,6 +109,15 @@ class CostTable {
 // different algorithms and hang.
 struct Job {
   std::uint64_t ranks = 0, nodes = 0;
+  bool registration_known = false;  // this version of the interface tells of registered buffers
+};
+
+// A call as its policy sees it. Ranks that lack one of the buffers see another `registered` than the root
+// (has_both_buffers_everywhere).
+struct Asked {
+  Function function = Function::all_reduce;
+  std::uint64_t bytes = 0;
+  bool registered = false;  // NCCL says that both buffers are, or will be as those of a CUDA graph
 };
 
 struct Override {
@@ -127,7 +136,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
   // Null: the chained tuner decides, or NCCL. Called from several threads.
-  virtual std::optional<Override> override_of(Function function, std::uint64_t bytes) = 0;
+  virtual std::optional<Override> override_of(const Asked& call) = 0;
   virtual void record_call(const TunedCall& /*call*/) {}
 };
 

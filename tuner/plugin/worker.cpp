@@ -69,7 +69,7 @@ Control& control() {
 
 class ControlledPolicy final : public Policy {
  public:
-  std::optional<Override> override_of(Function, std::uint64_t) override { return control().override_of(); }
+  std::optional<Override> override_of(const Asked&) override { return control().override_of(); }
   void record_call(const TunedCall& call) override { control().record_call(call); }
 };
 

@@ -119,6 +119,13 @@ void fields(auto& archive, Is<NcclInterfaces> auto& interfaces) {
   archive.must("wrong", interfaces.wrong);
 }
 
+Environment environment_of_workers(ControlPlane& control, const Options& options) {
+  Environment environment = current_environment();
+  for (const auto& [name, value] : worker_environment(control, options)) environment[name] = value;
+  std::erase_if(environment, [](const auto& variable) { return variable.second.empty(); });
+  return environment;
+}
+
 Environment environment_of_nccl(Environment environment, const ReadFile& read) {
   std::string users = value_or_empty(environment, "NCCL_CONF_FILE");
   if (users.empty()) users = value_or_empty(environment, "HOME") + "/.nccl.conf";

@@ -43,6 +43,10 @@ std::vector<protocol::Identity> identities_from(const std::vector<std::string>& 
 // ---- Network interfaces set for the workers' libraries if their own choice would not reach other hosts. Each rank
 // decides for itself because interface names differ between hosts. The user's settings are kept.
 
+// The environment in which this rank's workers start: with --env rank0 the library's variables are rank 0's.
+// Collective.
+Environment environment_of_workers(ControlPlane& control, const Options& options);
+
 // The environment as NCCL sees it: variables that it lacks, or that are empty, from the file that NCCL_CONF_FILE names,
 // else ~/.nccl.conf, and then from /etc/nccl.conf.
 Environment environment_of_nccl(Environment environment, const ReadFile& read);

@@ -321,7 +321,7 @@ void find_machine_and_plan(Run& run) {
                  : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
   if (const std::string remark = remark_on_settings_beside(run.options); !remark.empty())
     run.plan.remarks.push_back(remark);
-  refuse_differing_tuning_files(run.control);
+  refuse_differing_tuning_files(run.control, run.options);
   run.weights = read_weights(run.control, run.options);
   run.kept_tables = read_kept_tables(run.control, run.options);
   run.arms = make_arms(run.control, run.options, machine);

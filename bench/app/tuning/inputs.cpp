@@ -40,10 +40,11 @@ std::string content_of(const std::string& path) try {
 
 }  // namespace
 
-void refuse_differing_tuning_files(ControlPlane& control) {
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+  const Environment of_workers = environment_of_workers(control, options);
   // Names and contents of the files that decide how a rank runs a call.
-  const auto describe = [] {
-    const Environment environment = environment_of_nccl(current_environment(), read_file);
+  const auto describe = [&] {
+    const Environment environment = environment_of_nccl(of_workers, read_file);
     std::string mine;
     for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"})
       if (const std::string path = value_or_empty(environment, name); !path.empty())
@@ -145,7 +146,7 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
     if (tuner::parse_function(replay.works[at].collective->name) && is_named(replay.works[at].group, placement))
       moved_by[replay.works[at].group] += moved(at);
   }
-  JobToTune found{.options = options, .weights = {}, .remarks = {}};
+  JobToTune found{.options = options, .weights = {}};
   found.options.job.clear();
   found.options.collectives.clear();
   double searchable = 0;
@@ -163,6 +164,7 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   for (std::size_t at = 0; at < replay.works.size(); ++at) {
     const Case& c = *replay.works[at].planned;
     if (replay.works[at].group != most->first || !tuner::parse_function(c.collective->name)) continue;
+    if (size_of(c.type) < size_of(found.type)) found.type = c.type;
     names.emplace(c.collective->name);
     sizes.insert(c.bytes);
     found.weights.push_back({std::string(c.collective->name), c.bytes.count, moved(at) / all});
@@ -197,9 +199,10 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
   return names;
 }
 
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, DataType type,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
   Options what;
+  what.types = {type};
   what.collectives = collectives;
   what.sizes = sizes;
   what.group = options.group;

@@ -13,10 +13,12 @@
 
 #include "bench/app/variables.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
 #include "tuner/arms.hpp"
+#include "tuner/files.hpp"
 
 namespace p5 {
 
@@ -144,7 +146,7 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
 }
 
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
-  if (const auto named = environment.find(chain_variable); named != environment.end()) return named->second;
+  if (const auto named = environment.find(tuner::chain_variable); named != environment.end()) return named->second;
   if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
   std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {
@@ -160,6 +162,20 @@ std::string tuner_to_keep(const topo::Topology& topology, const Environment& env
   return found.value_or("");
 }
 
+std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
+                                const std::string& chain) {
+  if (!chain.empty()) return "";
+  if (on_efa(topology))
+    return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
+           "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
+  if (const std::string policy = tuner::efficiency_policy(environment); !policy.empty())
+    return fmt::format(
+        "NCCL_CTA_POLICY={} is set, which NCCL ignores where a tuner is loaded: unset it to tune sizes, "
+        "or let --delivery=env try variables.",
+        printable(policy));
+  return "";
+}
+
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {
   std::vector<tuner::Task> tasks;
   for (std::size_t at = 0; at < trials.cases().size(); ++at) {
@@ -168,10 +184,11 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>&
     for (const Offer& offer : trials.cost_table({0, at}, problem))
       if (const auto setting = tuner::parse_setting(offer.setting))
         task.offered.push_back({*setting, offer.microseconds, offer.chosen});
-    if (!problem.empty())
+    if (!problem.empty()) {
       failures.push_back({task.point, {}, Trial::Outcome::failed, std::move(problem)});
-    else if (!task.offered.empty())
-      tasks.push_back(std::move(task));
+      break;
+    }
+    if (!task.offered.empty()) tasks.push_back(std::move(task));
   }
   return tasks;
 }
@@ -181,9 +198,11 @@ void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tune
   const auto start = Clock::now();
   do {
     for (std::size_t at = 0; at < trials.cases().size(); ++at)
-      for (const Trial& trial : trials.block({0, at}, {"", ""}, burst))
+      for (const Trial& trial : trials.block({0, at}, {"", ""}, burst)) {
         if (trial.outcome == Trial::Outcome::failed || trial.outcome == Trial::Outcome::wrong_data)
           failures.push_back({point_of(trials.cases()[at]), {}, trial.outcome, trial.because});
+        if (trial.outcome == Trial::Outcome::failed) return;
+      }
   } while (since(start).count < tuning_limits.burn_in.count);
 }
 
@@ -250,8 +269,9 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
                                               std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr int min_launches = 2;  // one launch has no variation
-  constexpr double spare = 1.1;    // factor on the duration of the last launch
+  constexpr int min_launches = 2;        // one launch has no variation
+  constexpr double spare = 1.1;          // factor on the duration of the last launch
+  constexpr int most_file_failures = 2;  // each may cost a timeout
   const double alone_loss = tuning_limits.beside ? tuning_limits.beside->alone_loss : 0;
   std::vector<tuner::Confirmation> measured;
   std::vector<tuner::SamplePlan> sizes;
@@ -283,7 +303,12 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * tuning_limits.planned_launches;
   tuner::allocate_samples(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
   for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
-  Alternation alternation(trials, std::move(alternated), {.burst = tuning_limits.burst});
+  const auto may_continue = [&](const Alternation& alternation) {
+    return budget_left() > 0 && alternation.failures(standard) == 0 && alternation.failures(files) < most_file_failures;
+  };
+  Alternation alternation(
+      trials, std::move(alternated),
+      {.burst = tuning_limits.burst, .turns = 1, .may_continue = [&] { return may_continue(alternation); }});
   for (const std::size_t arm : {standard, files}) alternation.add_failure(0, arm, first_uses[arm]);
   const auto taken = [&](std::size_t at, Quantity quantity) {
     return tuner::BothSides{alternation.at(at, standard).of(quantity), alternation.at(at, files).of(quantity)};
@@ -304,8 +329,11 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
         launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured, alone_loss).undecided;
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
-    more = launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent);
+    more = may_continue(alternation) &&
+           (launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent));
   }
+  if (alternation.launches() < min_launches)
+    for (tuner::Confirmation& size : measured) size.device = size.throughput = size.alone = {};
   add_failures_of_default(alternation, points_of(trials.cases()), failures);
   std::erase_if(measured, [](const tuner::Confirmation& size) {
     return size.device.standard.empty() && size.standard_failure.empty() && size.failure.empty();
@@ -371,8 +399,10 @@ Seconds TuningClock::confirmation(const TuningLimits& tuning_limits) const {
 }
 
 std::string TuningClock::objection() const {
-  const double needed =
-      limits_of_mode("quick").end.count - worked() + joins_to_confirm * excess_join_time(longest_join_);
+  const TuningLimits quick = limits_of_mode("quick");
+  // A confirmation takes its time however long the stages before it took.
+  const double needed = std::max(quick.end.count - worked(), quick.end.count - quick.call_modes_end.count) +
+                        joins_to_confirm * excess_join_time(longest_join_);
   if (budget_left() >= needed) return "";
   const std::string slow = excess_join_time(longest_join_) > 0
                                ? fmt::format("its workers take {} to join here, so it would take some {} more",
@@ -443,7 +473,7 @@ class ArmSearch {
  private:
   // At the leader.
   std::optional<Environment> next_arm() {
-    if (!counts_) return std::nullopt;
+    if (!counts_ || !result_.failures.empty()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_);
     if (!next) return std::nullopt;
@@ -455,6 +485,7 @@ class ArmSearch {
 
   // At the leader.
   std::optional<Environment> best_arm() const {
+    if (!result_.failures.empty()) return std::nullopt;
     const Environment best =
         tuner::best_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_).environment;
     return best.empty() ? std::nullopt : std::optional(best);
@@ -463,41 +494,53 @@ class ArmSearch {
   // The winner was selected among several by its measurement, so it has to win again, in fresh workers and without
   // making a band of sizes slower.
   void confirm_winner(const Environment& best) {
-    std::string loses;
-    const tuner::JudgedArm again = judge(best, confirmation_launches, &loses);
+    Losses losses;
+    const tuner::JudgedArm again = judge(best, confirmation_launches, &losses);
     if (!control_.is_leader()) return;
-    const bool gains =
-        again.objective && again.objective->interval.low > 1 && again.objective->speedup >= 1 + rules_.least_gain;
-    if (loses.empty() && tuner::loses_alone(again, rules_, true))
-      loses = fmt::format("may make operations alone slower by more than {:g} %", 100 * rules_.alone_loss);
-    if (gains && loses.empty())
+    const std::string why = tuner::reason_not_to_adopt(again, losses.failure, losses.slower_band, rules_);
+    if (why.empty())
       result_.best = again;
     else
-      result_.remarks.push_back(
-          fmt::format("{} {}", again.arm.name, gains ? loses : "was no faster in fresh processes"));
+      result_.remarks.push_back(fmt::format("{} {}", again.arm.name, why));
   }
 
-  tuner::JudgedArm judge(const Environment& environment, int launches, std::string* loses) {
+  struct Losses {
+    std::string failure, slower_band;
+  };
+
+  tuner::JudgedArm judge(const Environment& environment, int launches, Losses* losses) {
     const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
     Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
     tuner::JudgedArm judged{tuner::make_arm(environment), std::nullopt};
     run_on_leader(control_, trials, [&] {
       const Alternated measured = alternate(trials, launches);
+      if (losses) losses->failure = measured.failure;
       if (measured.size_points.empty()) return;
       judged.objective = tuner::objective_of(measured.size_points, weights_);
       if (!measured.alone.empty()) judged.alone = tuner::objective_of(measured.alone, weights_);
-      if (loses) *loses = tuner::describe_slower_band(measured.size_points);
-      if (loses && loses->empty())
+      if (losses) losses->slower_band = tuner::describe_slower_band(measured.size_points);
+      if (losses && losses->slower_band.empty())
         if (const std::string why = tuner::describe_slower_band(measured.alone, rules_.alone_loss); !why.empty())
-          *loses = why + " alone";
+          losses->slower_band = why + " alone";
     });
     arm->abandon();
     return judged;
   }
 
+  // The first failure of a side as a predicate; "" without one.
+  std::string failure_of(const Alternation& alternation, std::size_t side) const {
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
+      if (const SideSamples& found = alternation.at(at, side); !found.failure.empty())
+        return fmt::format("{} in fresh processes at {} {}: {}",
+                           found.outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
+                           size_points_[at].collective, to_text(Bytes{size_points_[at].bytes}), found.failure);
+    return "";
+  }
+
   struct Alternated {
-    std::vector<tuner::ArmSizePoint> size_points;  // empty if the arm failed or gave wrong data
+    std::vector<tuner::ArmSizePoint> size_points;  // empty if the arm failed or gave wrong data, or the default failed
     std::vector<tuner::ArmSizePoint> alone = {};   // with works beside the cases: of their operations alone
+    std::string failure = "";                      // of the arm, as a predicate
   };
 
   Alternated alternate(Trials& trials, int launches) {
@@ -512,13 +555,16 @@ class ArmSearch {
           {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_per_block, .quantities = {quantity}});
       if (trial_.beside) sizes.back().quantities.push_back(Quantity::device);
     }
-    bool failed = false;
+    const auto may_continue = [&](const Alternation& alternation) {
+      return !alternation.failed(trial_arm) && alternation.failures(default_arm) == 0;
+    };
     Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .may_continue = [&] {
-                                                         return !(failed = alternation.failed(trial_arm));
+                                                         return may_continue(alternation);
                                                        }});
-    for (int launch = 0; launch < launches && !failed; ++launch) alternation.launch();
+    for (int launch = 0; launch < launches && may_continue(alternation); ++launch) alternation.launch();
     add_failures_of_default(alternation, size_points_, result_.failures);
-    if (alternation.failed(trial_arm)) return {};
+    if (!may_continue(alternation))
+      return {.size_points = {}, .alone = {}, .failure = failure_of(alternation, trial_arm)};
     const auto times_of = [&](Quantity which) {
       std::vector<tuner::ArmSizePoint> size_points;
       for (std::size_t at = 0; at < size_points_.size(); ++at)

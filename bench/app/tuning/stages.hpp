@@ -56,19 +56,22 @@ bool on_efa(const topo::Topology& topology);
 // Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
-inline constexpr const char* chain_variable = "P5BENCH_TUNER_CHAIN";
-
-// The value of chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all hosts:
-// NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without EFA, if
-// NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one is worse
-// than none. `environment`: as NCCL sees it.
+// The value of tuner::chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all
+// hosts: NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without
+// EFA, if NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one
+// is worse than none. `environment`: as NCCL sees it.
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
-// Queries what NCCL offers for each case, after an operation with its own settings; adds a failure if that fails.
+// The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep().
+std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
+                                const std::string& chain);
+
+// Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
+// whose failure it adds: each could cost a timeout, and nothing is set then.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
 // Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
-// failures, one for each time.
+// failures, one for each time, and ends at the first that is not of wrong data alone.
 void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
@@ -83,7 +86,8 @@ std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const st
 // Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
 // launch are fresh, except the default's if measured before. Skips sizes for which there is no time unless they are in
 // rows. Joins count less against `time_left` than against `budget_left`, which is wall time. Adds the default's
-// failures.
+// failures. Ends where the default fails, the files fail at two sizes, or the budget is spent; what was not measured in
+// two launches by then counts as not measured.
 std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits& tuning_limits,
                                               const tuner::Table& table, const tuner::SearchResult& search,
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,

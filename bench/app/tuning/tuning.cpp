@@ -44,6 +44,24 @@ int candidates_in(const tuner::SearchResult& found) {
   return candidates;
 }
 
+// The failure for which nothing may be set; null without one.
+const tuner::Failure* failure_of_default(const TuningCourse& course) {
+  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
+  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
+  return fault == course.search.failures.end() ? nullptr : &*fault;
+}
+
+// Takes the settings for sizes back; what was measured with them says so.
+void take_rows_back(TuningCourse& course, tuner::TuningResult& result) {
+  result.table.rows.clear();
+  result.gains.clear();
+  for (tuner::ConfirmedSizePoint& point : course.confirmations) {
+    if (!point.setting) continue;
+    point.verdict += fmt::format(" with {}, but it is not set", to_text(*point.setting));
+    point.setting.reset();
+  }
+}
+
 // ---- the phase
 
 class Tuning {
@@ -63,7 +81,8 @@ class Tuning {
         environment_(environment_of_nccl(current_environment(), read_file)),
         constraints_(tuner::constraints_of(environment_)),
         weights_(job.weights),
-        step_(job.step) {
+        step_(job.step),
+        type_(job.type) {
     course_.mode = job.mode;
     course_.remarks = job.remarks;
     course_.seed = job.seed;
@@ -114,10 +133,10 @@ class Tuning {
     return false;
   }
 
-  // At the leader: true if tuning fits the budget and one table fits all groups.
+  // At the leader: true if tuning fits the budget and one table, where there will be one, fits all groups.
   bool fits() {
     const std::string objection =
-        one_communicator_size_
+        one_communicator_size_ || options_.delivery == "env"
             ? clock_.objection()
             : fmt::format("The groups of --group {} are not all of as many ranks and nodes: no table fits them all.",
                           options_.group);
@@ -139,27 +158,36 @@ class Tuning {
   void skip_tuning(const std::string& why) {
     course_.skipped = true;
     result_.no_settings_reason = why;
-    result_.table.rows.clear();
+    take_rows_back(course_, result_);
     if (!result_.environment.empty()) course_.remarks.push_back(why);
   }
 
+  // Collective: true where nothing will be set, whatever is measured.
+  bool is_over() { return agreed(course_.skipped || failure_of_default(course_)); }
+
   void run_stages() {
     if (options_.delivery != "env") search();
-    if (agreed(course_.skipped)) return;
+    if (is_over()) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
       search_environments();
       end_stage("variables");
+      if (is_over()) return;
+    } else if (!options_.weights.empty()) {
+      course_.remarks.push_back(
+          "--weights chooses among variables, which a quick tuning tries with --delivery=env only, so it was not used");
     }
     if (course_.mode == "full") {
       measure_call_modes();
       end_stage("ways of calling");
+      if (is_over()) return;
     }
     if (agreed(!result_.table.rows.empty())) {
       confirm();
       end_stage("confirmation");
     }
     if (control_.is_leader()) choose_variables(course_, result_, variables_, judged_at_);
-    if (step_ && agreed(!result_.table.rows.empty() || !result_.environment.empty())) {
+    const bool sets = !result_.table.rows.empty() || !result_.environment.empty();
+    if (step_ && agreed(sets && !failure_of_default(course_))) {
       confirm_step();
       end_stage("job's step");
     }
@@ -200,7 +228,7 @@ class Tuning {
     result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
-    if (!chain_.empty() && with_table) result_.environment[chain_variable] = chain_;
+    if (!chain_.empty() && with_table) result_.environment[tuner::chain_variable] = chain_;
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
@@ -243,10 +271,10 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (from_leader(control_, [&] { return chain_.empty() && on_efa(machine_.topology); })) {
-      result_.no_settings_reason =
-          "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
-          "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
+    if (const std::string why =
+            from_leader(control_, [&] { return reason_for_no_tuner(machine_.topology, environment_, chain_); });
+        !why.empty()) {
+      result_.no_settings_reason = why;
       return;
     }
     if (collectives.empty()) {
@@ -260,8 +288,8 @@ class Tuning {
     }
     if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
-        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {chain_variable, chain_}});
-    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, collectives, sizes), runner_);
+        machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {tuner::chain_variable, chain_}});
+    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_);
     run_on_leader(control_, trials, [&] {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
@@ -271,20 +299,20 @@ class Tuning {
                         chain_));
       std::vector<tuner::Failure> failures;
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
-      course_.search.failures = failures;
-      if (!fits()) return;  // checked again: the join time is known now
-      if (!tasks.empty()) burn_in(trials, tuning_limits_, failures);
+      if (failures.empty() && !fits()) return;  // checked again: the join time is known now
+      if (failures.empty() && !tasks.empty()) burn_in(trials, tuning_limits_, failures);
+      add_failures(failures);
       end_stage("preparation");
+      if (!failures.empty()) return;
       course_.search =
           search_with(trials, tasks, tuning_limits_, constraints_, seed_, until(tuning_limits_.search_end));
-      std::ranges::move(course_.search.failures, std::back_inserter(failures));
-      course_.search.failures.clear();
+      failures = std::exchange(course_.search.failures, {});
       add_failures(failures);
       end_stage("search");
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty() && failures.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
+      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -347,7 +375,7 @@ class Tuning {
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
                               : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
-    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, collectives, sizes),
+    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, type_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
@@ -363,8 +391,9 @@ class Tuning {
     for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
-          course_.arms.empty() ? "No variables were tried."
-                               : "No environment was faster in fresh processes without making a band of sizes slower.";
+          course_.arms.empty()
+              ? "No variables were tried."
+              : "No variables gained enough to be tried in fresh processes, or they did not hold up there.";
   }
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
@@ -378,7 +407,7 @@ class Tuning {
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
     std::vector<tuner::Failure> failures;
     course_.call_modes = try_call_modes(
-        control_, *machine_.backend, make_cases(options_, machine_, seed_, collectives, sizes), runner_,
+        control_, *machine_.backend, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_,
         result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
     add_failures(failures);
   }
@@ -404,7 +433,7 @@ class Tuning {
     for (const auto& [collective, counts] : sizes_of_collectives) {
       std::vector<Bytes> sizes;
       for (const std::uint64_t count : counts) sizes.push_back({count});
-      std::ranges::move(make_cases(options_, machine_, seed_, {collective}, sizes), std::back_inserter(cases));
+      std::ranges::move(make_cases(options_, machine_, seed_, type_, {collective}, sizes), std::back_inserter(cases));
     }
     return cases;
   }
@@ -425,7 +454,7 @@ class Tuning {
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
-    if (!chain_.empty()) trial.environment[chain_variable] = chain_;
+    if (!chain_.empty()) trial.environment[tuner::chain_variable] = chain_;
     std::vector<tuner::NamedFile> needed;
     if (control_.is_leader()) needed = {tuner::table_file(trial)};
     if (copied_plugin_) {
@@ -484,9 +513,8 @@ class Tuning {
         if (measured.gain && measured.gain->interval.low > 0) return;
         const std::string why = step_text(measured);
         course_.dropped.push_back(why);
-        result_.table.rows.clear();
+        take_rows_back(course_, result_);
         result_.environment.clear();
-        result_.gains.clear();
         result_.no_settings_reason = why;
       });
     });
@@ -519,6 +547,7 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   std::optional<Case> step_;
+  DataType type_;
   tuner::TuningResult result_;
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
@@ -552,13 +581,11 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
 }
 
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {
-  const auto is_of_default = [](const tuner::Failure& failure) { return failure.candidate.is_default(); };
-  const auto fault = std::ranges::find_if(course.search.failures, is_of_default);
-  if (fault == course.search.failures.end()) return;
+  const tuner::Failure* const fault = failure_of_default(course);
+  if (!fault) return;
   course.skipped = true;
-  result.table.rows.clear();
+  take_rows_back(course, result);
   result.environment.clear();
-  result.gains.clear();
   result.no_settings_reason = fmt::format("NCCL's own settings {} at {} {}, and nothing is set on a faulty machine.",
                                           fault->outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
                                           fault->point.collective, to_text(Bytes{fault->point.bytes}));

@@ -31,10 +31,11 @@ struct TuningJob {
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
-  tuner::KeptTables kept;         // at the leader
-  Seconds time_left;              // budget left
-  std::string cluster, folder;    // at the leader: name in the files, and their folder
-  std::optional<Case> step = {};  // of a job (--job), whose time decides about all settings
+  tuner::KeptTables kept;             // at the leader
+  Seconds time_left;                  // budget left
+  std::string cluster, folder;        // at the leader: name in the files, and their folder
+  std::optional<Case> step = {};      // of a job (--job), whose time decides about all settings
+  DataType type = DataType::float32;  // of what is searched
   std::vector<std::string> remarks = {};
 };
 
@@ -55,16 +56,17 @@ tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options
 std::vector<std::pair<std::string, std::string>> conditions_of_validity(
     const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group);
 
-// Throws EnvironmentError on all ranks if the tuner files named by NCCL's variables differ between ranks: ranks would
-// choose differently and hang.
-void refuse_differing_tuning_files(ControlPlane& control);
+// Throws EnvironmentError on all ranks if the tuner files named by the variables of the ranks' workers differ: ranks
+// would choose differently and hang.
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options);
 
 // Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
 // have a name for --group, with the share of each.
 struct JobToTune {
   Options options;
   std::vector<tuner::Weight> weights;
-  std::vector<std::string> remarks;  // groups that are left out
+  DataType type = DataType::float32;      // or one with smaller elements, so that all sizes are whole ones
+  std::vector<std::string> remarks = {};  // groups that are left out
 };
 JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
 
@@ -72,7 +74,7 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
 std::vector<std::string> tunable(const Options& options, const std::string& mode);
 
 // Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed,
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, DataType type,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
 
 // The job's sizes within the limits.
@@ -99,7 +101,7 @@ struct TuningCourse {
   std::vector<CallModeResult> call_modes;
   std::vector<tuner::ConfirmedSizePoint> confirmations;
   std::vector<std::string> dropped;  // rows and parts of rows that were not confirmed
-  std::optional<tuner::Gain> step;   // of the job's step (--job), with everything that is set
+  std::optional<tuner::Gain> step;   // of the job's step (--job), with the settings that were found
   int processes = 0;                 // processes that confirmed each side
   std::vector<std::string> remarks;  // constraints and other omissions
 };

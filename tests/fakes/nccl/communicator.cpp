@@ -3,6 +3,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cctype>
 #include <chrono>
 #include <cstdio>
@@ -133,11 +134,29 @@ int Communicator::nodes() {
   return static_cast<int>(all.size());
 }
 
-void Communicator::tune(Operation& operation) {
+bool Communicator::has_registered_buffers(const Operation& operation, bool captured) {
+  const char* const graphs = std::getenv("NCCL_GRAPH_REGISTER");
+  if (captured && !(graphs && std::atoi(graphs) == 0)) return true;
+  const Form& form = form_of(operation.kind);
+  const std::uint64_t own = operation.count * size_of(operation.type);
+  const std::uint64_t all = own * static_cast<std::uint64_t>(ranks);
+  const std::scoped_lock lock(mutex_);
+  const auto registered = [&](const unsigned char* memory, std::uint64_t bytes) {
+    const auto begin = reinterpret_cast<std::uintptr_t>(memory);
+    return std::ranges::any_of(registered_, [&](const auto& each) {
+      return begin >= each.second.begin && begin + bytes <= each.second.begin + each.second.bytes;
+    });
+  };
+  return registered(operation.input, form.wide_input ? all : own) &&
+         registered(operation.output, form.wide_output ? all : own);
+}
+
+void Communicator::tune(Operation& operation, bool captured) {
   const Form& form = form_of(operation.kind);
   const std::uint64_t own = operation.count * size_of(operation.type);
   const bool wide = form.wide_input || form.wide_output;
-  const Choice choice = tuning_->choose(form.function, wide ? own * static_cast<std::uint64_t>(ranks) : own);
+  const Choice choice = tuning_->choose(form.function, wide ? own * static_cast<std::uint64_t>(ranks) : own,
+                                        has_registered_buffers(operation, captured));
   operation.setting = choice.setting();
   operation.channels = choice.channels;
   const std::string all =
@@ -208,7 +227,10 @@ void Communicator::drain() {
 void Communicator::abort() {
   const std::scoped_lock lock(mutex_);
   aborted_ = true;
-  for (auto& [handle, window] : windows_) static_cast<void>(window.release());
+  for (auto& [handle, window] : windows_) {
+    static_cast<void>(window.release());
+    registered_.erase(handle);
+  }
   windows_.clear();
   changed_.notify_all();
   if (segment_) segment_->ring(rank);
@@ -284,10 +306,12 @@ ncclResult_t Communicator::enqueue(std::shared_ptr<Communicator> self, std::vect
     return refuse(ncclUnhandledCudaError, "no event can be made");
   if (cudaStreamWaitEvent(stream, order_, 0) != cudaSuccess)
     return refuse(ncclUnhandledCudaError, "the stream is no stream, or CUDA has failed before");
-  for (Operation& operation : operations)
-    if (!operation.pairwise()) tune(operation);
   cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  if (cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusActive) {
+  const bool captured =
+      cudaStreamIsCapturing(stream, &capture) == cudaSuccess && capture == cudaStreamCaptureStatusActive;
+  for (Operation& operation : operations)
+    if (!operation.pairwise()) tune(operation, captured);
+  if (captured) {
     if (captured_.empty()) take_time_to("capture");
     captured_.push_back(std::make_shared<Launch>(Launch{nullptr, std::move(operations), this}));
     return cudaLaunchHostFunc(stream, &Launch::run_again, captured_.back().get()) == cudaSuccess
@@ -316,7 +340,7 @@ void* Communicator::register_buffer(const void* memory, std::uint64_t bytes) {
   if (!p5bench_fake_accessible(memory, bytes)) return nullptr;
   const std::scoped_lock lock(mutex_);
   auto* const handle = reinterpret_cast<void*>(next_handle_++);
-  registered_[handle] = bytes;
+  registered_[handle] = {reinterpret_cast<std::uintptr_t>(memory), bytes};
   return handle;
 }
 
@@ -349,12 +373,15 @@ void* Communicator::add_window(const void* memory, std::uint64_t bytes) {
   void* const handle = window->handle();
   const std::scoped_lock lock(mutex_);
   windows_[handle] = std::move(window);
+  registered_[handle] = {reinterpret_cast<std::uintptr_t>(memory), bytes};
   return handle;
 }
 
 bool Communicator::remove_window(void* window) {
   const std::scoped_lock lock(mutex_);
-  return windows_.erase(window) == 1;
+  if (windows_.erase(window) == 0) return false;
+  registered_.erase(window);
+  return true;
 }
 
 int Communicator::lsa_ranks() {

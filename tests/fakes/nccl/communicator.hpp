@@ -118,7 +118,9 @@ class Communicator {
   // A rank on the same node and device, which NCCL rejects; -1: none.
   int twin_of(int rank_);
   // Chooses algorithm and protocol of a collective, and logs them.
-  void tune(Operation& operation);
+  void tune(Operation& operation, bool captured);
+  // NCCL's argument regBuff to tuners: both buffers are registered, or the call is captured in a graph that registers.
+  bool has_registered_buffers(const Operation& operation, bool captured);
   void run(const std::vector<Operation>& operations);
   // Applies faults that precede an operation. False: skip the operation.
   bool survive_faults(const Operation& operation);
@@ -152,7 +154,11 @@ class Communicator {
   std::vector<unsigned char> previous_result_;  // result that a stale-data fault repeats
   std::vector<unsigned char> previous_sent_;
   std::vector<std::shared_ptr<Launch>> captured_;  // launches in graphs, kept until destruction
-  std::map<void*, std::uint64_t> registered_;      // bytes by handle
+  struct Buffer {
+    std::uintptr_t begin = 0;
+    std::uint64_t bytes = 0;
+  };
+  std::map<void*, Buffer> registered_;  // by handle; those of windows too
   std::uintptr_t next_handle_ = 1;
   std::map<void*, std::unique_ptr<Window>> windows_;  // by handle; those of an aborted communicator stay mapped
   std::map<int, Scalar> factors_;                     // by number of the operation

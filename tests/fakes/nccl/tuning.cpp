@@ -115,10 +115,12 @@ void ask_unseen(const Plugin& p, void* context, int function, std::uint64_t byte
   if (cost >= 0) cost = 0;
 }
 
-void ask(const Plugin& p, void* context, int function, std::uint64_t bytes, Costs& costs, int& channels) {
+void ask(const Plugin& p, void* context, int function, std::uint64_t bytes, bool registered, Costs& costs,
+         int& channels) {
   auto** const table = reinterpret_cast<float**>(costs.data());
-  const auto registered = [&](const auto& tuner) {
-    return tuner.choose(context, function, bytes, 1, table, abi::algorithms, abi::protocols, 0, &channels);
+  const auto told = [&](const auto& tuner) {
+    return tuner.choose(context, function, bytes, 1, table, abi::algorithms, abi::protocols, registered ? 1 : 0,
+                        &channels);
   };
   switch (p.version) {
     case 2:
@@ -128,13 +130,13 @@ void ask(const Plugin& p, void* context, int function, std::uint64_t bytes, Cost
           p.as<abi::TunerV3>().choose(context, function, bytes, 1, table, abi::algorithms, abi::protocols, &channels),
           "choice");
     case 4:
-      return check(registered(p.as<abi::TunerV4>()), "choice");
+      return check(told(p.as<abi::TunerV4>()), "choice");
     case 5:
-      return check(registered(p.as<abi::TunerV5>()), "choice");
+      return check(told(p.as<abi::TunerV5>()), "choice");
     case 6:
-      return check(registered(p.as<abi::TunerV6>()), "choice");
+      return check(told(p.as<abi::TunerV6>()), "choice");
     case 7:
-      return check(registered(p.as<abi::TunerV7>()), "choice");
+      return check(told(p.as<abi::TunerV7>()), "choice");
     default:
       return;
   }
@@ -165,10 +167,10 @@ Tuning::~Tuning() {
   if (p.version > 0) check(p.as<abi::TunerV3>().finalize(context_), "end");
 }
 
-Choice Tuning::choose(int function, std::uint64_t bytes) {
+Choice Tuning::choose(int function, std::uint64_t bytes, bool registered) {
   Costs costs = model(function, static_cast<double>(bytes), ranks_);
   int most_channels = 0;
-  if (ranks_ > 1) ask(plugin(), context_, function, bytes, costs, most_channels);
+  if (ranks_ > 1) ask(plugin(), context_, function, bytes, registered, costs, most_channels);
   std::size_t algorithm = 1, protocol = 2;
   float lowest = 3600000000.0f;
   for (std::size_t a = 0; a < costs.size(); ++a)

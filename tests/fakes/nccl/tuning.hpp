@@ -26,8 +26,8 @@ class Tuning {
   Tuning(const Tuning&) = delete;
   Tuning& operator=(const Tuning&) = delete;
 
-  // `function` counts as ncclFunc_t, `bytes` as in tuner plugins.
-  Choice choose(int function, std::uint64_t bytes);
+  // `function` counts as ncclFunc_t, `bytes` and `registered` as in tuner plugins.
+  Choice choose(int function, std::uint64_t bytes, bool registered);
 
  private:
   int ranks_;
