@@ -8,8 +8,10 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
+#include "bench/base/error.hpp"
 #include "bench/model/collective.hpp"
 #include "tests/unit/in_folder.hpp"
 
@@ -74,11 +76,14 @@ class KeptResults : public InFolder {
     return c;
   }
   // The result as it is kept of a run of 16 ranks with it in its journal.
-  std::vector<KeptLine> kept(const Measurement& m) const {
+  std::vector<KeptLine> kept(const Measurement& m, const topo::Topology& then = {},
+                             const topo::Topology& now = {}) const {
     std::ofstream(folder / "measurements.jsonl") << to_json(reports::Result{m, {}}, true).dump() << "\n";
-    reports::Report report;
-    report.run.ranks = 16;
-    return keep_results({.folder = folder, .report = report}, report, {m.measured_case}, {Arm{}});
+    reports::Report earlier, fresh;
+    earlier.run.ranks = fresh.run.ranks = 16;
+    earlier.topology = then;
+    fresh.topology = now;
+    return keep_results({.folder = folder, .report = earlier}, fresh, {m.measured_case}, {Arm{}});
   }
 };
 
@@ -120,6 +125,40 @@ TEST_F(KeptResults, have_their_groups_without_progress_or_with_wrong_data) {
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].result.measurement.wrong_groups, m.wrong_groups) << "completed from the plan";
   EXPECT_EQ(groups[0].result.measurement.groups.at(0).group, (Group{0, 1}));
+}
+
+TEST_F(KeptResults, are_of_the_same_instances_and_gpus) {
+  Measurement m;
+  m.measured_case = planned(all_reduce, {{{0, 1}}});
+  topo::Topology machine;
+  machine.hosts.resize(2);
+  machine.hosts[0].name = "worker-0";
+  machine.hosts[1].name = "worker-1";
+  machine.hosts[1].instance = "i-old";
+  machine.host_of_rank = {0, 1};
+  machine.gpu_of_rank = {"GPU-a", "GPU-old"};
+  const auto refused = [&](const topo::Topology& now) -> std::string {
+    try {
+      EXPECT_EQ(kept(m, machine, now).size(), 1u);
+      return "";
+    } catch (const UsageError& refusal) {
+      return refusal.what();
+    }
+  };
+  EXPECT_EQ(refused(machine), "");
+  topo::Topology unknown = machine;
+  unknown.hosts[1].instance.clear();
+  unknown.gpu_of_rank.clear();
+  EXPECT_EQ(refused(unknown), "");
+  topo::Topology another = machine;
+  another.hosts[1].instance = "i-new";
+  EXPECT_NE(refused(another).find("the instance of worker-1 was 'i-old', now it is 'i-new'"), std::string::npos);
+  another = machine;
+  another.gpu_of_rank[1] = "GPU-new";
+  EXPECT_NE(refused(another).find("the GPU of rank 1 on worker-1 was 'GPU-old'"), std::string::npos);
+  another = machine;
+  another.host_of_rank = {1, 0};
+  EXPECT_NE(refused(another).find("its ranks were on the hosts in another order"), std::string::npos);
 }
 
 }  // namespace

@@ -286,6 +286,23 @@ std::string arms_of(const reports::Report& report) {
   return arms.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+// A host's name stays when its machine or a GPU is replaced.
+void require_same_hardware(const EarlierRun& earlier, const topo::Topology& fresh) {
+  const topo::Topology& then = earlier.report.topology;
+  if (then.host_of_rank != fresh.host_of_rank) throw refusal(earlier, "its ranks were on the hosts in another order");
+  const auto same = [&](const std::string& what, const std::string& was, const std::string& is) {
+    if (!was.empty() && !is.empty() && was != is)
+      throw refusal(earlier, fmt::format("{} was '{}', now it is '{}'", what, was, is));
+  };
+  for (std::size_t i = 0; i < std::min(then.hosts.size(), fresh.hosts.size()); ++i)
+    same("the instance of " + fresh.hosts[i].name, then.hosts[i].instance, fresh.hosts[i].instance);
+  for (std::size_t rank = 0; rank < std::min(then.gpu_of_rank.size(), fresh.gpu_of_rank.size()); ++rank) {
+    const auto host = static_cast<std::size_t>(fresh.host_of_rank.at(rank));
+    same(fmt::format("the GPU of rank {} on {}", rank, fresh.hosts.at(host).name), then.gpu_of_rank[rank],
+         fresh.gpu_of_rank[rank]);
+  }
+}
+
 // Results of both runs share one report, so machine, versions and layout must match.
 void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   const auto same = [&](const std::string& what, const std::string& then, const std::string& now) {
@@ -299,6 +316,7 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   same("arms", arms_of(earlier.report), arms_of(fresh));
   same("ranks", std::to_string(then.ranks), std::to_string(now.ranks));
   same("hosts", hosts_of(earlier.report), hosts_of(fresh));
+  require_same_hardware(earlier, fresh.topology);
   std::set<std::string> names{"gpu", "nccl", "nccl.path", "libfabric", "cuda.driver", "cuda.runtime", "mpi"};
   constexpr std::string_view variable = "env.";
   for (const auto* const report : {&earlier.report, &fresh})
