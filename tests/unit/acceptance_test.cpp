@@ -245,6 +245,67 @@ TEST(ReportOfARun, that_continues_another_says_that_its_events_are_not_known) {
   EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept))) << "those of the run before it";
 }
 
+TEST(ReportOfARun, that_continues_another_keeps_its_wrong_data_beside_the_plan) {
+  const auto continue_it = [](const EarlierRun& earlier, const std::vector<KeptLine>& kept) {
+    reports::Report report;
+    report.run.backend = "nccl";
+    report.run.ranks = report.run.nodes = 1;
+    report.topology.hosts.resize(1);
+    report.topology.hosts[0].name = "n0";
+    report.topology.host_of_rank = {0};
+    ReportBuilder builder({}, report);
+    builder.resume_from(earlier, kept, 1);
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    builder.close("");
+    return builder.report();
+  };
+  EarlierRun earlier;
+  EXPECT_EQ(continue_it(earlier, {}).exit_code, ExitCode::inconclusive) << "nothing was measured";
+  topo::Finding finding;
+  finding.id = "host.oversubscribed";
+  earlier.report.findings = {finding};
+  EXPECT_TRUE(continue_it(earlier, {}).findings.empty()) << "found anew";
+  finding.severity = topo::Severity::error;
+  finding.about = topo::About::hardware;
+  finding.subject.host = "n0";
+  finding.evidence = "so it is";
+  for (const auto& [id, code] :
+       {std::pair(reports::corrupt, ExitCode::wrong_data), std::pair(reports::check_failed, ExitCode::unfinished)}) {
+    finding.id = id;
+    earlier.report.findings = {finding};
+    const reports::Report report = continue_it(earlier, {});
+    EXPECT_EQ(report.exit_code, code) << id;
+    ASSERT_EQ(report.findings.size(), 1U);
+    EXPECT_EQ(report.findings[0].evidence, "so it is (in the run that this one continues)");
+    earlier.report = report;
+    EXPECT_EQ(continue_it(earlier, {}).findings.at(0).evidence, report.findings[0].evidence) << "said once";
+  }
+  earlier.report = {};
+  earlier.report.topology.nics_of_rank = {{"rdmap0"}};
+  KeptLine line;
+  line.beside = true;
+  line.result.measurement.measured_case.backend = "nccl";
+  line.result.measurement.measured_case.collective = &find_collective("p2p");
+  line.result.measurement.measured_case.nic = 0;
+  line.result.measurement.wrong_elements = 4;
+  const reports::Report report = continue_it(earlier, {line});
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+  ASSERT_EQ(report.results.size(), 1U);
+  EXPECT_EQ(report.results[0].verdict.grade, reports::Grade::wrong);
+  EXPECT_EQ(report.topology.nics_of_rank, earlier.report.topology.nics_of_rank);
+}
+
+TEST(ReportOfARun, has_results_of_the_run_that_it_continues) {
+  ReportBuilder builder({}, {});
+  reports::Result kept;
+  kept.measurement.measured_case.collective = &find_collective("all_reduce");
+  kept.measurement.outcome = Outcome::failed;
+  builder.resume_from({}, {KeptLine{{}, kept, ""}}, 1);
+  EXPECT_FALSE(builder.has_results()) << "no rank knows of them yet";
+  builder.begin({}, {}, {});
+  EXPECT_TRUE(builder.has_results());
+}
+
 // The second time the repetition for the slow GPU, which takes 7.2 s, does not fit.
 TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
   for (const bool fits : {true, false}) {

@@ -127,6 +127,36 @@ TEST_F(KeptResults, have_their_groups_without_progress_or_with_wrong_data) {
   EXPECT_EQ(groups[0].result.measurement.groups.at(0).group, (Group{0, 1}));
 }
 
+TEST_F(KeptResults, have_the_wrong_data_of_cases_beside_the_plan) {
+  Measurement m;
+  m.measured_case = planned(p2p, {{{3, 11}}});
+  m.measured_case.nic = 3;
+  m.wrong_groups = {{3, 11}};
+  EXPECT_TRUE(kept(m).empty()) << "measured again";
+  m.wrong_elements = 4;
+  for (const Outcome outcome : {Outcome::measured, Outcome::skipped}) {
+    m.outcome = outcome;
+    const std::vector<KeptLine> of_nic = kept(m);
+    ASSERT_EQ(of_nic.size(), 1u);
+    EXPECT_TRUE(of_nic[0].beside);
+    EXPECT_EQ(of_nic[0].result.measurement.wrong_groups, m.wrong_groups);
+  }
+  m.outcome = Outcome::measured;
+  m.measured_case = planned(all_reduce, {{{0, 1}, {2, 3}}});
+  m.measured_case.for_parts = true;
+  m.groups = {{{0, 1}, {1e-3}, {}}, {{2, 3}, {1e-3}, {}}};
+  m.wrong_groups = {{2, 3}};
+  const std::vector<KeptLine> of_half = kept(m);
+  ASSERT_EQ(of_half.size(), 1u);
+  EXPECT_EQ(of_half[0].result.measurement.wrong_elements, 4u);
+  EXPECT_TRUE(of_half[0].result.measurement.groups.empty()) << "their other ranks are not known";
+  EXPECT_TRUE(of_half[0].result.measurement.wrong_groups.empty());
+  m.measured_case.for_parts = false;
+  const std::vector<KeptLine> of_plan = kept(m);
+  ASSERT_EQ(of_plan.size(), 1u);
+  EXPECT_FALSE(of_plan[0].beside);
+}
+
 TEST_F(KeptResults, are_of_the_same_instances_and_gpus) {
   Measurement m;
   m.measured_case = planned(all_reduce, {{{0, 1}}});

@@ -92,7 +92,7 @@ class ReportBuilder {
   std::vector<reports::Result> fail_unfinished(const std::string& why);
   // Judges the run. `ended_by` is "" if the plan is done; otherwise `code` is merged into the exit code.
   void close(const std::string& ended_by, ExitCode code = ExitCode::unfinished);
-  // Excludes results of an earlier run.
+  // Includes results of an earlier run, from begin() on.
   bool has_results() const { return has_results_; }
   // Data that only the HTML page shows.
   void add_samples(const std::vector<reports::Result>& journal) { reports::add_samples(journal, report_); }
@@ -140,7 +140,7 @@ class ReportBuilder {
   std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one
   std::vector<Measurement> retested_;                           // used only to find suspects
   bool has_results_ = false;
-  std::vector<topo::Finding> earlier_events_;  // seen while the run measured that this one continues
+  std::vector<topo::Finding> earlier_findings_;  // of the run that this one continues, which may not be found again
   reports::Comparability fitness_;
   std::optional<Case> running_;
   RunProgress progress_;                           // the current or last repetition

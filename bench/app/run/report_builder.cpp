@@ -59,17 +59,29 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
                      earlier.folder.string(), how, kept.size(),
                      watches && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
+  std::vector<Measurement> beside;
   for (const KeptLine& line : kept) {
+    if (line.beside) {
+      beside.push_back(line.result.measurement);
+      continue;
+    }
     add(line.place.arm * cases + line.place.at, line.result.measurement);
     ++of_launch[{line.place.arm, line.place.launch}];
   }
+  std::vector<std::vector<std::string>>& nics = report_.topology.nics_of_rank;
+  if (!beside.empty()) (void)add_unplanned(nics.empty() ? earlier.report.topology.nics_of_rank : nics, beside);
   // Launches that are not complete are launched again, and counted then.
   for (const auto& [launch, lines] : of_launch)
     if (lines == cases && launch.first < report_.arms.size()) ++report_.arms[launch.first].launches;
-  // The state of the machine is found anew; events are not seen again.
+  // The state of the machine is found anew; events are not seen again, and wrong data or a failure may not be.
   const std::vector<topo::FindingKind> events = topo::watch_kinds();
-  for (const topo::Finding& each : earlier.report.findings)
-    if (std::ranges::find(events, each.id, &topo::FindingKind::id) != events.end()) earlier_events_.push_back(each);
+  constexpr std::string_view whose = " (in the run that this one continues)";
+  for (topo::Finding each : earlier.report.findings) {
+    const bool is_event = std::ranges::find(events, each.id, &topo::FindingKind::id) != events.end();
+    if (!is_event && each.id != reports::check_failed && !reports::tells_wrong_data(each)) continue;
+    if (!is_event && !each.evidence.ends_with(whose)) each.evidence += whose;
+    earlier_findings_.push_back(std::move(each));
+  }
   for (const reports::ArmInfo& arm : earlier.report.arms)
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
@@ -78,8 +90,9 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
                           reports::Comparability comparability) {
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
-  report_.findings.insert(report_.findings.end(), earlier_events_.begin(), earlier_events_.end());
+  report_.findings.insert(report_.findings.end(), earlier_findings_.begin(), earlier_findings_.end());
   fitness_ = std::move(comparability);
+  has_results_ = !report_.results.empty();
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
