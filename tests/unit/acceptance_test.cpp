@@ -82,6 +82,25 @@ class ChecksOnce final : public Backend {
   int& checks_;
 };
 
+// Its ranks wait for processor cores for half of their time.
+class Waiting final : public Backend {
+ public:
+  explicit Waiting(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  bool relaunches() const override { return inner_->relaunches(); }
+  void abandon() override { inner_->abandon(); }
+  Environment context() const override { return inner_->context(); }
+  std::vector<LocalChecks> check_locally(Seconds burn) override { return inner_->check_locally(burn); }
+  std::optional<double> share_of_waiting() const override { return 0.5; }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+};
+
 // Ends the process. The signal goes to the process, as a launcher's does, so it is blocked in this thread.
 [[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
   Shutdown shutdown;
@@ -335,6 +354,31 @@ TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
     EXPECT_TRUE(has(reports::slow_alone_id));
     EXPECT_EQ(has(reports::check_failed), fits);
     EXPECT_EQ(report.local_checks.size(), 8U);
+  }
+}
+
+TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
+  const std::vector<std::string> slow{"--backend", "sim", "--platform", "p5.48xlarge", "--fault", "gpu:n0g3:0.5"};
+  const std::vector<std::string> collective{"--collectives", "all_reduce", "--sizes", "1GiB", "--tuning", "off"};
+  const std::vector<std::vector<std::string>> commands{{"run"}, {"run", "--soak", "1s"}, {"check"}};
+  for (std::vector<std::string> arguments : commands) {
+    const Folder folder;
+    Shutdown shutdown;
+    arguments.insert(arguments.end(), slow.begin(), slow.end());
+    if (arguments.front() == "run") arguments.insert(arguments.end(), collective.begin(), collective.end());
+    arguments.insert(arguments.end(), {"--quiet", "--out", folder.path.string()});
+    const auto control = make_solo_control_plane(8);
+    const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<Waiting>(std::move(inner));
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    (void)run_acceptance(*control, {*control, parse_options(arguments).options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    EXPECT_NE(std::ranges::find(report.findings, reports::cores_busy_id, &topo::Finding::id), report.findings.end())
+        << arguments.at(1) << ": " << report.decision.sentence;
   }
 }
 

@@ -480,6 +480,7 @@ constexpr std::array phases{
     RunPhase{"evaluating the samples of GPUs and NICs", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_are_left, measure_parts, remark},
     RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
+    RunPhase{"asking which ranks waited for cores", may_wait_for_cores, add_waiting_for_cores, remark},
     RunPhase{"reading the library's log", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},
