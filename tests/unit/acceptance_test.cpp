@@ -264,6 +264,38 @@ TEST(ReportOfARun, that_continues_another_says_that_its_events_are_not_known) {
   EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept))) << "those of the run before it";
 }
 
+TEST(ReportOfARun, that_ends_early_says_that_its_events_were_not_evaluated) {
+  const auto lacks_events = [](const std::string& backend, bool measures, bool evaluates, const std::string& ended_by) {
+    reports::Report report;
+    report.run.backend = backend;
+    Options options;
+    options.soak = {60};
+    ReportBuilder builder(options, report);
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    if (measures) {
+      Measurement m;
+      m.measured_case.backend = backend;
+      m.measured_case.collective = &all_reduce;
+      m.outcome = Outcome::failed;
+      builder.repetition_started(m.measured_case, {});
+      builder.case_finished(m);
+    }
+    topo::HostActivity host;
+    host.host = "n0";
+    host.seconds = 3;
+    if (evaluates) builder.add_watch({{host}, {host}}, {0}, 0);
+    builder.close(ended_by);
+    return std::ranges::any_of(builder.report().run.remarks, [](const std::string& each) {
+      return each.find("was not evaluated: see the hosts' kernel logs") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(lacks_events("nccl", true, false, "ended by SIGTERM"));
+  EXPECT_FALSE(lacks_events("nccl", true, true, "ended by SIGTERM"));
+  EXPECT_FALSE(lacks_events("nccl", false, false, "ended by SIGTERM")) << "nothing was measured";
+  EXPECT_FALSE(lacks_events("nccl", true, false, ""));
+  EXPECT_FALSE(lacks_events("mpi", true, false, "ended by SIGTERM")) << "nothing is watched";
+}
+
 TEST(ReportOfARun, that_continues_another_keeps_its_wrong_data_beside_the_plan) {
   const auto continue_it = [](const EarlierRun& earlier, const std::vector<KeptLine>& kept) {
     reports::Report report;

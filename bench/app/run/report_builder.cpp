@@ -34,12 +34,21 @@ void drop_samples(Measurement& m) {
 // In the remark of a run that continues another one.
 constexpr std::string_view unknown_events = "; events of GPUs and NICs during these are not known";
 
-// True if the run ended after its observations of GPUs and NICs were in the report, as did the runs that it continues.
+// True if the run's observations of GPUs and NICs are in the report.
+bool has_observations(const reports::Report& report) {
+  return !report.local_activity.empty() || !report.load_activity.empty() ||
+         std::ranges::any_of(report.results, [](const auto& each) { return each.during.has_value(); });
+}
+
+// True if it has them, and did not continue a run that had none.
 bool knows_events(const reports::Report& report) {
   const bool lacks = std::ranges::any_of(
       report.run.remarks, [](const std::string& remark) { return remark.find(unknown_events) != std::string::npos; });
-  return !lacks && (!report.local_activity.empty() || !report.load_activity.empty() ||
-                    std::ranges::any_of(report.results, [](const auto& each) { return each.during.has_value(); }));
+  return !lacks && has_observations(report);
+}
+
+bool is_watched(const reports::Report& report) {
+  return !report.run.backend.empty() && find_backend(report.run.backend).on_gpus();
 }
 
 }  // namespace
@@ -53,11 +62,9 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
 void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
-  const std::string& backend = report_.run.backend;
-  const bool watches = !kept.empty() && !backend.empty() && find_backend(backend).on_gpus();
   remark(fmt::format("continues the run of {} ({}){}; {} results are of that run{}", earlier.report.run.started,
                      earlier.folder.string(), how, kept.size(),
-                     watches && !knows_events(earlier.report) ? unknown_events : ""));
+                     !kept.empty() && is_watched(report_) && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
   std::vector<Measurement> beside;
   for (const KeptLine& line : kept) {
@@ -329,6 +336,11 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
   if (!ended_by.empty()) remark_on_unmeasured();
+  // GPUs and NICs are evaluated after the last case.
+  if (!ended_by.empty() && has_results_ && is_watched(report_) && !has_observations(report_))
+    remark(
+        "what GPUs and NICs reported while measuring (Xids, memory errors, clocks, drops) was not evaluated: see the "
+        "hosts' kernel logs");
   combine_launches();
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
