@@ -296,6 +296,24 @@ TEST(ReportOfARun, that_ends_early_says_that_its_events_were_not_evaluated) {
   EXPECT_FALSE(lacks_events("mpi", true, false, "ended by SIGTERM")) << "nothing is watched";
 }
 
+TEST(ReportOfARun, names_hosts_that_were_not_watched_to_the_end) {
+  const auto remarks = [](double watched_s) {
+    topo::HostActivity host;
+    host.host = "n0";
+    host.watched_s = watched_s;
+    host.measured_s = 600;
+    ReportBuilder builder({}, {});
+    builder.add_watch({std::vector<topo::HostActivity>(6, host)}, {}, 0);
+    return builder.report().run.remarks;
+  };
+  EXPECT_TRUE(remarks(595).empty());
+  ASSERT_EQ(remarks(60).size(), 1U);
+  EXPECT_TRUE(
+      remarks(60)[0].ends_with("are not known: n0 (for 60 of 600 s), n0 (for 60 of 600 s), n0 (for 60 of 600 s), "
+                               "n0 (for 60 of 600 s), 2 more"))
+      << remarks(60)[0];
+}
+
 TEST(ReportOfARun, that_continues_another_keeps_its_wrong_data_beside_the_plan) {
   const auto continue_it = [](const EarlierRun& earlier, const std::vector<KeptLine>& kept) {
     reports::Report report;

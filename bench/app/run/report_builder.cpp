@@ -252,6 +252,18 @@ void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>
     if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
       report_.results[launches_.at(numbers[i]).at].during = during;
   add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
+  std::vector<std::string> hosts;
+  for (const topo::HostActivity& whole : by_case.front())
+    if (topo::ended_early(whole))
+      hosts.push_back(fmt::format("{} (for {:.0f} of {:.0f} s)", whole.host, whole.watched_s, whole.measured_s));
+  constexpr std::size_t most = 4;
+  const std::size_t more = hosts.size() - std::min(hosts.size(), most);
+  if (more > 0) hosts.resize(most), hosts.push_back(fmt::format("{} more", more));
+  if (!hosts.empty())
+    remark(
+        fmt::format("GPUs and NICs were not watched until the last case, so Xids, memory errors and drops after that "
+                    "are not known: {}",
+                    join(hosts)));
 }
 
 namespace {
