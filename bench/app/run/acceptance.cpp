@@ -369,7 +369,8 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   std::string why = fmt::format("{}{}no progress in {} within {}", awaited, awaited.empty() ? "" : ": ", hang.step,
                                 to_text(hang.limit));
   if (run.control.is_leader()) {
-    if (awaited.empty()) wait_while(hang.lasts, notes_time);
+    wait_while(hang.lasts, notes_time);
+    if (!hang.lasts()) return;
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
