@@ -83,9 +83,9 @@ class ChecksOnce final : public Backend {
 };
 
 // Its ranks wait for processor cores for half of their time.
-class Waiting final : public Backend {
+class WaitsForCores final : public Backend {
  public:
-  explicit Waiting(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  explicit WaitsForCores(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
   std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
   Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
   CostModel cost() const override { return inner_->cost(); }
@@ -419,7 +419,7 @@ TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
     arguments.insert(arguments.end(), {"--quiet", "--out", folder.path.string()});
     const auto control = make_solo_control_plane(8);
     const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
-      return std::make_unique<Waiting>(std::move(inner));
+      return std::make_unique<WaitsForCores>(std::move(inner));
     }};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
