@@ -364,6 +364,24 @@ TEST(ReportOfARun, that_continues_another_keeps_its_wrong_data_beside_the_plan) 
   EXPECT_EQ(report.topology.nics_of_rank, earlier.report.topology.nics_of_rank);
 }
 
+TEST(ReportOfARun, keeps_wrong_data_that_the_tuning_of_the_run_before_it_found) {
+  EarlierRun earlier;
+  earlier.report.tuning.emplace().failures = {{"all_reduce", 1024, "ring/ll", true, "wrong"},
+                                              {"all_reduce", 1024, "default", true, "wrong"}};
+  ReportBuilder builder({}, {});
+  builder.resume_from(earlier, {}, 1);
+  builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+  const std::string why = builder.reason_not_to_tune();
+  EXPECT_TRUE(why.starts_with("NCCL's own settings gave wrong data in the run that this one continues, ")) << why;
+  reports::Tuning refused;
+  refused.outcome = "refused";
+  builder.add_tuning(refused);
+  builder.close("");
+  EXPECT_EQ(builder.report().exit_code, ExitCode::wrong_data);
+  ASSERT_EQ(builder.report().tuning->failures.size(), 1U);
+  EXPECT_EQ(builder.report().tuning->failures[0].setting, "default");
+}
+
 TEST(ReportOfARun, has_results_of_the_run_that_it_continues) {
   ReportBuilder builder({}, {});
   reports::Result kept;

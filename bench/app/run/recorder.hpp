@@ -82,7 +82,10 @@ class ReportBuilder {
                  std::uint64_t least_sent);
   // Activity of each host's GPUs while each was checked alone, and under load.
   void add_local_activity(const std::vector<topo::HostActivity>& alone, const std::vector<topo::HostActivity>& loaded);
-  void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
+  void add_tuning(reports::Tuning tuning) {
+    std::ranges::copy(earlier_failures_, std::back_inserter(tuning.failures));
+    report_.tuning = std::move(tuning);
+  }
   // The reason not to tune after these results; "" if there is none.
   std::string reason_not_to_tune();
 
@@ -140,6 +143,7 @@ class ReportBuilder {
   std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one
   std::vector<Measurement> retested_;                           // used only to find suspects
   bool has_results_ = false;
+  std::vector<reports::TuningFailure> earlier_failures_;  // wrong data with NCCL's own settings, as the next
   std::vector<topo::Finding> earlier_findings_;  // of the run that this one continues, which may not be found again
   reports::Comparability fitness_;
   std::optional<Case> running_;

@@ -89,6 +89,10 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
     if (!is_event && !each.evidence.ends_with(whose)) each.evidence += whose;
     earlier_findings_.push_back(std::move(each));
   }
+  if (earlier.report.tuning)
+    std::ranges::copy_if(
+        earlier.report.tuning->failures, std::back_inserter(earlier_failures_),
+        [](const reports::TuningFailure& each) { return each.wrong_data && each.setting == "default"; });
   for (const reports::ArmInfo& arm : earlier.report.arms)
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
@@ -302,7 +306,9 @@ std::string fault_before_tuning(const reports::Report& report) {
 std::string ReportBuilder::reason_not_to_tune() {
   diagnose();
   reports::withdraw_questions_of_whole_hosts(report_);
-  const std::string fault = fault_before_tuning(report_);
+  const std::string fault = earlier_failures_.empty()
+                                ? fault_before_tuning(report_)
+                                : "NCCL's own settings gave wrong data in the run that this one continues";
   return fault.empty() ? "" : fault + ", and settings are not tuned on a faulty machine";
 }
 
