@@ -33,6 +33,9 @@ class Descriptor {
   Descriptor& operator=(Descriptor&&) = delete;
   bool good() const { return fd_ >= 0; }
 
+  // True also where the file system cannot do it.
+  bool sync() const { return ::fdatasync(fd_) == 0 || errno == EINVAL || errno == ENOTSUP; }
+
   // Some file systems report a full disk only on close.
   bool close() { return fd_ < 0 || ::close(std::exchange(fd_, -1)) == 0; }
 
@@ -182,7 +185,8 @@ void write_atomically(const fs::path& path, const std::string& text) {
     Descriptor file(temporary.path(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW);
     made = file.good();
     if (made && old) file.adopt_attributes(*old);
-    return made && file.write_all(text) && file.close();
+    // The old text stays until the new one is on the disk, also where the node loses its power.
+    return made && file.write_all(text) && (!old || file.sync()) && file.close();
   }();
   if (written && std::rename(temporary.c_str(), path.c_str()) == 0) return;
   const EnvironmentError problem = cannot_write(path);
@@ -213,9 +217,12 @@ void append_line(const fs::path& path, const std::string& line) {
   const bool regular = file.good() && S_ISREG(file.status().st_mode);
   if (file.good() && !regular) throw EnvironmentError(fmt::format("'{}' is no regular file", path.string()));
   const off_t before = file.good() ? file.end() : 0;
-  if (file.good() && file.write_all(line + "\n")) return;
+  if (file.good() && file.write_all(line + "\n") && file.close()) return;
   const EnvironmentError problem = cannot_write(path);
-  if (file.good()) file.truncate(before);
+  if (file.good())
+    file.truncate(before);
+  else if (regular)  // closed, and some of the line may be there
+    Descriptor(path, O_WRONLY | O_NOFOLLOW | O_NONBLOCK).truncate(before);
   throw problem;
 }
 

@@ -371,12 +371,14 @@ std::string healthy_figures(const Report& report) {
   if (words.size() > 2) words.resize(2);
   const auto nodes = static_cast<std::size_t>(std::max(report.run.nodes, 1));
   if (words.empty()) words.emplace_back("no slower than the baseline");
-  const auto has_finding = [&](std::string_view id) {
-    return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
+  const auto findings = [&](std::string_view id) {
+    return static_cast<std::size_t>(std::ranges::count(report.findings, id, &topo::Finding::id));
   };
   std::vector<std::string> but;
+  if (const std::size_t launches = findings(slow_launch_id); launches > 0)
+    but.push_back(launches == 1 ? "a launch was slow" : fmt::format("{} launches were slow", launches));
   if (unsteady) but.emplace_back("some samples are slow");
-  if (has_finding(below_published_id)) but.emplace_back("below published figures");
+  if (findings(below_published_id) > 0) but.emplace_back("below published figures");
   for (const std::string& each : {about_slow_gpus(report), about_left_out(report), about_untested(report)})
     if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));

@@ -66,7 +66,7 @@ topo::Finding finding_of(const Which& which, std::vector<Slow> cases, const std:
         fmt::format("{} ({}) +{:.1f} %", describe(*cases[i].of), name_of(cases[i].quantity), 100 * cases[i].longer));
   if (cases.size() > most_cases) named.push_back(fmt::format("{} more", cases.size() - most_cases));
   topo::Finding finding;
-  finding.id = "run.slow_launch";
+  finding.id = slow_launch_id;
   finding.severity = topo::Severity::warning;
   finding.about = topo::About::fabric;
   finding.evidence = fmt::format("launch {}{}{} took longer than the median of all: {}", which.second + 1,
@@ -266,7 +266,7 @@ std::vector<topo::Finding> below_published(const Report& report) {
 std::vector<topo::FindingKind> finding_kinds() {
   using enum topo::About;
   std::vector<topo::FindingKind> kinds{
-      {"run.slow_launch", fabric, "one of several launches was slower than the others"},
+      {std::string(slow_launch_id), fabric, "one of several launches was slower than the others"},
       {std::string(cores_busy_id), host,
        "ranks waited for processor cores, on hosts of parts that seem slow; an error where that explains it"}};
   std::ranges::move(local_finding_kinds(), std::back_inserter(kinds));

@@ -16,10 +16,11 @@
 
 namespace p5::reports {
 
-// run.slow_launch, a warning for each launch in which a case exceeds the median of its launches by twice the threshold
-// of its band (thresholds.json) and by 6 robust standard deviations of the launches; lists the cases, worst first. Each
-// case is of one arm. `started` maps arm and launch to the UTC start, where known. Cases with fewer than 5 launches are
-// skipped.
+inline constexpr std::string_view slow_launch_id = "run.slow_launch";
+
+// A warning for each launch in which a case exceeds the median of its launches by twice the threshold of its band
+// (thresholds.json) and by 6 robust standard deviations of the launches; lists the cases, worst first. Each case is of
+// one arm. `started` maps arm and launch to the UTC start, where known. Cases with fewer than 5 launches are skipped.
 std::vector<topo::Finding> slow_launches(const std::vector<const CombinedLaunches*>& cases,
                                          const std::map<std::pair<std::string, int>, std::string>& started);
 

@@ -71,12 +71,17 @@ struct HostActivity {
   int seconds = 0;  // samples
   std::vector<GpuActivity> gpus{};
   std::vector<NicActivity> nics{};
+  // Of the whole watch, since it began: its last sample, and the end of the last case.
+  double watched_s = 0, measured_s = 0;
 };
+
+// True if the watch ended well before the last case, as where its program was killed or a device does not answer.
+bool ended_early(const HostActivity& whole);
 
 // Time windows of one case, one per launch.
 using Windows = std::vector<Window>;
 
-// Activity on one host: over the whole watch first, then per case. Xids of killed workers are dropped in `failed`
+// Activity on one host: over the whole watch first, then per case. `ticks` are in their order. Xids of killed workers are dropped in `failed`
 // windows.
 std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
                                     const Host& host);

@@ -47,6 +47,8 @@ void fields(auto& archive, Is<HostActivity> auto& during) {
   archive.must("seconds", during.seconds);
   archive.must("gpus", during.gpus);
   archive.must("nics", during.nics);
+  archive.must("watched_s", during.watched_s);
+  archive.must("measured_s", during.measured_s);
 }
 
 void fields(auto& archive, Is<CaseWatch> auto& watch) {
@@ -80,17 +82,17 @@ std::optional<int> median(std::vector<int> values) {
 bool of_a_process(int xid) { return class_of_xid(xid).name == "process"; }
 
 // A killed worker's events may come a moment after the case that it failed.
-bool in_failed(const Windows& windows, Seconds at) {
+bool in_failed(const Windows& failed, Seconds at) {
   constexpr double later = 3;
-  return std::ranges::any_of(windows, [&](const Window& window) {
-    return window.failed && at.count >= window.from.count && at.count <= window.to.count + later;
+  return std::ranges::any_of(failed, [&](const Window& window) {
+    return at.count >= window.from.count && at.count <= window.to.count + later;
   });
 }
 
 // A counter that is lower than before began again from 0, as where a driver was loaded again or a device was reset.
 std::uint64_t growth_of(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
 
-GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& windows, const std::string& uuid,
+GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& failed, const std::string& uuid,
                        int index) {
   GpuActivity during{.gpu = index};
   std::optional<std::uint64_t> last_corrected, last_uncorrected;
@@ -102,7 +104,7 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& win
   std::vector<int> clocks;
   for (const Tick* tick : ticks) {
     for (const Tick::Xid& xid : tick->xids)
-      if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(windows, tick->at)))
+      if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(failed, tick->at)))
         during.xids.push_back({xid.code, xid.text});
     const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
     if (at == tick->gpus.end()) continue;
@@ -142,14 +144,21 @@ std::vector<NicActivity> nics_during(std::span<const Tick> ticks) {
   return all;
 }
 
+// The samples inside the window. A long run has very many of both.
+std::span<const Tick> ticks_in(std::span<const Tick> ticks, const Window& window) {
+  const auto first = std::ranges::lower_bound(ticks, window.from, {}, &Tick::at);
+  const auto after = std::ranges::upper_bound(ticks, window.to, {}, &Tick::at);
+  return first < after ? std::span(first, after) : std::span<const Tick>();
+}
+
 // From the last sample before the window to the first after it, so that no traffic in it is lost. Without a sample
 // inside the window the counted traffic could as well belong to the neighbouring windows.
-std::vector<NicActivity> nics_during(const std::vector<Tick>& ticks, const Window& window) {
-  const auto inside = [&](const Tick& tick) { return tick.at >= window.from && tick.at <= window.to; };
-  const auto first = std::ranges::find_if(ticks, inside);
-  if (first == ticks.end()) return {};
-  const auto after = std::find_if_not(first, ticks.end(), inside);
-  return nics_during(std::span(first == ticks.begin() ? first : first - 1, after == ticks.end() ? after : after + 1));
+std::vector<NicActivity> nics_during(std::span<const Tick> ticks, const Window& window) {
+  const std::span<const Tick> inside = ticks_in(ticks, window);
+  if (inside.empty()) return {};
+  const auto first = static_cast<std::size_t>(&inside.front() - ticks.data()), after = first + inside.size();
+  const std::size_t from = first == 0 ? 0 : first - 1;
+  return nics_during(ticks.subspan(from, std::min(after + 1, ticks.size()) - from));
 }
 
 void add(std::vector<NicActivity>& sums, const std::vector<NicActivity>& more) {
@@ -160,16 +169,18 @@ void add(std::vector<NicActivity>& sums, const std::vector<NicActivity>& more) {
   }
 }
 
-HostActivity host_during(const std::vector<Tick>& ticks, const Windows& spans, const Windows& all, const Host& host) {
+HostActivity host_during(const std::vector<Tick>& ticks, const Windows& spans, const Windows& failed,
+                         const Host& host) {
   HostActivity during{.host = host.name};
   std::vector<const Tick*> within;
-  for (const Tick& tick : ticks)
-    if (std::ranges::any_of(spans, [&](const Window& span) { return tick.at >= span.from && tick.at <= span.to; }))
-      within.push_back(&tick);
+  for (const Window& span : spans)
+    for (const Tick& tick : ticks_in(ticks, span)) within.push_back(&tick);
+  std::ranges::sort(within);
+  within.erase(std::ranges::unique(within).begin(), within.end());
   during.seconds = static_cast<int>(within.size());
   for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
     if (const std::string& uuid = host.gpu_devices[i].uuid; !uuid.empty())
-      during.gpus.push_back(gpu_during(within, all, uuid, static_cast<int>(i)));
+      during.gpus.push_back(gpu_during(within, failed, uuid, static_cast<int>(i)));
   for (const Window& span : spans) add(during.nics, nics_during(ticks, span));
   return during;
 }
@@ -305,7 +316,8 @@ struct DomainActivity {
   std::uint64_t sent = 0;
 };
 
-// Data that never touched the NICs went another way. With reduction inside the network half may do.
+// Data that never touched the NICs went another way. With reduction inside the network half may do. Where the watch
+// ended early its counters lack what was sent later.
 void add_bypass(std::vector<Finding>& findings, const Topology& topology, const std::vector<HostActivity>& hosts,
                 std::uint64_t least_sent) {
   constexpr double tolerated = 0.25;
@@ -318,7 +330,7 @@ void add_bypass(std::vector<Finding>& findings, const Topology& topology, const 
   for (const HostActivity& during : hosts) {
     const Host* const host = host_named(topology, during.host);
     const auto sent = bytes_sent(during);
-    if (!host || !sent) continue;
+    if (!host || !sent || ended_early(during)) continue;
     DomainActivity& its = activities[domains[static_cast<std::size_t>(host - topology.hosts.data())]];
     ++its.counted;
     its.nics += during.nics.size();
@@ -416,11 +428,23 @@ Tick tick_from(const std::string& line, Seconds at) try {
 std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
                                     const Host& host) {
   const Seconds end = ticks.empty() ? Seconds{} : ticks.back().at;
-  Windows every;
-  for (const Windows& windows : cases) every.insert(every.end(), windows.begin(), windows.end());
-  std::vector<HostActivity> all{host_during(ticks, {{{}, end}}, every, host)};
-  for (const Windows& windows : cases) all.push_back(host_during(ticks, windows, every, host));
+  Windows failed;
+  double measured_s = 0;
+  for (const Windows& windows : cases)
+    for (const Window& window : windows) {
+      measured_s = std::max(measured_s, window.to.count);
+      if (window.failed) failed.push_back(window);
+    }
+  std::vector<HostActivity> all{host_during(ticks, {{{}, end}}, failed, host)};
+  all.front().watched_s = end.count;
+  all.front().measured_s = measured_s;
+  for (const Windows& windows : cases) all.push_back(host_during(ticks, windows, failed, host));
   return all;
+}
+
+bool ended_early(const HostActivity& whole) {
+  constexpr double tolerated_s = 10;
+  return whole.measured_s - whole.watched_s > tolerated_s;
 }
 
 json to_json(const std::vector<HostActivity>& during) { return json_fields::written(during); }

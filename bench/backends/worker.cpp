@@ -457,7 +457,7 @@ void WorkerBackend::postpone_limit(Seconds time) {
 }
 
 std::optional<double> WorkerBackend::share_of_waiting() const {
-  return worker_ ? p5::share_of_waiting(worker_->pid()) : std::nullopt;
+  return std::max(longest_waiting_, worker_ ? p5::share_of_waiting(worker_->pid()) : std::nullopt);
 }
 
 FailureContext WorkerBackend::failure_context() const {
@@ -473,6 +473,7 @@ void WorkerBackend::stop() {
 }
 
 void WorkerBackend::abandon() {
+  if (joined()) longest_waiting_ = share_of_waiting();
   if (worker_ && !worker_->kill_and_reap(reap_limit)) shared_->stuck = true;
   if (worker_ && !joined() && log_of_failures_.size() < most_of_failures)
     log_of_failures_ += worker_->log().text(0, most_of_start);

@@ -21,6 +21,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <string>
@@ -31,6 +32,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5 {
@@ -224,9 +226,12 @@ void WorkerProcess::send(const json& order) {
 
 json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted,
                          const std::function<void()>& before_giving_up) {
-  const auto start = Clock::now();
+  auto start = Clock::now();
   if (unasked_) throw CaseError(fmt::format("its worker (process {}) sent a reply without an order", pid_));
   bool ended = false;
+  std::optional<Clock::time_point> stopped;  // seen so since then
+  Pauses pauses;
+  int prolonged = 0;
   for (;;) {
     protocol::Received received = inbox_.receive(socket_, look_ms);
     log_.pass_on(pid_, false);
@@ -238,11 +243,20 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
     }
     if (received.message && received.message->epoch == epoch_) return reply_of(std::move(*received.message));
     if (ended) throw LostError(how_it_ended());
+    // A worker of a job that was suspended as a whole may go on a moment later.
+    if (const Clock::duration paused = pauses.look(); paused.count() > 0 && prolonged++ < most_pauses) {
+      start += paused;
+      stopped.reset();
+    }
     const char state = state_of(pid_).letter;
     ended = state == 'Z';  // its children may hold the socket open; pending replies are read first
-    if (state == 'T' && since(start).count > 1)
-      throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
+    if (state != 'T')
+      stopped.reset();
+    else if (!stopped)
+      stopped = Clock::now();
     const bool late = since(start).count > limit.count;
+    if (stopped && (since(*stopped).count > 1 || (late && since(start).count > 1)))
+      throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     if (late) before_giving_up();
     if (late || interrupted()) throw stalled(since(start));
   }

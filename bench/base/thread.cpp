@@ -75,6 +75,12 @@ void check_thread_limit(int count, std::string_view what) {
                                        what, count, threads.size(), problem, remedy));
 }
 
+Clock::duration Pauses::look(Clock::time_point now) {
+  constexpr auto least = std::chrono::seconds(2);
+  const Clock::duration between = now - std::exchange(looked_, now);
+  return between > least ? between : Clock::duration::zero();
+}
+
 Watchdog::Watchdog(OnHang on_hang) : on_hang_(std::move(on_hang)), thread_(start_thread([this] { watch(); })) {}
 
 Watchdog::~Watchdog() {
@@ -91,6 +97,7 @@ void Watchdog::arm(std::string step, Seconds limit) {
   step_ = std::move(step);
   limit_ = limit;
   ++steps_;
+  pauses_ = 0;
   deadline_ = deadline_in(limit);
 }
 
@@ -108,7 +115,11 @@ bool Watchdog::disarmed() const {
 // The watchdog polls five times a second: a notification for each step would be too slow for steps of microseconds.
 void Watchdog::watch() {
   std::unique_lock lock(mutex_);
+  Pauses pauses;
   while (!done_) {
+    const Clock::duration paused = pauses.look();
+    if (paused.count() > 0 && deadline_ != Clock::time_point::max() && pauses_++ < most_pauses)
+      deadline_ = std::min(deadline_ + paused, deadline_in(limit_));
     if (Clock::now() > deadline_) {
       const Hang hang{step_, limit_, [this, late = steps_] {
                         const std::lock_guard again(mutex_);
@@ -117,6 +128,7 @@ void Watchdog::watch() {
       lock.unlock();
       on_hang_(hang);
       lock.lock();
+      pauses.look();
       continue;
     }
     changed_.wait_for(lock, std::chrono::milliseconds(200));

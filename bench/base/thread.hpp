@@ -31,6 +31,22 @@ void raise_stack_limits();
 // EnvironmentError that names `what` needs them, the limits, and the number that started.
 void check_thread_limit(int count, std::string_view what);
 
+// The times in which this process itself stood still, as where its whole job is suspended: looks of a loop that should
+// follow each other within a second are far apart then. What it waits for may have stood still as well.
+class Pauses {
+ public:
+  explicit Pauses(Clock::time_point now = Clock::now()) : looked_(now) {}
+  // The time since the last look, or the creation, if the process stood still in it; else 0.
+  Clock::duration look(Clock::time_point now = Clock::now());
+
+ private:
+  Clock::time_point looked_;
+};
+
+// The pauses that may prolong one wait, so that a machine which is slow to the extreme ends it too.
+inline constexpr int most_pauses = 10;
+
+// Time in which the process itself stands still does not count.
 class Watchdog {
  public:
   struct Hang {
@@ -59,6 +75,7 @@ class Watchdog {
   std::string step_;
   Seconds limit_{};
   std::chrono::steady_clock::time_point deadline_ = std::chrono::steady_clock::time_point::max();
+  int pauses_ = 0;           // that prolonged the step
   std::uint64_t steps_ = 0;  // calls of arm() and disarm()
   bool done_ = false;
   std::thread thread_;

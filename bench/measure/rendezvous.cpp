@@ -169,16 +169,16 @@ void Rendezvous::join_ranks(Backend& backend) {
 void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   began_ = Clock::now();
   std::vector<JoinAttempt> trials;
-  // The search runs once in a run: repeating it gives no new information.
-  const bool together = !std::exchange(searched_, true) && try_rounds(backend, trials);
+  const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
   if (culprit.kind == JoinFault::Kind::together) {
-    const std::optional<PhaseFailed> again = trials.empty() ? std::optional(first) : join_again(backend);
+    const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
     culprit.because = name_rank(*again);
   }
+  // Another search would give no new information.
   given_up_ = "the ranks do not join: see the findings";
   tell(first, culprit);
   throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};

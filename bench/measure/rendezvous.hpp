@@ -70,7 +70,8 @@ struct JoinFailure {
   std::string said = {};                  // the failure and the hosts at fault, as a sentence
 };
 
-// Rendezvous for one arm of a run: locates a fault once, and aborts the run if another attempt is hopeless.
+// Rendezvous for one arm of a run: locates the fault where ranks do not join, and aborts the run if another attempt is
+// hopeless. Failures that were gone at the second attempt do not count, however many there are.
 class Rendezvous {
  public:
   Rendezvous(ControlPlane& control, RanksOnHosts hosts, Observer& observer);
@@ -92,7 +93,6 @@ class Rendezvous {
   ControlPlane& control_;
   const RanksOnHosts hosts_;
   Observer& observer_;
-  bool searched_ = false;
   Clock::time_point began_{};
   std::string given_up_;
 };

@@ -100,10 +100,30 @@ class FailingFiles(Folder):
         done = self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--collectives", "all_gather", "--quiet",
                            "--out", self.below / "out", variables=self.variables(WITH="delay:0"))
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertEqual(set(self.told()), {"open", "write", "mkdir", "rename", "symlink"})
+        self.assertEqual(set(self.told()), {"open", "write", "mkdir", "rename", "fsync", "symlink"})
+
+    def test_a_close_fails_where_it_is_wanted_and_is_done(self):
+        close = """
+import os, sys
+for flags in (os.O_WRONLY | os.O_CREAT, os.O_RDONLY):
+    file = os.open(sys.argv[1], flags)
+    try:
+        os.close(file)
+        print(0)
+    except OSError as error:
+        print(error.errno)
+        try:
+            os.fstat(file)
+        except OSError:
+            print("closed")
+"""
+        for name, said in (("wanted", [str(errno.ENOSPC), "closed", "0"]), ("another", ["0", "0"])):
+            done = self.run_it("-c", close, self.below / name, program=(sys.executable,),
+                               variables=self.variables(WITH="ENOSPC", ON="close", NAME="wanted"))
+            self.assertEqual((done.returncode, done.stdout.split()), (0, said), done.stderr)
 
     def test_a_slip_ends_the_program(self):
-        for wrong in ({"WITH": "ENOSPACE"}, {"WITH": "delay:soon"}, {"ON": "write,close"}, {"FROM": "x"}):
+        for wrong in ({"WITH": "ENOSPACE"}, {"WITH": "delay:soon"}, {"ON": "write,shut"}, {"FROM": "x"}):
             done = self.run_it("-c", CALLS, self.below, program=(sys.executable,), variables=self.variables(**wrong))
             self.assertEqual(done.returncode, 99, done.stderr)
             self.assertIn(f"failing_files: P5BENCH_FAIL_{[*wrong][0]} cannot be", done.stderr)

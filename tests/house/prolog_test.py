@@ -60,19 +60,34 @@ class JobScript(unittest.TestCase):
             (self.folder / out / "latest").mkdir(parents=True)
             (self.folder / out / "latest/report.json").write_text('{"status": "partial"}')
 
-    def arguments_of(self, *arguments, restarts="1"):
+    def arguments_of(self, *arguments, restarts="1", exits=0, lines=False):
         environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_RESTART_COUNT": restarts}
         done = subprocess.run(["bash", str(SCRIPTS / "p5bench.sbatch"), *arguments], env=environment, cwd=self.folder, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60, check=True)
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
+        self.assertEqual(done.returncode, exits)
         words = done.stdout.splitlines()
+        if lines:
+            return words
         return words[words.index("p5bench") + 1:]
 
     def test_a_requeued_job_resumes_where_the_command_can(self):
         for arguments in ((), ("--out", "to here"), ("--out=to here", "--max", "1GiB"), ("ab", "--b", "NCCL_ALGO=Ring")):
             self.assertEqual(self.arguments_of(*arguments), [*arguments, "--resume"])
             self.assertEqual(self.arguments_of(*arguments, restarts="0"), [*arguments])
-        for arguments in (("tune",), ("tune", "--out", "to here"), ("check", "--limit", "30s"), ("--out", "elsewhere")):
+        for arguments in (("tune",), ("tune", "--out", "to here"), ("check", "--limit", "30s"), ("--out", "elsewhere"),
+                          ("--soak", "20h"), ("--soak=20h",)):
             self.assertEqual(self.arguments_of(*arguments), [*arguments])
+
+    def test_a_requeued_job_whose_earlier_run_is_refused_begins_anew(self):
+        for code in (2, 12):
+            (self.folder / "srun").write_text(f"""#!/bin/sh
+if [ "$1" = --mpi=list ]; then echo pmix; exit; fi
+echo "$*"
+case "$*" in *--resume) exit {code} ;; esac
+""")
+            starts = self.arguments_of("--min", "8", exits=0 if code == 2 else code, lines=True)
+            self.assertEqual([line.split(" p5bench ")[1] for line in starts],
+                             ["--min 8 --resume", "--min 8"] if code == 2 else ["--min 8 --resume"])
 
 
 if __name__ == "__main__":

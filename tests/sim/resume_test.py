@@ -203,6 +203,17 @@ class Resume(Folder):
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
+    def test_a_journal_that_a_full_disk_refuses_only_on_close_ends_the_run(self):
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
+                "P5BENCH_FAIL_ON": "close", "P5BENCH_FAIL_NAME": "measurements.jsonl"}
+        done = self.run_it(*PLAN, *SIM, "--seed", "7", variables=full)
+        self.assertEqual(done.returncode, 12, done.stderr)
+        self.assertIn("Make room", done.stderr)
+        self.assertEqual((self.folder_of_run() / "measurements.jsonl").read_text(), "", "no part of a line is left")
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
+
     def test_a_page_that_could_not_be_written_is_written(self):
         """The largest file is the page: what is measured and report.json fit."""
         done = self.run_it(*PLAN, *SIM, "--seed", "7")

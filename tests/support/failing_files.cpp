@@ -2,12 +2,14 @@
 // the kinds in P5BENCH_FAIL_ON on files and folders below P5BENCH_FAIL_BELOW.
 //
 //   P5BENCH_FAIL_BELOW  the folder; without it nothing is counted and nothing fails
+//   P5BENCH_FAIL_NAME   the name of the only files there that are counted and fail; default all
 //   P5BENCH_FAIL_FROM   the number of the first call that fails, with all that follow (default 1). Or a path with its
 //                       slash: calls fail while there is such a file
 //   P5BENCH_FAIL_WITH   ENOSPC, EROFS, EIO (default), ENOENT, EACCES or EDQUOT: calls do nothing and return that error;
 //                       or delay:SECONDS: calls wait before they run, so delay:0 changes nothing
-//   P5BENCH_FAIL_ON     a subset of open,write,rename,mkdir,fsync,symlink (default all). open is an open for writing; a
-//                       temporary file counts by its folder, and a rename by either of its names
+//   P5BENCH_FAIL_ON     a subset of open,write,rename,mkdir,fsync,symlink (default all these) and close. open is one
+//                       for writing, and close one of a file opened so, which is closed although it fails; a temporary
+//                       file counts by its folder, and a rename by either of its names
 //   P5BENCH_FAIL_RANK   the OMPI_COMM_WORLD_RANK of the only process in which calls fail; default all
 //   P5BENCH_FAIL_LOG    a file, not below the folder, that gets a line "KIND PATH" for each call that failed or waited:
 //                       it proves to a test that a call was affected
@@ -39,7 +41,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::array<std::string_view, 6> kinds = {"open", "write", "rename", "mkdir", "fsync", "symlink"};
+constexpr std::array<std::string_view, 7> kinds = {"open", "write", "rename", "mkdir", "fsync", "symlink", "close"};
 constexpr std::array<std::pair<std::string_view, int>, 6> errors = {
     {{"ENOSPC", ENOSPC}, {"EROFS", EROFS}, {"EIO", EIO}, {"ENOENT", ENOENT}, {"EACCES", EACCES}, {"EDQUOT", EDQUOT}}};
 
@@ -62,6 +64,7 @@ double number_of(const char* variable, const std::string& value, const std::stri
 
 struct Plan {
   std::string below = value_of("P5BENCH_FAIL_BELOW", "");
+  std::string only = value_of("P5BENCH_FAIL_NAME", "");
   std::string log = value_of("P5BENCH_FAIL_LOG", "");
   long from = 1;
   std::string while_there;  // instead of the real call
@@ -101,6 +104,7 @@ struct Plan {
     return !below.empty() && here && on.find("," + std::string(kind) + ",") != std::string::npos;
   }
   bool is_below(std::string_view path) const {
+    if (!only.empty() && path.substr(path.rfind('/') + 1) != only) return false;
     return path.substr(0, below.size()) == below && (path.size() == below.size() || path[below.size()] == '/');
   }
 };
@@ -283,6 +287,17 @@ int symlink(const char* target, const char* path) {
 int symlinkat(const char* target, int folder, const char* path) {
   if (fails("symlink", at(folder, path))) return -1;
   return truth<int(const char*, int, const char*)>("symlinkat")(target, folder, path);
+}
+
+int close(int descriptor) {
+  static const auto call = truth<int(int)>("close");
+  const int mode = started && plan().counts("close") ? ::fcntl(descriptor, F_GETFL) : -1;
+  const bool failing = mode >= 0 && (mode & O_ACCMODE) != O_RDONLY && fails("close", at(descriptor));
+  const int error = errno;
+  const int result = call(descriptor);
+  if (!failing) return result;
+  errno = error;
+  return -1;
 }
 
 int fsync(int descriptor) { return sync("fsync", descriptor); }

@@ -82,6 +82,25 @@ class ChecksOnce final : public Backend {
   int& checks_;
 };
 
+// Its ranks wait for processor cores for half of their time.
+class WaitsForCores final : public Backend {
+ public:
+  explicit WaitsForCores(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  bool relaunches() const override { return inner_->relaunches(); }
+  void abandon() override { inner_->abandon(); }
+  Environment context() const override { return inner_->context(); }
+  std::vector<LocalChecks> check_locally(Seconds burn) override { return inner_->check_locally(burn); }
+  std::optional<double> share_of_waiting() const override { return 0.5; }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+};
+
 // Ends the process. The signal goes to the process, as a launcher's does, so it is blocked in this thread.
 [[noreturn]] void run_stumble_and_be_ended(const fs::path& out) {
   Shutdown shutdown;
@@ -245,6 +264,135 @@ TEST(ReportOfARun, that_continues_another_says_that_its_events_are_not_known) {
   EXPECT_TRUE(lacks_events(continued("nccl", earlier, kept))) << "those of the run before it";
 }
 
+TEST(ReportOfARun, that_ends_early_says_that_its_events_were_not_evaluated) {
+  const auto lacks_events = [](const std::string& backend, bool measures, bool evaluates, const std::string& ended_by) {
+    reports::Report report;
+    report.run.backend = backend;
+    Options options;
+    options.soak = {60};
+    ReportBuilder builder(options, report);
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    if (measures) {
+      Measurement m;
+      m.measured_case.backend = backend;
+      m.measured_case.collective = &all_reduce;
+      m.outcome = Outcome::failed;
+      builder.repetition_started(m.measured_case, {});
+      builder.case_finished(m);
+    }
+    topo::HostActivity host;
+    host.host = "n0";
+    host.seconds = 3;
+    if (evaluates) builder.add_watch({{host}, {host}}, {0}, 0);
+    builder.close(ended_by);
+    return std::ranges::any_of(builder.report().run.remarks, [](const std::string& each) {
+      return each.find("was not evaluated: see the hosts' kernel logs") != std::string::npos;
+    });
+  };
+  EXPECT_TRUE(lacks_events("nccl", true, false, "ended by SIGTERM"));
+  EXPECT_FALSE(lacks_events("nccl", true, true, "ended by SIGTERM"));
+  EXPECT_FALSE(lacks_events("nccl", false, false, "ended by SIGTERM")) << "nothing was measured";
+  EXPECT_FALSE(lacks_events("nccl", true, false, ""));
+  EXPECT_FALSE(lacks_events("mpi", true, false, "ended by SIGTERM")) << "nothing is watched";
+}
+
+TEST(ReportOfARun, names_hosts_that_were_not_watched_to_the_end) {
+  const auto remarks = [](double watched_s) {
+    topo::HostActivity host;
+    host.host = "n0";
+    host.watched_s = watched_s;
+    host.measured_s = 600;
+    ReportBuilder builder({}, {});
+    builder.add_watch({std::vector<topo::HostActivity>(6, host)}, {}, 0);
+    return builder.report().run.remarks;
+  };
+  EXPECT_TRUE(remarks(595).empty());
+  ASSERT_EQ(remarks(60).size(), 1U);
+  EXPECT_TRUE(
+      remarks(60)[0].ends_with("are not known: n0 (for 60 of 600 s), n0 (for 60 of 600 s), n0 (for 60 of 600 s), "
+                               "n0 (for 60 of 600 s), 2 more"))
+      << remarks(60)[0];
+}
+
+TEST(ReportOfARun, that_continues_another_keeps_its_wrong_data_beside_the_plan) {
+  const auto continue_it = [](const EarlierRun& earlier, const std::vector<KeptLine>& kept) {
+    reports::Report report;
+    report.run.backend = "nccl";
+    report.run.ranks = report.run.nodes = 1;
+    report.topology.hosts.resize(1);
+    report.topology.hosts[0].name = "n0";
+    report.topology.host_of_rank = {0};
+    ReportBuilder builder({}, report);
+    builder.resume_from(earlier, kept, 1);
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    builder.close("");
+    return builder.report();
+  };
+  EarlierRun earlier;
+  EXPECT_EQ(continue_it(earlier, {}).exit_code, ExitCode::inconclusive) << "nothing was measured";
+  topo::Finding finding;
+  finding.id = "host.oversubscribed";
+  earlier.report.findings = {finding};
+  EXPECT_TRUE(continue_it(earlier, {}).findings.empty()) << "found anew";
+  finding.severity = topo::Severity::error;
+  finding.about = topo::About::hardware;
+  finding.subject.host = "n0";
+  finding.evidence = "so it is";
+  for (const auto& [id, code] :
+       {std::pair(reports::corrupt, ExitCode::wrong_data), std::pair(reports::check_failed, ExitCode::unfinished)}) {
+    finding.id = id;
+    earlier.report.findings = {finding};
+    const reports::Report report = continue_it(earlier, {});
+    EXPECT_EQ(report.exit_code, code) << id;
+    ASSERT_EQ(report.findings.size(), 1U);
+    EXPECT_EQ(report.findings[0].evidence, "so it is (in the run that this one continues)");
+    earlier.report = report;
+    EXPECT_EQ(continue_it(earlier, {}).findings.at(0).evidence, report.findings[0].evidence) << "said once";
+  }
+  earlier.report = {};
+  earlier.report.topology.nics_of_rank = {{"rdmap0"}};
+  KeptLine line;
+  line.beside = true;
+  line.result.measurement.measured_case.backend = "nccl";
+  line.result.measurement.measured_case.collective = &find_collective("p2p");
+  line.result.measurement.measured_case.nic = 0;
+  line.result.measurement.wrong_elements = 4;
+  const reports::Report report = continue_it(earlier, {line});
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+  ASSERT_EQ(report.results.size(), 1U);
+  EXPECT_EQ(report.results[0].verdict.grade, reports::Grade::wrong);
+  EXPECT_EQ(report.topology.nics_of_rank, earlier.report.topology.nics_of_rank);
+}
+
+TEST(ReportOfARun, keeps_wrong_data_that_the_tuning_of_the_run_before_it_found) {
+  EarlierRun earlier;
+  earlier.report.tuning.emplace().failures = {{"all_reduce", 1024, "ring/ll", true, "wrong"},
+                                              {"all_reduce", 1024, "default", true, "wrong"}};
+  ReportBuilder builder({}, {});
+  builder.resume_from(earlier, {}, 1);
+  builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+  const std::string why = builder.reason_not_to_tune();
+  EXPECT_TRUE(why.starts_with("NCCL's own settings gave wrong data in the run that this one continues, ")) << why;
+  reports::Tuning refused;
+  refused.outcome = "refused";
+  builder.add_tuning(refused);
+  builder.close("");
+  EXPECT_EQ(builder.report().exit_code, ExitCode::wrong_data);
+  ASSERT_EQ(builder.report().tuning->failures.size(), 1U);
+  EXPECT_EQ(builder.report().tuning->failures[0].setting, "default");
+}
+
+TEST(ReportOfARun, has_results_of_the_run_that_it_continues) {
+  ReportBuilder builder({}, {});
+  reports::Result kept;
+  kept.measurement.measured_case.collective = &find_collective("all_reduce");
+  kept.measurement.outcome = Outcome::failed;
+  builder.resume_from({}, {KeptLine{{}, kept, ""}}, 1);
+  EXPECT_FALSE(builder.has_results()) << "no rank knows of them yet";
+  builder.begin({}, {}, {});
+  EXPECT_TRUE(builder.has_results());
+}
+
 // The second time the repetition for the slow GPU, which takes 7.2 s, does not fit.
 TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
   for (const bool fits : {true, false}) {
@@ -274,6 +422,31 @@ TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
     EXPECT_TRUE(has(reports::slow_alone_id));
     EXPECT_EQ(has(reports::check_failed), fits);
     EXPECT_EQ(report.local_checks.size(), 8U);
+  }
+}
+
+TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
+  const std::vector<std::string> slow{"--backend", "sim", "--platform", "p5.48xlarge", "--fault", "gpu:n0g3:0.5"};
+  const std::vector<std::string> collective{"--collectives", "all_reduce", "--sizes", "1GiB", "--tuning", "off"};
+  const std::vector<std::vector<std::string>> commands{{"run"}, {"run", "--soak", "1s"}, {"check"}};
+  for (std::vector<std::string> arguments : commands) {
+    const Folder folder;
+    Shutdown shutdown;
+    arguments.insert(arguments.end(), slow.begin(), slow.end());
+    if (arguments.front() == "run") arguments.insert(arguments.end(), collective.begin(), collective.end());
+    arguments.insert(arguments.end(), {"--quiet", "--out", folder.path.string()});
+    const auto control = make_solo_control_plane(8);
+    const FaultHooks fault_hooks{.wrap_backend = [](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<WaitsForCores>(std::move(inner));
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    (void)run_acceptance(*control, {*control, parse_options(arguments).options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    EXPECT_NE(std::ranges::find(report.findings, reports::cores_busy_id, &topo::Finding::id), report.findings.end())
+        << arguments.at(1) << ": " << report.decision.sentence;
   }
 }
 

@@ -15,10 +15,12 @@
 namespace p5::reports {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 struct Situation {
   std::string backend = "nccl", status = "complete", provenance = "measured";
@@ -435,6 +437,18 @@ TEST(Decision, says_that_all_nodes_are_slow_only_where_each_was_seen_to_be) {
   EXPECT_THAT(sentence(one_apart, std::nullopt),
               HasSubstr("the cluster is slow (all_gather 50 % of limit), and no part stands out"));
   EXPECT_THAT(sentence(alike, 0), HasSubstr("the cluster is slow (all_gather 50 % of limit), and no part stands out"));
+}
+
+TEST(Decision, names_slow_launches_of_a_machine_that_is_accepted) {
+  Report report = report_of({.grades = {Grade::ok}});
+  EXPECT_THAT(decide(report).sentence, HasSubstr("nothing slow"));
+  topo::Finding slow;
+  slow.id = "run.slow_launch";
+  slow.severity = topo::Severity::warning;
+  for (const char* const words : {"ACCEPT: but a launch was slow: ", "ACCEPT: but 2 launches were slow: "}) {
+    report.findings.push_back(slow);
+    EXPECT_THAT(decide(report).sentence, AllOf(StartsWith(words), Not(HasSubstr("nothing slow"))));
+  }
 }
 
 TEST(Decision, names_slow_samples_where_nothing_can_be_judged) {

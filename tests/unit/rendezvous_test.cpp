@@ -265,6 +265,22 @@ TEST(Rendezvous, goes_on_when_it_works_the_second_time) {
   EXPECT_EQ(found.joined, 8);
 }
 
+// Hours and many launches may lie between two failures that pass.
+TEST(Rendezvous, goes_on_each_time_that_it_works_the_second_time) {
+  const PlannedJoinFault fault{
+      .at_fault = [](const auto& hosts, int attempts) { return hosts.size() > 2 && (attempts == 1 || attempts == 3); }};
+  std::atomic<int> calls = 0;  // of two ranks, as they join and as they try by themselves
+  const PlannedJoinFault of_one_host{.at_fault = [&](const auto&, int) { return calls++ % 4 == 0; }};
+  for (const int hosts : {1, 4}) {
+    const Outcomes found = join_on(hosts, hosts == 1 ? of_one_host : fault, 3);
+    ASSERT_EQ(found.heard.size(), hosts == 1 ? 3u : 2u);
+    for (const JoinFailure& each : found.heard) EXPECT_FALSE(each.culprit);
+    EXPECT_THAT(found.given_up, ElementsAre(""));
+    EXPECT_THAT(found.thrown, ElementsAre(""));
+    EXPECT_EQ(found.joined, 2 * hosts);
+  }
+}
+
 // With one or two hosts the last trial is the whole job, so no rank has to join again.
 TEST(Rendezvous, of_one_host_or_two_stays_together_after_a_trial_that_worked) {
   for (const int hosts : {1, 2}) {

@@ -8,8 +8,10 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <vector>
 
+#include "bench/base/error.hpp"
 #include "bench/model/collective.hpp"
 #include "tests/unit/in_folder.hpp"
 
@@ -74,11 +76,14 @@ class KeptResults : public InFolder {
     return c;
   }
   // The result as it is kept of a run of 16 ranks with it in its journal.
-  std::vector<KeptLine> kept(const Measurement& m) const {
+  std::vector<KeptLine> kept(const Measurement& m, const topo::Topology& then = {},
+                             const topo::Topology& now = {}) const {
     std::ofstream(folder / "measurements.jsonl") << to_json(reports::Result{m, {}}, true).dump() << "\n";
-    reports::Report report;
-    report.run.ranks = 16;
-    return keep_results({.folder = folder, .report = report}, report, {m.measured_case}, {Arm{}});
+    reports::Report earlier, fresh;
+    earlier.run.ranks = fresh.run.ranks = 16;
+    earlier.topology = then;
+    fresh.topology = now;
+    return keep_results({.folder = folder, .report = earlier}, fresh, {m.measured_case}, {Arm{}});
   }
 };
 
@@ -120,6 +125,70 @@ TEST_F(KeptResults, have_their_groups_without_progress_or_with_wrong_data) {
   ASSERT_EQ(groups.size(), 1u);
   EXPECT_EQ(groups[0].result.measurement.wrong_groups, m.wrong_groups) << "completed from the plan";
   EXPECT_EQ(groups[0].result.measurement.groups.at(0).group, (Group{0, 1}));
+}
+
+TEST_F(KeptResults, have_the_wrong_data_of_cases_beside_the_plan) {
+  Measurement m;
+  m.measured_case = planned(p2p, {{{3, 11}}});
+  m.measured_case.nic = 3;
+  m.wrong_groups = {{3, 11}};
+  EXPECT_TRUE(kept(m).empty()) << "measured again";
+  m.wrong_elements = 4;
+  for (const Outcome outcome : {Outcome::measured, Outcome::skipped}) {
+    m.outcome = outcome;
+    const std::vector<KeptLine> of_nic = kept(m);
+    ASSERT_EQ(of_nic.size(), 1u);
+    EXPECT_TRUE(of_nic[0].beside);
+    EXPECT_EQ(of_nic[0].result.measurement.wrong_groups, m.wrong_groups);
+  }
+  m.outcome = Outcome::measured;
+  m.measured_case = planned(all_reduce, {{{0, 1}, {2, 3}}});
+  m.measured_case.for_parts = true;
+  m.groups = {{{0, 1}, {1e-3}, {}}, {{2, 3}, {1e-3}, {}}};
+  m.wrong_groups = {{2, 3}};
+  const std::vector<KeptLine> of_half = kept(m);
+  ASSERT_EQ(of_half.size(), 1u);
+  EXPECT_EQ(of_half[0].result.measurement.wrong_elements, 4u);
+  EXPECT_TRUE(of_half[0].result.measurement.groups.empty()) << "their other ranks are not known";
+  EXPECT_TRUE(of_half[0].result.measurement.wrong_groups.empty());
+  m.measured_case.for_parts = false;
+  const std::vector<KeptLine> of_plan = kept(m);
+  ASSERT_EQ(of_plan.size(), 1u);
+  EXPECT_FALSE(of_plan[0].beside);
+}
+
+TEST_F(KeptResults, are_of_the_same_instances_and_gpus) {
+  Measurement m;
+  m.measured_case = planned(all_reduce, {{{0, 1}}});
+  topo::Topology machine;
+  machine.hosts.resize(2);
+  machine.hosts[0].name = "worker-0";
+  machine.hosts[1].name = "worker-1";
+  machine.hosts[1].instance = "i-old";
+  machine.host_of_rank = {0, 1};
+  machine.gpu_of_rank = {"GPU-a", "GPU-old"};
+  const auto refused = [&](const topo::Topology& now) -> std::string {
+    try {
+      EXPECT_EQ(kept(m, machine, now).size(), 1u);
+      return "";
+    } catch (const UsageError& refusal) {
+      return refusal.what();
+    }
+  };
+  EXPECT_EQ(refused(machine), "");
+  topo::Topology unknown = machine;
+  unknown.hosts[1].instance.clear();
+  unknown.gpu_of_rank.clear();
+  EXPECT_EQ(refused(unknown), "");
+  topo::Topology another = machine;
+  another.hosts[1].instance = "i-new";
+  EXPECT_NE(refused(another).find("the instance of worker-1 was 'i-old', now it is 'i-new'"), std::string::npos);
+  another = machine;
+  another.gpu_of_rank[1] = "GPU-new";
+  EXPECT_NE(refused(another).find("the GPU of rank 1 on worker-1 was 'GPU-old'"), std::string::npos);
+  another = machine;
+  another.host_of_rank = {1, 0};
+  EXPECT_NE(refused(another).find("its ranks were on the hosts in another order"), std::string::npos);
 }
 
 }  // namespace

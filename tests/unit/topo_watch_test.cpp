@@ -259,6 +259,38 @@ TEST(TopoWatch, data_that_never_touched_the_nics_went_another_way) {
   EXPECT_THAT(findings(ticks(3), {}, must), IsEmpty()) << "NICs that do not count prove nothing";
 }
 
+// Its program was killed after 2 s, and data was sent for 10 minutes.
+TEST(TopoWatch, nics_that_were_not_watched_to_the_end_prove_nothing) {
+  const std::uint64_t must = 100 * gigabyte;
+  const std::vector<Tick> seen = traffic({10 * gigabyte, 0, 0});
+  EXPECT_THAT(findings(seen, {{{0}, {8}}}, must), SizeIs(1));
+  EXPECT_THAT(findings(seen, {{{0}, {8}}, {{8}, {600}}}, must), IsEmpty());
+  const HostActivity whole = summarize(seen, {{{{0}, {8}}}, {{{8}, {600}}}}, host()).front();
+  EXPECT_TRUE(ended_early(whole));
+  EXPECT_EQ(whole.watched_s, 2.1);
+  EXPECT_EQ(whole.measured_s, 600);
+  EXPECT_TRUE(ended_early(summarize({}, {{{{0}, {600}}}}, host()).front()));
+}
+
+// As at the end of a soak of two days.
+TEST(TopoWatch, many_ticks_and_many_windows_are_summed) {
+  constexpr int count = 20'000;
+  std::vector<Tick> seen;
+  Windows windows;
+  for (int i = 0; i < count; ++i) {
+    seen.push_back(tick(i, 1));
+    windows.push_back({{i - 0.2}, {i + 0.2}});
+  }
+  const std::vector<HostActivity> during = summarize(seen, {windows}, host(1));
+  EXPECT_EQ(during.at(1).seconds, count);
+  EXPECT_EQ(during[1].gpus.at(0).seconds, count);
+}
+
+TEST(TopoWatch, a_tick_of_two_windows_counts_once) {
+  std::vector<Tick> seen = ticks(4);
+  EXPECT_EQ(summarize(seen, {{{{0}, {2.1}}, {{2.1}, {9}}, {{1}, {2.5}}, {{5}, {4}}}}, host()).at(1).seconds, 4);
+}
+
 TEST(TopoWatch, a_rail_that_carries_less_than_its_neighbours_is_named) {
   const std::vector<Finding> found = findings(traffic({40 * gigabyte, 40 * gigabyte, 10 * gigabyte}));
   ASSERT_THAT(found, SizeIs(1));

@@ -1,12 +1,27 @@
 #include "bench/base/thread.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <future>
 #include <string>
+#include <thread>
 
 namespace p5 {
 namespace {
+
+TEST(Pauses, are_times_between_looks_that_are_far_apart) {
+  using std::chrono::milliseconds;
+  const Clock::time_point start = Clock::now();
+  Pauses pauses(start);
+  EXPECT_EQ(pauses.look(start + milliseconds(200)), Clock::duration::zero());
+  EXPECT_EQ(pauses.look(start + milliseconds(1900)), Clock::duration::zero()) << "a busy machine";
+  EXPECT_EQ(pauses.look(start + milliseconds(11'900)), milliseconds(10'000));
+  EXPECT_EQ(pauses.look(start + milliseconds(12'000)), Clock::duration::zero());
+}
 
 TEST(Watchdog, bites_with_the_step_that_does_not_end) {
   std::promise<std::string> bitten;
@@ -28,6 +43,27 @@ TEST(Watchdog, does_not_bite_when_all_ends_or_rests) {
     watchdog.disarm();
   }
   EXPECT_FALSE(bitten);
+}
+
+// Another process continues this one.
+[[noreturn]] void stand_still() {
+  const pid_t own = ::getpid();
+  if (::fork() == 0) {
+    ::sleep(4);
+    ::kill(own, SIGCONT);
+    std::_Exit(0);
+  }
+  Watchdog watchdog([](const Watchdog::Hang&) { std::_Exit(3); });
+  watchdog.arm("a step of a suspended job", {2.5});
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  ::kill(own, SIGSTOP);
+  std::this_thread::sleep_for(std::chrono::milliseconds(700));
+  watchdog.disarm();
+  std::_Exit(0);
+}
+
+TEST(Watchdog, does_not_count_time_in_which_its_process_stood_still) {
+  EXPECT_EXIT(stand_still(), testing::ExitedWithCode(0), "");
 }
 
 TEST(Watchdog, learns_that_what_hung_goes_on_and_watches_on) {

@@ -370,7 +370,8 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   std::string why = fmt::format("{}{}no progress in {} within {}", awaited, awaited.empty() ? "" : ": ", hang.step,
                                 to_text(hang.limit));
   if (run.control.is_leader()) {
-    if (awaited.empty()) wait_while(hang.lasts, notes_time);
+    wait_while(hang.lasts, notes_time);
+    if (!hang.lasts()) return;
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
@@ -481,6 +482,7 @@ constexpr std::array phases{
     RunPhase{"evaluating the samples of GPUs and NICs", watches, report_watch_findings, remark},
     RunPhase{"measuring NICs and groups", parts_are_left, measure_parts, remark},
     RunPhase{"measuring again what seemed slow or silent", may_need_retest, measure_again, remark},
+    RunPhase{"asking which ranks waited for cores", may_wait_for_cores, add_waiting_for_cores, remark},
     RunPhase{"reading the library's log", always, report_library_log, remark},
     RunPhase{"tuning", may_tune, tune_settings, refuse_tuning},
     RunPhase{"finishing", always, finish},

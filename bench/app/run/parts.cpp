@@ -383,6 +383,15 @@ void measure_again(Run& run, Retested which) {
   run.retesting.count += since(start).count;
 }
 
+}  // namespace
+
+// Where ranks are the job's own processes, only parts are judged.
+bool may_wait_for_cores(const Run& run) {
+  const bool judges = run.options.command == "run" || run.options.checks();
+  return judges && run.runner.skip_all_because.empty() &&
+         (run.machine.backend_info().ranks != BackendInfo::Ranks::of_job || names_parts(run));
+}
+
 // A rank that waits for processor cores looks like a slow part. Asked only where something is slow.
 void add_waiting_for_cores(Run& run) {
   bool slow = false;
@@ -397,8 +406,6 @@ void add_waiting_for_cores(Run& run) {
     shares.push_back(share.is_number() ? std::optional(share.get<double>()) : std::nullopt);
   run.recorder.add([&](ReportBuilder& report) { report.add_waiting(shares); });
 }
-
-}  // namespace
 
 bool nics_come_first(const Run& run) {
   return nics_can_be_measured(run) && run.machine.backend_info().parts == BackendInfo::Parts::nics;
@@ -426,9 +433,6 @@ void measure_parts(Run& run) {
 
 bool may_need_retest(const Run& run) { return names_parts(run); }
 
-void measure_again(Run& run) {
-  measure_again(run, nics_come_first(run) ? Retested::others : Retested::all);
-  add_waiting_for_cores(run);
-}
+void measure_again(Run& run) { measure_again(run, nics_come_first(run) ? Retested::others : Retested::all); }
 
 }  // namespace p5

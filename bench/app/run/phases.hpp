@@ -209,6 +209,9 @@ void measure_parts(Run& run);
 bool may_need_retest(const Run& run);
 // Measures slow parts again before a part is named.
 void measure_again(Run& run);
+// Adds the share of their time that ranks waited for processor cores, if something seems slow.
+bool may_wait_for_cores(const Run& run);
+void add_waiting_for_cores(Run& run);
 
 // ---- acceptance.cpp: the tuning
 

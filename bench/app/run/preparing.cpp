@@ -183,7 +183,8 @@ std::string remark_on_settings_beside(const Options& options) {
 // Broadcasts which cases of which launches an earlier run has finished, so that all ranks skip them.
 std::set<CaseInLaunch> share_finished_cases(ControlPlane& control, const std::vector<KeptLine>& kept) {
   std::vector<CaseInLaunch> done;
-  for (const KeptLine& line : kept) done.push_back(line.place);
+  for (const KeptLine& line : kept)
+    if (!line.beside) done.push_back(line.place);
   done = shared_by_leader(control, done);
   return {done.begin(), done.end()};
 }

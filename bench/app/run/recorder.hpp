@@ -82,7 +82,10 @@ class ReportBuilder {
                  std::uint64_t least_sent);
   // Activity of each host's GPUs while each was checked alone, and under load.
   void add_local_activity(const std::vector<topo::HostActivity>& alone, const std::vector<topo::HostActivity>& loaded);
-  void add_tuning(reports::Tuning tuning) { report_.tuning = std::move(tuning); }
+  void add_tuning(reports::Tuning tuning) {
+    std::ranges::copy(earlier_failures_, std::back_inserter(tuning.failures));
+    report_.tuning = std::move(tuning);
+  }
   // The reason not to tune after these results; "" if there is none.
   std::string reason_not_to_tune();
 
@@ -92,7 +95,7 @@ class ReportBuilder {
   std::vector<reports::Result> fail_unfinished(const std::string& why);
   // Judges the run. `ended_by` is "" if the plan is done; otherwise `code` is merged into the exit code.
   void close(const std::string& ended_by, ExitCode code = ExitCode::unfinished);
-  // Excludes results of an earlier run.
+  // Includes results of an earlier run, from begin() on.
   bool has_results() const { return has_results_; }
   // Data that only the HTML page shows.
   void add_samples(const std::vector<reports::Result>& journal) { reports::add_samples(journal, report_); }
@@ -140,7 +143,8 @@ class ReportBuilder {
   std::map<int, std::vector<std::string>> slow_while_waiting_;  // as in reports::Diagnosis, of the last one
   std::vector<Measurement> retested_;                           // used only to find suspects
   bool has_results_ = false;
-  std::vector<topo::Finding> earlier_events_;  // seen while the run measured that this one continues
+  std::vector<reports::TuningFailure> earlier_failures_;  // wrong data with NCCL's own settings, as the next
+  std::vector<topo::Finding> earlier_findings_;  // of the run that this one continues, which may not be found again
   reports::Comparability fitness_;
   std::optional<Case> running_;
   RunProgress progress_;                           // the current or last repetition

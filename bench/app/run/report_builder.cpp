@@ -34,12 +34,21 @@ void drop_samples(Measurement& m) {
 // In the remark of a run that continues another one.
 constexpr std::string_view unknown_events = "; events of GPUs and NICs during these are not known";
 
-// True if the run ended after its observations of GPUs and NICs were in the report, as did the runs that it continues.
+// True if the run's observations of GPUs and NICs are in the report.
+bool has_observations(const reports::Report& report) {
+  return !report.local_activity.empty() || !report.load_activity.empty() ||
+         std::ranges::any_of(report.results, [](const auto& each) { return each.during.has_value(); });
+}
+
+// True if it has them, and did not continue a run that had none.
 bool knows_events(const reports::Report& report) {
   const bool lacks = std::ranges::any_of(
       report.run.remarks, [](const std::string& remark) { return remark.find(unknown_events) != std::string::npos; });
-  return !lacks && (!report.local_activity.empty() || !report.load_activity.empty() ||
-                    std::ranges::any_of(report.results, [](const auto& each) { return each.during.has_value(); }));
+  return !lacks && has_observations(report);
+}
+
+bool is_watched(const reports::Report& report) {
+  return !report.run.backend.empty() && find_backend(report.run.backend).on_gpus();
 }
 
 }  // namespace
@@ -53,23 +62,37 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
 void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
-  const std::string& backend = report_.run.backend;
-  const bool watches = !kept.empty() && !backend.empty() && find_backend(backend).on_gpus();
   remark(fmt::format("continues the run of {} ({}){}; {} results are of that run{}", earlier.report.run.started,
                      earlier.folder.string(), how, kept.size(),
-                     watches && !knows_events(earlier.report) ? unknown_events : ""));
+                     !kept.empty() && is_watched(report_) && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
+  std::vector<Measurement> beside;
   for (const KeptLine& line : kept) {
+    if (line.beside) {
+      beside.push_back(line.result.measurement);
+      continue;
+    }
     add(line.place.arm * cases + line.place.at, line.result.measurement);
     ++of_launch[{line.place.arm, line.place.launch}];
   }
+  std::vector<std::vector<std::string>>& nics = report_.topology.nics_of_rank;
+  if (!beside.empty()) (void)add_unplanned(nics.empty() ? earlier.report.topology.nics_of_rank : nics, beside);
   // Launches that are not complete are launched again, and counted then.
   for (const auto& [launch, lines] : of_launch)
     if (lines == cases && launch.first < report_.arms.size()) ++report_.arms[launch.first].launches;
-  // The state of the machine is found anew; events are not seen again.
+  // The state of the machine is found anew; events are not seen again, and wrong data or a failure may not be.
   const std::vector<topo::FindingKind> events = topo::watch_kinds();
-  for (const topo::Finding& each : earlier.report.findings)
-    if (std::ranges::find(events, each.id, &topo::FindingKind::id) != events.end()) earlier_events_.push_back(each);
+  constexpr std::string_view whose = " (in the run that this one continues)";
+  for (topo::Finding each : earlier.report.findings) {
+    const bool is_event = std::ranges::find(events, each.id, &topo::FindingKind::id) != events.end();
+    if (!is_event && each.id != reports::check_failed && !reports::tells_wrong_data(each)) continue;
+    if (!is_event && !each.evidence.ends_with(whose)) each.evidence += whose;
+    earlier_findings_.push_back(std::move(each));
+  }
+  if (earlier.report.tuning)
+    std::ranges::copy_if(
+        earlier.report.tuning->failures, std::back_inserter(earlier_failures_),
+        [](const reports::TuningFailure& each) { return each.wrong_data && each.setting == "default"; });
   for (const reports::ArmInfo& arm : earlier.report.arms)
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
@@ -78,8 +101,9 @@ void ReportBuilder::begin(topo::Limits limits, std::vector<topo::Finding> findin
                           reports::Comparability comparability) {
   report_.limits = std::move(limits);
   report_.findings = std::move(findings);
-  report_.findings.insert(report_.findings.end(), earlier_events_.begin(), earlier_events_.end());
+  report_.findings.insert(report_.findings.end(), earlier_findings_.begin(), earlier_findings_.end());
   fitness_ = std::move(comparability);
+  has_results_ = !report_.results.empty();
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
 }
 
@@ -232,6 +256,18 @@ void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>
     if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
       report_.results[launches_.at(numbers[i]).at].during = during;
   add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
+  std::vector<std::string> hosts;
+  for (const topo::HostActivity& whole : by_case.front())
+    if (topo::ended_early(whole))
+      hosts.push_back(fmt::format("{} (for {:.0f} of {:.0f} s)", whole.host, whole.watched_s, whole.measured_s));
+  constexpr std::size_t most = 4;
+  const std::size_t more = hosts.size() - std::min(hosts.size(), most);
+  if (more > 0) hosts.resize(most), hosts.push_back(fmt::format("{} more", more));
+  if (!hosts.empty())
+    remark(
+        fmt::format("GPUs and NICs were not watched until the last case, so Xids, memory errors and drops after that "
+                    "are not known: {}",
+                    join(hosts)));
 }
 
 namespace {
@@ -270,7 +306,9 @@ std::string fault_before_tuning(const reports::Report& report) {
 std::string ReportBuilder::reason_not_to_tune() {
   diagnose();
   reports::withdraw_questions_of_whole_hosts(report_);
-  const std::string fault = fault_before_tuning(report_);
+  const std::string fault = earlier_failures_.empty()
+                                ? fault_before_tuning(report_)
+                                : "NCCL's own settings gave wrong data in the run that this one continues";
   return fault.empty() ? "" : fault + ", and settings are not tuned on a faulty machine";
 }
 
@@ -316,6 +354,11 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
   if (!ended_by.empty()) remark_on_unmeasured();
+  // GPUs and NICs are evaluated after the last case.
+  if (!ended_by.empty() && has_results_ && is_watched(report_) && !has_observations(report_))
+    remark(
+        "what GPUs and NICs reported while measuring (Xids, memory errors, clocks, drops) was not evaluated: see the "
+        "hosts' kernel logs");
   combine_launches();
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);

@@ -10,6 +10,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
@@ -286,6 +287,23 @@ std::string arms_of(const reports::Report& report) {
   return arms.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
+// A host's name stays when its machine or a GPU is replaced.
+void require_same_hardware(const EarlierRun& earlier, const topo::Topology& fresh) {
+  const topo::Topology& then = earlier.report.topology;
+  if (then.host_of_rank != fresh.host_of_rank) throw refusal(earlier, "its ranks were on the hosts in another order");
+  const auto same = [&](const std::string& what, const std::string& was, const std::string& is) {
+    if (!was.empty() && !is.empty() && was != is)
+      throw refusal(earlier, fmt::format("{} was '{}', now it is '{}'", what, was, is));
+  };
+  for (std::size_t i = 0; i < std::min(then.hosts.size(), fresh.hosts.size()); ++i)
+    same("the instance of " + fresh.hosts[i].name, then.hosts[i].instance, fresh.hosts[i].instance);
+  for (std::size_t rank = 0; rank < std::min(then.gpu_of_rank.size(), fresh.gpu_of_rank.size()); ++rank) {
+    const auto host = static_cast<std::size_t>(fresh.host_of_rank.at(rank));
+    same(fmt::format("the GPU of rank {} on {}", rank, fresh.hosts.at(host).name), then.gpu_of_rank[rank],
+         fresh.gpu_of_rank[rank]);
+  }
+}
+
 // Results of both runs share one report, so machine, versions and layout must match.
 void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   const auto same = [&](const std::string& what, const std::string& then, const std::string& now) {
@@ -299,6 +317,7 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   same("arms", arms_of(earlier.report), arms_of(fresh));
   same("ranks", std::to_string(then.ranks), std::to_string(now.ranks));
   same("hosts", hosts_of(earlier.report), hosts_of(fresh));
+  require_same_hardware(earlier, fresh.topology);
   std::set<std::string> names{"gpu", "nccl", "nccl.path", "libfabric", "cuda.driver", "cuda.runtime", "mpi"};
   constexpr std::string_view variable = "env.";
   for (const auto* const report : {&earlier.report, &fresh})
@@ -312,21 +331,25 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   }
 }
 
-// Failed cases are kept; only cases interrupted by a signal or by a full disk, without wrong data until then, are
-// measured again.
+// Failed cases are kept, and wrong data always; only cases interrupted by a signal or by a full disk are measured
+// again.
 bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   const bool interrupted =
       m.because == ended_by && (ended_by.starts_with("ended by ") || ended_by.find(disk_remedy) != std::string::npos);
-  return m.outcome == Outcome::measured || (m.outcome == Outcome::failed && (!interrupted || m.wrong_elements > 0));
+  return m.wrong_elements > 0 || m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// Completes groups from the plan: a line names only the first rank of those that are no pairs. False if it names a rank
-// that the job does not have.
+// Completes groups from the plan: a line names only the first rank of those that are no pairs. Where the case is not in
+// the plan, these are left out. False if the line names a rank that the job does not have.
 bool complete_groups(Measurement& m, int ranks) {
   std::map<int, const Group*> of_first_rank;
-  if (!m.measured_case.collective->pairwise)
+  if (!m.measured_case.collective->pairwise && !m.measured_case.rounds) {
+    m.groups.clear();
+    for (std::vector<Group>* const groups : {&m.silent_groups, &m.finished_groups, &m.wrong_groups}) groups->clear();
+  } else if (!m.measured_case.collective->pairwise) {
     for (const Round& round : *m.measured_case.rounds)
       for (const Group& group : round) of_first_rank[group.front()] = &group;
+  }
   bool known = true;
   const auto complete = [&](Group& group) {
     if (const auto found = of_first_rank.find(group.front()); found != of_first_rank.end()) group = *found->second;
@@ -378,7 +401,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
                                    const std::vector<Case>& planned, const std::vector<Arm>& arms) {
   require_same_job(earlier, fresh);
   const Places places = places_of(planned, arms);
-  std::vector<KeptLine> kept;
+  std::vector<KeptLine> kept, beside;
   std::map<CaseInLaunch, std::size_t> line_of;
   for (std::string& text : lines_of_journal(earlier)) {
     reports::Result result;
@@ -389,7 +412,11 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     }
     Measurement& m = result.measurement;
     if (!can_be_kept(m, earlier.report.run.ended_by)) continue;
-    if (m.measured_case.for_parts || m.measured_case.nic) continue;  // not in the plan: measured again
+    if (m.measured_case.for_parts || m.measured_case.nic) {  // not in the plan: measured again
+      if (m.wrong_elements > 0 && complete_groups(m, fresh.run.ranks))
+        beside.push_back({{}, std::move(result), std::move(text), true});
+      continue;
+    }
     const auto found = places.find(key_of(m.measured_case));
     if (found == places.end())
       throw refusal(earlier, fmt::format("it measured {}, which is not in this plan: give the options that it had",
@@ -408,6 +435,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
   }
   const std::size_t whole = planned.size() * arms.size() * static_cast<std::size_t>(fresh.run.launches);
   if (earlier.report.status == "complete" && kept.size() == whole) throw refusal(earlier, "nothing is left to measure");
+  std::ranges::move(beside, std::back_inserter(kept));
   return kept;
 }
 
