@@ -85,7 +85,7 @@ Plan plan_check(const Run& run) {
   return plan;
 }
 
-static Seconds time_left(const Run& run) {
+Seconds time_left(const Run& run) {
   return run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
 }
 

@@ -152,6 +152,17 @@ std::vector<topo::Finding> ReportBuilder::slow_gpus(const std::vector<LocalCheck
   return findings;
 }
 
+void ReportBuilder::add_programs(const std::vector<std::vector<reports::ProgramsOnGpu>>& by_host) {
+  combine_launches();
+  const std::string evidence = reports::add_programs_that_came(report_, by_host);
+  if (evidence.empty() || !fitness_.comparable) return;
+  fitness_ = {.comparable = false, .why_not = "others use a GPU of the job (" + evidence + ")"};
+  for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
+  const auto is_slow = [](const auto& each) { return each.fault == "slow"; };
+  std::erase_if(report_.suspects, is_slow);
+  std::erase_if(report_.open_questions, is_slow);
+}
+
 void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   if (of_ranks.empty() || of_ranks.front().figures.empty()) return;
   for (LocalChecks& each : of_ranks) {
