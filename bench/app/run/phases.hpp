@@ -163,6 +163,8 @@ Plan plan_check(const Run& run);
 // The time left under --limit, and that for cases before the checks of each GPU alone.
 Seconds time_left(const Run& run);
 Seconds time_for_cases(const Run& run);
+// The time for single NICs and groups, which are measured after the checks of each GPU alone unless NICs come first.
+Seconds time_for_parts(const Run& run);
 // Time that the checks of each GPU alone need, without --burn, and the copies to and from host memory after them.
 Seconds time_for_gpus_alone();
 Seconds time_for_host_copies(const NodeOfRank& host_of_rank);
