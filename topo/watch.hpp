@@ -26,6 +26,7 @@ struct Tick {
     std::string uuid;
     int code = 0;
     std::string text{};  // message in the kernel log; "": none, or the log is unreadable
+    int count = 1;
   };
   Seconds at{};  // since the watch began
   std::vector<Gpu> gpus{};
@@ -45,6 +46,7 @@ struct Window {
 struct XidEvent {
   int code = 0;
   std::string text{};  // message in the kernel log; "": unknown
+  int count = 1;       // occurrences of the code with this remedy; `text` is from the last one
 };
 
 struct GpuActivity {

@@ -70,7 +70,8 @@ std::vector<Finding> findings(const std::vector<Tick>& seen, const Windows& wind
 TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   const Tick told = tick_from(
       R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "corrected": 4, "uncorrected": 3, "replays": null}],
-          "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79}]})",
+          "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79},
+          {"uuid": "GPU-1", "code": 74, "text": "NVLink", "count": 9}]})",
       {2.5});
   EXPECT_EQ(told.at, Seconds{2.5});
   EXPECT_EQ(told.gpus.at(0).state.sm_clock_mhz, 345);
@@ -79,6 +80,8 @@ TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   EXPECT_EQ(told.nics.at("r0").at("tx_bytes"), ~std::uint64_t{0});
   EXPECT_EQ(told.xids.at(0).code, 79);
   EXPECT_EQ(told.xids[0].text, "");
+  EXPECT_EQ(told.xids[0].count, 1);
+  EXPECT_EQ(told.xids.at(1).count, 9);
   EXPECT_THROW(tick_from("hello", {0}), UsageError);
 }
 
@@ -182,6 +185,25 @@ TEST(TopoWatch, xids_of_workers_that_we_killed_are_no_news_but_others_are) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_THAT(found[0].evidence, HasSubstr("Xid 43"));
+}
+
+TEST(TopoWatch, an_xid_that_the_driver_reports_endlessly_is_one_finding) {
+  std::vector<Tick> seen = ticks(4);
+  for (int i = 0; i < 1000; ++i) seen[1].xids.push_back({"GPU-2", 74, ""});
+  seen[2].xids = {{"GPU-2", 74, "NVLink: fatal error detected on link 6", 500}, {"GPU-3", 74, ""}, {"GPU-2", 79, ""}};
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_EQ(found[0].evidence,
+            "GPU 2 of a: Xid 74 while measuring (1500 times): \"NVLink: fatal error detected on link 6\"");
+  EXPECT_EQ(found[1].evidence, "GPU 2 of a: Xid 79 while measuring");
+  EXPECT_EQ(found[2].evidence, "GPU 3 of a: Xid 74 while measuring");
+  const std::vector<HostActivity> during = summarize(seen, {{{{0}, {9}}}}, host());
+  EXPECT_THAT(over_hosts({during.at(1)}).notes, SizeIs(3));
+  EXPECT_EQ(during_from_json(to_json(during)).at(1).gpus.at(2).xids.at(0).count, 1500);
+  // Other words after the same code may ask for another remedy.
+  seen[1].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"}};
+  seen[2].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}};
+  EXPECT_THAT(findings(seen), SizeIs(2));
 }
 
 std::vector<Tick> traffic(std::vector<std::uint64_t> sent, const char* counter = "tx_bytes") {
