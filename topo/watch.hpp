@@ -86,6 +86,10 @@ std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::v
 nlohmann::json to_json(const std::vector<HostActivity>& during);
 std::vector<HostActivity> during_from_json(const nlohmann::json& j);
 
+// The same without clocks, temperatures and power of GPUs that no rank uses, which others may use meanwhile. Their
+// memory errors and Xids stay: the host is at fault. All stays where the ranks' GPUs are not known.
+std::vector<HostActivity> activity_of_job(const Topology& topology, std::vector<HostActivity> hosts);
+
 // One case over all hosts, for the report.
 struct CaseWatch {
   int seconds = 0;  // samples of the host with the fewest

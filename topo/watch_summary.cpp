@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
@@ -417,6 +418,24 @@ std::vector<HostActivity> during_from_json(const json& j) try {
 } catch (const json_fields::BadValue& problem) {
   throw UsageError(
       fmt::format("a watch is not in the form of this version: {}; install one on all hosts", problem.what()));
+}
+
+std::vector<HostActivity> activity_of_job(const Topology& topology, std::vector<HostActivity> hosts) {
+  if (topology.gpu_of_rank.empty()) return hosts;
+  for (HostActivity& during : hosts) {
+    const Host* const host = host_named(topology, during.host);
+    if (!host) continue;
+    for (GpuActivity& gpu : during.gpus) {
+      const std::string& uuid = host->gpu_devices.at(static_cast<std::size_t>(gpu.gpu)).uuid;
+      if (std::ranges::find(topology.gpu_of_rank, uuid) != topology.gpu_of_rank.end()) continue;
+      GpuActivity of_others{.gpu = gpu.gpu};
+      of_others.corrected = gpu.corrected;
+      of_others.uncorrected = gpu.uncorrected;
+      of_others.xids = std::move(gpu.xids);
+      gpu = std::move(of_others);
+    }
+  }
+  return hosts;
 }
 
 CaseWatch over_hosts(const std::vector<HostActivity>& hosts) {

@@ -151,6 +151,48 @@ TEST(TopoWatch, a_gpu_below_the_clock_of_its_like_is_a_straggler) {
   EXPECT_THAT(findings(seen), IsEmpty()) << "two looks are no proof";
 }
 
+// A check measures the GPUs that no job uses.
+TEST(TopoWatch, clocks_of_gpus_that_no_rank_uses_are_none_of_the_job) {
+  std::vector<Tick> seen = ticks(8);
+  for (Tick& each : seen) {
+    each.gpus[3].state = {.sm_clock_mhz = 1300, .temperature_c = 91, .power_w = 650, .throttle_mask = 0x44};
+    each.gpus[3].uncorrected = 0;
+  }
+  seen.back().gpus[3].uncorrected = 2;
+  seen.back().xids = {{"GPU-3", 79, ""}};
+  Topology topology = one(host());
+  const auto ids = [&] {
+    const auto during = activity_of_job(topology, summarize(seen, {}, host()));
+    std::vector<std::string> found;
+    for (const Finding& each : watch_findings(topology, {during.front()}, 0)) found.push_back(each.id);
+    return found;
+  };
+  EXPECT_THAT(ids(), ElementsAre("gpu.held_back", "gpu.new_memory_errors", "gpu.xid", "gpu.straggler"));
+  topology.gpu_of_rank = {"GPU-0", "GPU-1", "GPU-2"};
+  EXPECT_THAT(ids(), ElementsAre("gpu.new_memory_errors", "gpu.xid"));
+  const CaseWatch watch = over_hosts(activity_of_job(topology, summarize(seen, {}, host())));
+  EXPECT_EQ(watch.sm_clock_min_mhz, 1980);
+  EXPECT_EQ(watch.temperature_max_c, 60);
+  EXPECT_EQ(watch.seconds, 8);
+  // Those of others may be most of a host.
+  for (Tick& each : seen) {
+    for (const std::size_t gpu : {4, 5, 6, 7}) {
+      each.gpus.push_back(tick(0, 8).gpus[gpu]);
+      each.gpus.back().state.sm_clock_mhz = 1300;
+    }
+    each.gpus[0].state.sm_clock_mhz = 1200;
+  }
+  seen.back().gpus[3].uncorrected = 0;
+  seen.back().xids.clear();
+  topology = one(host(8));
+  topology.gpu_of_rank = {"GPU-0", "GPU-1", "GPU-2"};
+  const auto during = activity_of_job(topology, summarize(seen, {}, host(8)));
+  const std::vector<Finding> found = watch_findings(topology, {during.front()}, 0);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.straggler");
+  EXPECT_EQ(found[0].subject.gpu, 0);
+}
+
 TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
   std::vector<Tick> seen = ticks(4);
   for (Tick& each : seen) each.gpus[0].uncorrected = 5, each.gpus[1].uncorrected = 1;

@@ -239,10 +239,13 @@ void ReportBuilder::add_waiting(const std::vector<std::optional<double>>& shares
 void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
+  const auto of_job = [&](const std::vector<topo::HostActivity>& hosts) {
+    return topo::activity_of_job(report_.topology, hosts);
+  };
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
+    if (const topo::CaseWatch during = topo::over_hosts(of_job(by_case[i + 1])); during.seconds > 0)
       report_.results[launches_.at(numbers[i]).at].during = during;
-  add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
+  add_findings(topo::watch_findings(report_.topology, of_job(by_case.front()), least_sent));
 }
 
 namespace {
