@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <iterator>
 #include <optional>
 #include <string_view>
@@ -252,7 +253,11 @@ class ReachabilityFindings {
   Seconds limit_;
 };
 
-// Rows follow enum JoinFault::Kind; the last row is for joining at the second attempt.
+constexpr FindingRow gpu_that_fails{
+    "join.gpu", topo::About::hardware, "a GPU whose rank does not join, not even by itself, while those of others do",
+    "see nvidia-smi -q and dmesg about that GPU; reset it, and replace the instance if it comes back"};
+
+// Rows follow enum JoinFault::Kind; the last rows are for a single GPU, and for joining at the second attempt.
 constexpr std::array join_rows{
     FindingRow{"join.nowhere", topo::About::software, "the ranks of no host join, not even by themselves",
                "what all hosts have in common is to blame: versions, variables, how ranks are placed on GPUs"},
@@ -266,11 +271,27 @@ constexpr std::array join_rows{
         "join.together", topo::About::host, "all ranks together do not join, though hosts do alone and in pairs",
         "run again with half of the hosts, then the other half; look at limits of open files and connections on rank "
         "0's host (ulimit -n, net.core.somaxconn)"},
+    gpu_that_fails,
     FindingRow{"join.again", topo::About::host, "ranks that joined only the second time",
                "run again; if it recurs, look at that rank's host"}};
 
+// True where one of a host's GPUs fails by itself and others do not, whose software and variables are the same, unless
+// the failure is known not to be the GPU's. Limits of processes, memory and files may stop some of several processes.
+bool is_of_single_gpus(const JoinFailure& failure) {
+  constexpr std::array of_limits{"signal 9 ",     "signal 7 ",      "cannot be started",      "temporarily unavailable",
+                                 "ulimit",        "out of memory",  "Cannot allocate memory", "Too many open files",
+                                 "No space left", "OS call failed", "unhandled system error"};
+  if (failure.one_host.empty() || !failure.culprit || !failure.culprit->alone || failure.culprit->kind != Kind::hosts)
+    return false;
+  if (const std::optional<topo::Remedy> known = topo::remedy_for(failure.said))
+    return known->about == topo::About::hardware;
+  return std::ranges::none_of(of_limits,
+                              [&](const char* words) { return failure.said.find(words) != std::string::npos; });
+}
+
 const FindingRow& row_of(const JoinFailure& failure) {
   if (!failure.culprit) return join_rows.back();
+  if (is_of_single_gpus(failure)) return gpu_that_fails;
   // Causes common to all hosts need several hosts to show.
   const bool one = failure.hosts.size() == 1 || !failure.one_host.empty();
   const Kind kind = one ? Kind::hosts : failure.culprit->kind;
@@ -298,6 +319,14 @@ std::vector<topo::Finding> reachability_findings(const Reachability& reached,
 std::vector<topo::Finding> join_findings(const JoinFailure& failure) {
   std::vector<topo::Finding> findings;
   const auto name = [&](int host) { return failure.hosts.at(static_cast<std::size_t>(host)); };
+  if (is_of_single_gpus(failure)) {
+    constexpr std::string_view gpu = "GPU ";
+    for (const int each : failure.culprit->hosts) {
+      findings.push_back(finding_about(failure, failure.one_host));
+      if (name(each).starts_with(gpu)) findings.back().subject.gpu = std::atoi(&name(each)[gpu.size()]);
+    }
+    return findings;
+  }
   if (!failure.one_host.empty()) return {finding_about(failure, failure.one_host)};
   if (failure.culprit && failure.culprit->kind == Kind::hosts)
     for (const int host : failure.culprit->hosts) findings.push_back(finding_about(failure, name(host)));

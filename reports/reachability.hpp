@@ -27,7 +27,8 @@ std::vector<topo::Finding> reachability_findings(const Reachability& reached,
                                                  const std::vector<ReachabilityHost>& hosts, Seconds limit);
 
 // An error for each host or pair of hosts that does not join, or one error if no host does; a warning if the ranks
-// joined only at the second attempt.
+// joined only at the second attempt. Of one host's GPUs, an error about the hardware for each that fails by itself
+// while others do not.
 std::vector<topo::Finding> join_findings(const JoinFailure& failure);
 
 // The same in one line, with the action.

@@ -374,7 +374,7 @@ std::optional<Remedy> remedy_for(std::string_view text) {
   for (const LogMatch& match : rules_met(std::string(text))) {
     const LogRule& rule = *match.rule;
     if (rule.where.empty() && rule.count.empty() && rule.severity == Severity::error)
-      return Remedy{rule.id, rule.remedy.at("any")};
+      return Remedy{rule.id, rule.remedy.at("any"), rule.about};
   }
   return std::nullopt;
 }

@@ -53,6 +53,7 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
 // Id of the finding for an NCCL error message wherever it is quoted, and its remedy.
 struct Remedy {
   std::string id, action;
+  About about = About::software;
 };
 std::optional<Remedy> remedy_for(std::string_view text);
 

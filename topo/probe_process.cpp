@@ -13,6 +13,7 @@
 #include <cstring>
 #include <iterator>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "topo/discover.hpp"
@@ -151,15 +152,22 @@ void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
   if (!told.driver.empty()) host.versions["nvidia driver"] = told.driver;
   if (!told.cuda.empty()) host.versions["cuda driver"] = told.cuda;
   host.gpu_devices = std::move(told.gpus);
-  for (Gpu& gpu : host.gpu_devices) {
-    const auto at =
-        std::ranges::find_if(on_pci, [&](const Gpu& other) { return other.pci.address == gpu.pci.address; });
-    if (at == on_pci.end()) continue;
+  const auto take = [&](Gpu& gpu, std::vector<Gpu>::iterator at) {
     gpu.pci = at->pci;
     gpu.numa_node = at->numa_node;
     if (!gpu.pcie.generation && !gpu.pcie.width) gpu.pcie = at->pcie;
     on_pci.erase(at);
+  };
+  const auto has_no_address = [](const Gpu& gpu) { return !gpu.problem.empty() && gpu.pci.address.empty(); };
+  for (Gpu& gpu : host.gpu_devices) {
+    const auto at =
+        std::ranges::find_if(on_pci, [&](const Gpu& other) { return other.pci.address == gpu.pci.address; });
+    if (at != on_pci.end()) take(gpu, at);
   }
+  // GPUs of which NVML has but the number, as those that it calls lost, are those that are left on PCI, in order.
+  if (std::cmp_equal(on_pci.size(), std::ranges::count_if(host.gpu_devices, has_no_address)))
+    for (Gpu& gpu : host.gpu_devices)
+      if (has_no_address(gpu)) take(gpu, on_pci.begin());
   std::ranges::move(on_pci, std::back_inserter(host.gpu_devices));
 }
 

@@ -113,7 +113,7 @@ std::vector<Tick> Watch::finish() {
     ::kill(pid, SIGKILL);  // without effect on one that has ended and not been reaped
     ::waitpid(pid, nullptr, ended ? 0 : WNOHANG);
   }
-  return reader_->ticks;
+  return std::exchange(reader_->ticks, {});  // hours of samples are hundreds of megabytes
 }
 
 }  // namespace p5::topo

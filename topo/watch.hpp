@@ -26,6 +26,7 @@ struct Tick {
     std::string uuid;
     int code = 0;
     std::string text{};  // message in the kernel log; "": none, or the log is unreadable
+    int count = 1;
   };
   Seconds at{};  // since the watch began
   std::vector<Gpu> gpus{};
@@ -45,6 +46,7 @@ struct Window {
 struct XidEvent {
   int code = 0;
   std::string text{};  // message in the kernel log; "": unknown
+  int count = 1;       // occurrences of the code with this remedy; `text` is from the last one
 };
 
 struct GpuActivity {
@@ -88,6 +90,10 @@ std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::v
 
 nlohmann::json to_json(const std::vector<HostActivity>& during);
 std::vector<HostActivity> during_from_json(const nlohmann::json& j);
+
+// The same without clocks, temperatures and power of GPUs that no rank uses, which others may use meanwhile. Their
+// memory errors and Xids stay: the host is at fault. All stays where the ranks' GPUs are not known.
+std::vector<HostActivity> activity_of_job(const Topology& topology, std::vector<HostActivity> hosts);
 
 // One case over all hosts, for the report.
 struct CaseWatch {

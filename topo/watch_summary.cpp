@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 #include <span>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
@@ -20,6 +21,7 @@ namespace p5::topo {
 void fields(auto& archive, Is<XidEvent> auto& xid) {
   archive.must("code", xid.code);
   archive.must("text", xid.text);
+  archive.must("count", xid.count);
 }
 
 void fields(auto& archive, Is<GpuActivity> auto& gpu) {
@@ -92,6 +94,19 @@ bool in_failed(const Windows& failed, Seconds at) {
 // A counter that is lower than before began again from 0, as where a driver was loaded again or a device was reset.
 std::uint64_t growth_of(std::uint64_t before, std::uint64_t now) { return now >= before ? now - before : now; }
 
+// A faulty GPU may report the same Xid endlessly.
+void count_xid(std::vector<XidEvent>& xids, const Tick::Xid& xid) {
+  const auto same = std::ranges::find_if(xids, [&](const XidEvent& each) {
+    return each.code == xid.code && &class_of_xid(each.code, each.text) == &class_of_xid(xid.code, xid.text);
+  });
+  if (same == xids.end()) {
+    xids.push_back({xid.code, xid.text, xid.count});
+    return;
+  }
+  same->count += xid.count;
+  same->text = xid.text;
+}
+
 GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& failed, const std::string& uuid,
                        int index) {
   GpuActivity during{.gpu = index};
@@ -104,8 +119,7 @@ GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& fai
   std::vector<int> clocks;
   for (const Tick* tick : ticks) {
     for (const Tick::Xid& xid : tick->xids)
-      if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(failed, tick->at)))
-        during.xids.push_back({xid.code, xid.text});
+      if (xid.uuid == uuid && !(of_a_process(xid.code) && in_failed(failed, tick->at))) count_xid(during.xids, xid);
     const auto at = std::ranges::find(tick->gpus, uuid, &Tick::Gpu::uuid);
     if (at == tick->gpus.end()) continue;
     add_growth(last_corrected, at->corrected, during.corrected);
@@ -208,11 +222,12 @@ std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
     all.push_back({"gpu.new_memory_errors", Severity::error,
                    fmt::format("{} new uncorrected memory errors while measuring", gpu.uncorrected),
                    "reset the GPU; replace the instance if they come back"});
-  for (const auto& [code, text] : gpu.xids) {
+  for (const auto& [code, text, count] : gpu.xids) {
     const XidClass& kind = class_of_xid(code, text);
     // An Xid that a process causes by itself is worth a warning if it occurs while measuring.
     all.push_back({"gpu.xid", of_a_process(code) ? Severity::warning : kind.severity,
-                   fmt::format("Xid {} while measuring{}", code, text.empty() ? "" : fmt::format(": \"{}\"", text)),
+                   fmt::format("Xid {} while measuring{}{}", code, count == 1 ? "" : fmt::format(" ({} times)", count),
+                               text.empty() ? "" : fmt::format(": \"{}\"", text)),
                    kind.action});
   }
   return all;
@@ -419,7 +434,8 @@ Tick tick_from(const std::string& line, Seconds at) try {
     tick.gpus.push_back(std::move(told));
   }
   j.at("nics").get_to(tick.nics);
-  for (const json& xid : j.at("xids")) tick.xids.push_back({xid.at("uuid"), xid.at("code"), xid.value("text", "")});
+  for (const json& xid : j.at("xids"))
+    tick.xids.push_back({xid.at("uuid"), xid.at("code"), xid.value("text", ""), xid.value("count", 1)});
   return tick;
 } catch (const json::exception& problem) {
   throw UsageError(fmt::format("a line of the watch is not understood: {}; build all programs alike", problem.what()));
@@ -456,6 +472,24 @@ std::vector<HostActivity> during_from_json(const json& j) try {
 } catch (const json_fields::BadValue& problem) {
   throw UsageError(
       fmt::format("a watch is not in the form of this version: {}; install one on all hosts", problem.what()));
+}
+
+std::vector<HostActivity> activity_of_job(const Topology& topology, std::vector<HostActivity> hosts) {
+  if (topology.gpu_of_rank.empty()) return hosts;
+  for (HostActivity& during : hosts) {
+    const Host* const host = host_named(topology, during.host);
+    if (!host) continue;
+    for (GpuActivity& gpu : during.gpus) {
+      const std::string& uuid = host->gpu_devices.at(static_cast<std::size_t>(gpu.gpu)).uuid;
+      if (std::ranges::find(topology.gpu_of_rank, uuid) != topology.gpu_of_rank.end()) continue;
+      GpuActivity of_others{.gpu = gpu.gpu};
+      of_others.corrected = gpu.corrected;
+      of_others.uncorrected = gpu.uncorrected;
+      of_others.xids = std::move(gpu.xids);
+      gpu = std::move(of_others);
+    }
+  }
+  return hosts;
 }
 
 CaseWatch over_hosts(const std::vector<HostActivity>& hosts) {

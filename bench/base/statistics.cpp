@@ -80,6 +80,26 @@ double median(std::vector<double> samples) {
   return median_of_sorted(samples);
 }
 
+double slowest_window(const std::vector<TimedRate>& rates, double window) {
+  if (rates.empty()) return 0;
+  std::vector<double> in_window;
+  for (const TimedRate& each : rates) in_window.push_back(each.rate);
+  double least = median(std::move(in_window));
+  in_window.clear();
+  double end_of_window = window;
+  for (const TimedRate& each : rates) {
+    if (each.end > end_of_window) {
+      if (!in_window.empty()) least = std::min(least, median(std::exchange(in_window, {})));
+      end_of_window = window * std::ceil(each.end / window);
+    }
+    in_window.push_back(each.rate);
+    if (each.length >= window) least = std::min(least, each.rate);
+  }
+  // The last window is left out unless it is whole.
+  if (rates.back().end == end_of_window) least = std::min(least, median(std::move(in_window)));
+  return least;
+}
+
 double interquartile_mean(std::vector<double> samples) {
   std::ranges::sort(samples);
   const auto n = static_cast<double>(samples.size());

@@ -22,6 +22,14 @@ struct Interval {
 // Median of a non-empty sample; of an even number the mean of the two middle values.
 double median(std::vector<double> samples);
 
+// The rate of a piece of work, which took this long and ended at this time.
+struct TimedRate {
+  double end = 0, length = 0, rate = 0;
+};
+// The lowest rate of any whole window of this length from time 0 on: the median of those that end in it, or that of one
+// that is as long as a window, in which then none may end. 0 without rates; these are in the order of their ends.
+double slowest_window(const std::vector<TimedRate>& rates, double window);
+
 // Mean of the middle half of a non-empty sample, by weight: outliers do not count, and of values that alternate between
 // two it is their mean, where the median would be one of them.
 double interquartile_mean(std::vector<double> samples);

@@ -12,6 +12,7 @@ PROLOG = SCRIPTS / "prolog"
 STAND_IN = """#!/bin/sh
 echo "called with $*"
 echo "n1: NOT FIT: gpu n0g3"
+echo "sees ${CUDA_VISIBLE_DEVICES-all}" > "$0.sees"
 echo "not said to anybody" > "$0.called"
 exit %d
 """
@@ -23,11 +24,11 @@ class Prolog(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.program = pathlib.Path(folder.name) / "stand-in"
 
-    def run_with(self, code):
+    def run_with(self, code, **variables):
         self.program.write_text(STAND_IN % code)
         self.program.chmod(0o755)
         # As slurmd starts it: next to no environment, and the root as its folder.
-        done = subprocess.run([str(PROLOG)], env={"P5BENCH": str(self.program), "PATH": "/usr/bin:/bin"}, cwd="/", text=True,
+        done = subprocess.run([str(PROLOG)], env={"P5BENCH": str(self.program), "PATH": "/usr/bin:/bin", **variables}, cwd="/", text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
         self.assertTrue(pathlib.Path(f"{self.program}.called").exists())
         return done
@@ -42,6 +43,12 @@ class Prolog(unittest.TestCase):
         for code in (0, 1, 2, 13, 14, 126, 137):
             done = self.run_with(code)
             self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "", ""), code)
+
+    def test_it_looks_at_the_gpus_of_its_job(self):
+        for variables, seen in (({"SLURM_JOB_GPUS": "4,5"}, "4,5"), ({}, "all"), ({"SLURM_JOB_GPUS": ""}, "all"),
+                                ({"SLURM_JOB_GPUS": "6", "CUDA_VISIBLE_DEVICES": "0"}, "6")):
+            self.run_with(0, **variables)
+            self.assertEqual(pathlib.Path(f"{self.program}.sees").read_text(), f"sees {seen}\n", variables)
 
     def test_nor_where_there_is_no_such_program(self):
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": "/nowhere/p5bench", "PATH": "/usr/bin:/bin"}, cwd="/", timeout=60)

@@ -450,6 +450,27 @@ TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
   }
 }
 
+// Those take 4.8 s, and 0.3 s for each GPU of a host.
+TEST(Acceptance, of_a_check_leaves_nics_all_the_time_after_the_checks_of_gpus) {
+  Shutdown shutdown;
+  const std::vector<std::string> arguments{"check"};
+  const FaultHooks fault_hooks;
+  Options options = parse_options(arguments).options;
+  options.deadline = later(Clock::now(), {60});
+  const auto control = make_solo_control_plane(16);
+  const Request request{*control, options, arguments, shutdown, fault_hooks};
+  p5::Run run(*control, request);
+  run.machine.backend_name = "nccl";
+  run.machine.topology.hosts.resize(2);
+  run.machine.topology.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  run.machine.topology.nics_of_rank.resize(16);
+  const double for_cases = time_for_cases(run).count;
+  EXPECT_LT(for_cases, 60 - 7.1);
+  EXPECT_NEAR(time_for_parts(run).count - for_cases, 7.2, 0.5);
+  run.machine.backend_name = "ofi";
+  EXPECT_NEAR(time_for_parts(run).count - time_for_cases(run).count, 0, 0.5) << "NICs are measured before the cases";
+}
+
 TEST(ReportOfARun, has_a_reason_not_to_tune_on_a_faulty_machine) {
   const auto reason = [](const reports::Report& report, const std::vector<topo::Finding>& findings) {
     ReportBuilder builder({}, report);

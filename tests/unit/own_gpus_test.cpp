@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "bench/app/machine/backends.hpp"
+
 namespace p5 {
 namespace {
 
@@ -77,6 +79,38 @@ TEST(OwnGpus, where_there_is_none_it_matters_why) {
   EXPECT_EQ(own.code_of_none, ExitCode::environment);
   EXPECT_THAT(own.why_none, HasSubstr("there is no GPU here (NVML: Driver Not Loaded)"));
   EXPECT_THAT(choose_gpus(four(), "").why_none, HasSubstr("there is no GPU here (CUDA_VISIBLE_DEVICES=)"));
+}
+
+// A check whose workers find a GPU that CUDA cannot use.
+TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
+  const std::string problem =
+      "cudaFree, the first call on the device: uncorrectable ECC error encountered (cudaErrorECCUncorrectable, 214)";
+  EXPECT_TRUE(is_of_device(problem));
+  EXPECT_FALSE(is_of_device("cudaFree, the first call on the device: out of memory (cudaErrorMemoryAllocation, 2)"));
+  EXPECT_FALSE(is_of_device("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES"));
+  topo::Topology topology;
+  topology.hosts.resize(1);
+  topology.hosts[0].name = "node";
+  topology.hosts[0].gpu_devices = four().gpus;
+  topology.host_of_rank = {0, 0, 0};
+  const auto found = [&](const char* visible) { return failed_gpus(topology, {"", problem, ""}, visible); };
+  ASSERT_EQ(found("GPU-a0,GPU-c2,GPU-d3").size(), 1U) << "GPU 1 is skipped";
+  const topo::Finding of_gpu = found("GPU-a0,GPU-c2,GPU-d3").front();
+  EXPECT_EQ(of_gpu.id, "gpu.check_failed");
+  EXPECT_TRUE(topo::condemns(of_gpu));
+  EXPECT_EQ(of_gpu.subject.host, "node");
+  EXPECT_EQ(of_gpu.subject.gpu, 2);
+  EXPECT_EQ(of_gpu.evidence, "rank 1: " + problem);
+  for (const char* const visible : {"GPU-a0,GPU-c2", static_cast<const char*>(nullptr)}) {
+    ASSERT_EQ(found(visible).size(), 1U);
+    EXPECT_EQ(found(visible)[0].subject.host, "node");
+    EXPECT_EQ(found(visible)[0].subject.gpu, std::nullopt) << "the ranks' GPUs are not known";
+  }
+  EXPECT_THAT(failed_gpus(topology, {problem, problem, problem}, nullptr), IsEmpty())
+      << "what all have in common fails";
+  topology.hosts.push_back(topology.hosts.front());
+  topology.host_of_rank = {0, 0, 1};
+  EXPECT_THAT(failed_gpus(topology, {"", "", problem}, nullptr), IsEmpty()) << "its host may be to blame";
 }
 
 topo::Gpu gpu_with_links(int links, const std::string& remote) {

@@ -338,6 +338,41 @@ TEST(JoinFindings, are_about_the_hosts_that_are_named) {
   EXPECT_EQ(reports::join_findings(failure_of(Culprit::together, {})).at(0).id, "join.together");
 }
 
+// The GPUs of one host have the same software and variables.
+TEST(JoinFindings, condemn_a_gpu_that_fails_by_itself_where_others_of_its_host_do_not) {
+  JoinFailure failure = failure_of(Culprit::hosts, {0, 2});
+  failure.hosts = {"GPU 3", "GPU 5", "rank 2"};
+  failure.one_host = "node";
+  failure.said = "rank 0: its worker (process 9) was ended by signal 11 (Segmentation fault)";
+  const auto condemned = [&] {
+    std::vector<std::string> subjects;
+    for (const topo::Finding& each : reports::join_findings(failure))
+      if (topo::condemns(each))
+        subjects.push_back(each.id + " " + each.subject.host + " " +
+                           (each.subject.gpu ? std::to_string(*each.subject.gpu) : "?"));
+    return subjects;
+  };
+  EXPECT_THAT(condemned(), IsEmpty()) << "it was not tried whether they join by themselves";
+  failure.culprit->alone = true;
+  EXPECT_THAT(condemned(), ElementsAre("join.gpu node 3", "join.gpu node ?"));
+  EXPECT_THAT(reports::join_message(failure), HasSubstr("reset it, and replace the instance"));
+  reports::Report report;
+  report.findings = reports::join_findings(failure);
+  EXPECT_TRUE(reports::never_joined(report));
+  for (const char* const of_limits : {"was ended by signal 9 (Killed)", "Resource temporarily unavailable",
+                                      "cudaMalloc: out of memory (cudaErrorMemoryAllocation, 2)",
+                                      "Cuda failure 2 'out of memory'", "system not yet initialized"}) {
+    failure.said = of_limits;
+    EXPECT_THAT(condemned(), IsEmpty()) << of_limits;
+    EXPECT_EQ(reports::join_findings(failure).at(0).id, "join.host");
+  }
+  failure.said = "Cuda failure 214 'uncorrectable ECC error encountered'";
+  EXPECT_THAT(condemned(), ElementsAre("join.gpu node 3", "join.gpu node ?"));
+  EXPECT_EQ(reports::join_findings(failure).at(0).action, "see nccl.gpu_failed");
+  failure.culprit->kind = Culprit::nowhere;
+  EXPECT_THAT(condemned(), IsEmpty()) << "all of them fail";
+}
+
 TEST(JoinFindings, are_a_warning_where_it_worked_the_second_time) {
   const topo::Finding found = reports::join_findings({.culprit = {}, .hosts = {"n0"}, .said = "it was so"}).at(0);
   EXPECT_EQ(found.id, "join.again");

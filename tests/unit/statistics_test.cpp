@@ -43,6 +43,31 @@ struct Noise {
 
 bool covers(const Interval& interval, double value) { return interval.low <= value && value <= interval.high; }
 
+// Bursts of 0.03 s at rate 700 from one time to another.
+void add_bursts(std::vector<TimedRate>& rates, double from, double to) {
+  for (double end = from + 0.03; end <= to; end += 0.03) rates.push_back({end, 0.03, 700});
+}
+
+TEST(Statistics, the_slowest_window_has_the_rate_of_work_that_stands_still) {
+  EXPECT_EQ(slowest_window({}, 1), 0);
+  EXPECT_EQ(slowest_window({{0.5, 0.5, 3}}, 1), 3) << "no window is whole";
+  std::vector<TimedRate> rates;
+  add_bursts(rates, 0, 10.2);
+  EXPECT_EQ(slowest_window(rates, 1), 700);
+  std::vector<TimedRate> stalls = rates, short_stall = rates, dip = rates;
+  stalls.push_back({15.2, 5, 4.2});
+  add_bursts(stalls, 15.2, 20);
+  EXPECT_EQ(slowest_window(stalls, 1), 4.2) << "no burst ends within it, and one of many at its end";
+  short_stall.push_back({10.7, 0.5, 42});
+  add_bursts(short_stall, 10.7, 20);
+  EXPECT_EQ(slowest_window(short_stall, 1), 700) << "half a second";
+  for (double end = 11.04; end < 11.99; end += 0.05) dip.push_back({end, 0.05, 420});
+  EXPECT_EQ(slowest_window(dip, 1), 700) << "the last window is not whole";
+  add_bursts(dip, 12, 14);
+  EXPECT_EQ(slowest_window(dip, 1), 420);
+  EXPECT_EQ(slowest_window({{0.4, 0.4, 6}, {1, 0.6, 4}, {2, 1, 8}}, 1), 5) << "windows that end with a burst are whole";
+}
+
 TEST(Statistics, means_without_what_is_rare) {
   EXPECT_DOUBLE_EQ(interquartile_mean({5}), 5);
   EXPECT_DOUBLE_EQ(interquartile_mean({1, 3}), 2);

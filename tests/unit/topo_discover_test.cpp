@@ -1,12 +1,16 @@
 // Discovery, from machines that are recorded as the kernel would show them.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <utility>
+#include <vector>
 
 #include "tests/unit/topo_tree.hpp"
+#include "topo/checks/families.hpp"
+#include "topo/discover.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {
@@ -232,6 +236,40 @@ TEST(TopoDiscover, a_cpu_quota_lowers_the_allowed_threads) {
   const Host host = discover_host(tree.root());
   EXPECT_EQ(host.threads, 8);
   EXPECT_EQ(host.allowed_threads, 2);
+}
+
+// NVML has the number of a lost GPU, and neither UUID nor address.
+TEST(TopoDiscover, gpus_that_nvml_calls_lost_are_those_that_are_left_on_pci) {
+  const auto merged = [](const std::vector<bool>& answers, std::size_t on_pci) {
+    NvmlAnswer told;
+    told.answered = true;
+    told.driver = "580.00";
+    std::vector<Gpu> seen(on_pci);
+    for (std::size_t i = 0; i < on_pci; ++i) seen[i].pci.address = fmt::format("0000:{}a:00.0", i);
+    for (std::size_t i = 0; i < answers.size(); ++i) {
+      Gpu& gpu = told.gpus.emplace_back();
+      if (answers[i]) {
+        gpu.uuid = fmt::format("GPU-{}", i);
+        gpu.pci.address = seen.at(i).pci.address;
+      } else {
+        gpu.problem = "nvmlDeviceGetHandleByIndex_v2: GPU is lost";
+      }
+    }
+    Topology topology;
+    topology.hosts.resize(1);
+    merge_gpus(topology.hosts[0], told, seen);
+    return topology;
+  };
+  const Topology two_lost = merged({true, false, true, false}, 4);
+  ASSERT_THAT(two_lost.hosts[0].gpu_devices, SizeIs(4));
+  for (std::size_t i = 0; i < 4; ++i)
+    EXPECT_EQ(two_lost.hosts[0].gpu_devices[i].pci.address, fmt::format("0000:{}a:00.0", i));
+  EXPECT_THAT(lost_gpus(two_lost), SizeIs(2));
+  EXPECT_THAT(unseen_gpus(two_lost), IsEmpty());
+  const Topology some_hidden = merged({true, false}, 4);  // of a container that has two of them
+  EXPECT_THAT(some_hidden.hosts[0].gpu_devices, SizeIs(5)) << "which of three it is, is not known";
+  EXPECT_EQ(some_hidden.hosts[0].gpu_devices[1].pci.address, "");
+  EXPECT_THAT(lost_gpus(some_hidden), SizeIs(1));
 }
 
 TEST(TopoDiscover, an_empty_machine_is_absent_facts_and_no_error) {

@@ -99,7 +99,8 @@ TEST(TopoWatch, of_hosts_of_one_nvlink_domain_adds_up_what_their_nics_sent) {
 TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   const Tick told = tick_from(
       R"({"gpus": [{"uuid": "GPU-1", "state": {"sm_clock_mhz": 345}, "corrected": 4, "uncorrected": 3, "replays": null}],
-          "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79}]})",
+          "nics": {"r0": {"tx_bytes": 18446744073709551615}}, "xids": [{"uuid": "GPU-1", "code": 79},
+          {"uuid": "GPU-1", "code": 74, "text": "NVLink", "count": 9}]})",
       {2.5});
   EXPECT_EQ(told.at, Seconds{2.5});
   EXPECT_EQ(told.gpus.at(0).state.sm_clock_mhz, 345);
@@ -108,6 +109,8 @@ TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   EXPECT_EQ(told.nics.at("r0").at("tx_bytes"), ~std::uint64_t{0});
   EXPECT_EQ(told.xids.at(0).code, 79);
   EXPECT_EQ(told.xids[0].text, "");
+  EXPECT_EQ(told.xids[0].count, 1);
+  EXPECT_EQ(told.xids.at(1).count, 9);
   EXPECT_THROW(tick_from("hello", {0}), UsageError);
 }
 
@@ -177,6 +180,48 @@ TEST(TopoWatch, a_gpu_below_the_clock_of_its_like_is_a_straggler) {
   EXPECT_THAT(findings(seen), IsEmpty()) << "two looks are no proof";
 }
 
+// A check measures the GPUs that no job uses.
+TEST(TopoWatch, clocks_of_gpus_that_no_rank_uses_are_none_of_the_job) {
+  std::vector<Tick> seen = ticks(8);
+  for (Tick& each : seen) {
+    each.gpus[3].state = {.sm_clock_mhz = 1300, .temperature_c = 91, .power_w = 650, .throttle_mask = 0x44};
+    each.gpus[3].uncorrected = 0;
+  }
+  seen.back().gpus[3].uncorrected = 2;
+  seen.back().xids = {{"GPU-3", 79, ""}};
+  Topology topology = one(host());
+  const auto ids = [&] {
+    const auto during = activity_of_job(topology, summarize(seen, {}, host()));
+    std::vector<std::string> found;
+    for (const Finding& each : watch_findings(topology, {during.front()}, 0)) found.push_back(each.id);
+    return found;
+  };
+  EXPECT_THAT(ids(), ElementsAre("gpu.held_back", "gpu.new_memory_errors", "gpu.xid", "gpu.straggler"));
+  topology.gpu_of_rank = {"GPU-0", "GPU-1", "GPU-2"};
+  EXPECT_THAT(ids(), ElementsAre("gpu.new_memory_errors", "gpu.xid"));
+  const CaseWatch watch = over_hosts(activity_of_job(topology, summarize(seen, {}, host())));
+  EXPECT_EQ(watch.sm_clock_min_mhz, 1980);
+  EXPECT_EQ(watch.temperature_max_c, 60);
+  EXPECT_EQ(watch.seconds, 8);
+  // Those of others may be most of a host.
+  for (Tick& each : seen) {
+    for (const std::size_t gpu : {4, 5, 6, 7}) {
+      each.gpus.push_back(tick(0, 8).gpus[gpu]);
+      each.gpus.back().state.sm_clock_mhz = 1300;
+    }
+    each.gpus[0].state.sm_clock_mhz = 1200;
+  }
+  seen.back().gpus[3].uncorrected = 0;
+  seen.back().xids.clear();
+  topology = one(host(8));
+  topology.gpu_of_rank = {"GPU-0", "GPU-1", "GPU-2"};
+  const auto during = activity_of_job(topology, summarize(seen, {}, host(8)));
+  const std::vector<Finding> found = watch_findings(topology, {during.front()}, 0);
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].id, "gpu.straggler");
+  EXPECT_EQ(found[0].subject.gpu, 0);
+}
+
 TEST(TopoWatch, new_memory_errors_are_errors_and_old_ones_are_not) {
   std::vector<Tick> seen = ticks(4);
   for (Tick& each : seen) each.gpus[0].uncorrected = 5, each.gpus[1].uncorrected = 1;
@@ -211,6 +256,25 @@ TEST(TopoWatch, xids_of_workers_that_we_killed_are_no_news_but_others_are) {
   ASSERT_THAT(found, SizeIs(2));
   EXPECT_EQ(found[0].severity, Severity::warning);
   EXPECT_THAT(found[0].evidence, HasSubstr("Xid 43"));
+}
+
+TEST(TopoWatch, an_xid_that_the_driver_reports_endlessly_is_one_finding) {
+  std::vector<Tick> seen = ticks(4);
+  for (int i = 0; i < 1000; ++i) seen[1].xids.push_back({"GPU-2", 74, ""});
+  seen[2].xids = {{"GPU-2", 74, "NVLink: fatal error detected on link 6", 500}, {"GPU-3", 74, ""}, {"GPU-2", 79, ""}};
+  const std::vector<Finding> found = findings(seen);
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_EQ(found[0].evidence,
+            "GPU 2 of a: Xid 74 while measuring (1500 times): \"NVLink: fatal error detected on link 6\"");
+  EXPECT_EQ(found[1].evidence, "GPU 2 of a: Xid 79 while measuring");
+  EXPECT_EQ(found[2].evidence, "GPU 3 of a: Xid 74 while measuring");
+  const std::vector<HostActivity> during = summarize(seen, {{{{0}, {9}}}}, host());
+  EXPECT_THAT(over_hosts({during.at(1)}).notes, SizeIs(3));
+  EXPECT_EQ(during_from_json(to_json(during)).at(1).gpus.at(2).xids.at(0).count, 1500);
+  // Other words after the same code may ask for another remedy.
+  seen[1].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"}};
+  seen[2].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}};
+  EXPECT_THAT(findings(seen), SizeIs(2));
 }
 
 std::vector<Tick> traffic(std::vector<std::uint64_t> sent, const char* counter = "tx_bytes") {

@@ -170,9 +170,10 @@ class Unfit(Checks):
         """Failures for which a prolog would start the job: ranks that crash, do not start, or have no GPU to use."""
         every = (
             ("link-down:gpu=1:count=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.links GPU 1"),
+            ("", {"P5BENCH_FAKE": "join-crash:rank=1"}, "join.gpu GPU 1"),
             ("lost:gpu=0", {"P5BENCH_FAKE": "join-crash:rank=0"}, "gpu.lost GPU 0"),
             ("ecc:gpu=0:uncorrected=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.memory_errors GPU 0"))
-        for faults, variables, says in every if NIGHTLY else every[:1]:
+        for faults, variables, says in every if NIGHTLY else every[:2]:
             with self.subTest(faults):
                 code, output = self.check(faults=faults, **variables)
                 self.assertEqual(code, 10, output)
@@ -395,8 +396,8 @@ class Silent(Checks):
     def test_a_gpu_that_does_not_join_is_named_within_the_limit(self):
         code, output = self.check(limit=SHORT, P5BENCH_FAKE="join-hang:gpu=2")
         self.assertEqual(code, 12, output)
-        self.assertRegex(output, r"(?m)^\S+: NOT FINISHED: ")
-        self.assertRegex(output, r"(?m)^  error join\.host: the ranks of GPU 2 do not join, not even by themselves.* no answer for .*GPU-")
+        self.assertRegex(output, r"(?m)^\S+: NOT FIT: join\.gpu GPU 2")
+        self.assertRegex(output, r"(?m)^  error join\.gpu: the ranks of GPU 2 do not join, not even by themselves.* no answer for .*GPU-")
 
     def test_a_driver_that_does_not_answer_is_named(self):
         code, output = self.check(limit=SHORT, faults="block:function=nvmlInit_v2")

@@ -19,9 +19,11 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <system_error>
 #include <thread>
 #include <utility>
@@ -71,8 +73,8 @@ void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& a
 }
 
 // NVML reports the code only; some codes need the message that the driver logs beside them.
-std::string text_of(const std::string& pci, unsigned long long code) {
-  const auto logged = topo::discover_xids("/");
+std::string text_of(const std::optional<std::vector<topo::Xid>>& logged, const std::string& pci,
+                    unsigned long long code) {
   if (!logged || pci.empty()) return "";
   const auto at = std::ranges::find_if(*logged, [&](const topo::Xid& xid) {
     return std::cmp_equal(xid.code, code) && !xid.pci.empty() && pci.starts_with(xid.pci);
@@ -81,16 +83,24 @@ std::string text_of(const std::string& pci, unsigned long long code) {
 }
 
 json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, Asking& asking) {
-  json xids = json::array();
+  std::map<std::pair<const Watched*, unsigned long long>, int> counts;
   constexpr int most = 1000;  // a faulty GPU may report the same Xid endlessly
   for (int i = 0; set && i < most; ++i) {
     EventData event;
     if (library.call(asking, "nvmlEventSetWait_v2", set, &event, 0u) != success) break;
     if (event.type != critical_xid) continue;
     const auto at = std::ranges::find(gpus, event.device, &Watched::device);
-    xids.push_back({{"uuid", at == gpus.end() ? "" : at->uuid},
-                    {"code", event.data},
-                    {"text", at == gpus.end() ? "" : text_of(at->pci, event.data)}});
+    ++counts[{at == gpus.end() ? nullptr : &*at, event.data}];
+  }
+  json xids = json::array();
+  if (counts.empty()) return xids;
+  const auto logged = topo::discover_xids("/");
+  for (const auto& [of, count] : counts) {
+    const auto& [gpu, code] = of;
+    xids.push_back({{"uuid", gpu ? gpu->uuid : ""},
+                    {"code", code},
+                    {"text", gpu ? text_of(logged, gpu->pci, code) : ""},
+                    {"count", count}});
   }
   return xids;
 }
@@ -185,7 +195,7 @@ class Driver {
 // Watches GPUs and NICs while others measure: a line of JSON a second on standard output, until standard input
 // closes.
 //   {"gpus": [{"uuid", "state": GpuState, "corrected", "uncorrected", "replays"}], "nics": {NAME: {COUNTER: value}},
-//    "xids": [{"uuid", "code"}]}, the last line may be shorter.
+//    "xids": [{"uuid", "code", "text", "count"}]}, the last line may be shorter.
 // Works without NVML too: then it reports NICs only. Returns the exit status.
 int watch() {
   // Ctrl-C reaches all processes of the group, but only the parent decides when this one ends.

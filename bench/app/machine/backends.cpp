@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <stdexcept>
@@ -20,6 +21,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/model/agreement.hpp"
+#include "reports/local_checks.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
 
@@ -77,7 +79,51 @@ std::string choose_ras_address(Environment& changes) {
   return changes[ras_variable] = ras_address;
 }
 
+constexpr const char* device_problem = "device_problem";
+
+// The worker's identity as JSON, or a problem of its device, which is no problem of all ranks.
+std::string identity_or_problem(WorkerBackend& backend) try { return identify(backend); } catch (const LostError&) {
+  throw;
+} catch (const StalledError&) {
+  throw;
+} catch (const CaseError& problem) {
+  if (!is_of_device(problem.what())) throw;
+  return json{{device_problem, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+// By rank; "" without one.
+std::vector<std::string> device_problems(const std::vector<std::string>& answers) {
+  std::vector<std::string> problems;
+  for (const std::string& each : answers) problems.push_back(json::parse(each).value(device_problem, ""));
+  return problems;
+}
+
 }  // namespace
+
+bool is_of_device(const std::string& problem) {
+  constexpr std::array errors{"cudaErrorECCUncorrectable", "cudaErrorNvlinkUncorrectable",
+                              "cudaErrorHardwareStackError", "cudaErrorContained", "cudaErrorLaunchFailure"};
+  return std::ranges::any_of(errors, [&](const char* name) { return problem.find(name) != std::string::npos; });
+}
+
+std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
+                                       const char* visible) {
+  reports::Report known;
+  known.topology = topology;
+  known.topology.gpu_of_rank.clear();
+  if (topology.hosts.size() == 1 && visible) known.topology.gpu_of_rank = split(visible);
+  if (known.topology.gpu_of_rank.size() != problems.size()) known.topology.gpu_of_rank.clear();
+  const auto works_there = [&](int host) {
+    for (std::size_t rank = 0; rank < problems.size(); ++rank)
+      if (topology.host_of_rank.at(rank) == host && problems[rank].empty()) return true;
+    return false;
+  };
+  std::vector<topo::Finding> findings;
+  for (std::size_t rank = 0; rank < problems.size(); ++rank)
+    if (!problems[rank].empty() && works_there(topology.host_of_rank.at(rank)))
+      findings.push_back(reports::failed_check(known, static_cast<int>(rank), problems[rank]));
+  return findings;
+}
 
 std::string why_no_gpus() {
   const std::string worker = file_of_ours(program);
@@ -88,16 +134,24 @@ std::string why_no_gpus() {
   return may ? "" : fmt::format("there is no driver of GPUs ({})", device);
 }
 
-GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
+                            std::vector<topo::Finding>& findings) {
   WorkerOptions worker = worker_options(control, options, topology, program,
                                         "this build found no CUDA toolkit or no NCCL; install them and build again");
   GpuBackend made;
-  made.findings = name_interfaces_for_nccl(control, topology, worker.environment);
+  findings = name_interfaces_for_nccl(control, topology, worker.environment);
   const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
   const std::string interfaces = named == worker.environment.end() ? "" : named->second;
   worker.ras = choose_ras_address(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
   const auto decide = [&](const std::vector<std::string>& texts) {
+    const std::vector<std::string> problems = device_problems(texts);
+    if (const auto failed = std::ranges::find_if_not(problems, &std::string::empty); failed != problems.end()) {
+      if (options.checks())
+        std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
+                          std::back_inserter(findings));
+      throw EnvironmentError(fmt::format("rank {}: {}", failed - problems.begin(), *failed));
+    }
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     std::uint64_t least = identities.front().free_memory;
@@ -109,7 +163,7 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
     return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
   };
   const json agreed = json::parse(agree(
-      control, [&] { return identify(*backend); }, decide));
+      control, [&] { return identity_or_problem(*backend); }, decide));
   const int most_ranks = agreed.at("most_ranks");
   backend->share_device(most_ranks);
   made.memory_of_rank =
@@ -129,12 +183,11 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
 namespace {
 
 void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Machine& machine) {
-  GpuBackend made = make_gpu_backend(control, options, machine.topology);
+  GpuBackend made = make_gpu_backend(control, options, machine.topology, machine.findings);
   machine.backend = std::move(made.backend);
   machine.memory_of_rank = made.memory_of_rank;
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
-  machine.findings = std::move(made.findings);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);
   machine.topology.gpu_of_rank = machine.gpu_of_rank;
   machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);

@@ -35,12 +35,21 @@ struct GpuBackend {
   std::map<std::string, std::string> software;
   std::vector<std::string> gpu_of_rank;  // UUIDs; at the leader, as the next
   std::vector<int> gpus_seen_of_rank;
-  std::vector<topo::Finding> findings;  // at the leader
 };
 
 // Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
-// shares a GPU (unless allowed), or has a library of another version than rank 0's.
-GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology);
+// shares a GPU (unless allowed), or has a library of another version than rank 0's. `findings`: the leader's; of a
+// check also those of failed_gpus().
+GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
+                            std::vector<topo::Finding>& findings);
+
+// True for a CUDA error that a device reports of itself: memory or links that failed, a program that it stopped.
+bool is_of_device(const std::string& problem);
+// Findings about GPUs that failed when they were first used, on hosts where another rank's did not; `problems`: by
+// rank,
+// "" without one. `visible`: the CUDA_VISIBLE_DEVICES of all ranks, which names the GPUs of a single host by UUID.
+std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
+                                       const char* visible);
 
 bool simulates(const Options& options);
 

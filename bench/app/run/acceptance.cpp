@@ -46,6 +46,7 @@ void measure(Run& run) {
     const bool of_machine = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
     throw JobLost(problem.what(), of_machine ? ExitCode::environment : ExitCode::unfinished);
   }
+  look_for_programs(run, {});
 }
 
 void report_watch_findings(Run& run) { run.case_monitor->finish(run.control, run.machine, run.recorder); }
@@ -198,6 +199,7 @@ void check_gpus_alone(Run& run) {
     if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
     if (!again) problem.reset();
   }
+  look_for_programs(run, found.of_ranks);
   run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(found.of_ranks)); });
   if (problem) {
     run.recorder.add([&](ReportBuilder& built) {

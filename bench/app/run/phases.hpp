@@ -20,6 +20,7 @@
 #include "bench/base/units.hpp"
 #include "bench/control/collective_errors.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/backend.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
@@ -159,8 +160,11 @@ Shutdown::Actions actions_before_end(Run& run);
 // Plans all pairs within nodes and all GPUs of each node together, with the largest message that fits; on several nodes
 // also all GPUs together.
 Plan plan_check(const Run& run);
-// The time left for cases under --limit.
+// The time left under --limit, and that for cases before the checks of each GPU alone.
+Seconds time_left(const Run& run);
 Seconds time_for_cases(const Run& run);
+// The time for single NICs and groups, which are measured after the checks of each GPU alone unless NICs come first.
+Seconds time_for_parts(const Run& run);
 // Time that the checks of each GPU alone need, without --burn, and the copies to and from host memory after them.
 Seconds time_for_gpus_alone();
 Seconds time_for_host_copies(const NodeOfRank& host_of_rank);
@@ -195,6 +199,13 @@ void report_watch_findings(Run& run);
 bool gpus_can_be_checked(const Run& run);
 void check_gpus_alone(Run& run);
 void report_library_log(Run& run);
+
+// ---- programs.cpp
+
+// A check of GPUs that condemns one for being slow, or a node, asks NVML again whether other programs use the job's
+// GPUs, as they do where a job or another check starts meanwhile. Its figures are not judged then. `of_ranks`: the
+// results of the checks of each GPU so far; none before them.
+void look_for_programs(Run& run, const std::vector<LocalChecks>& of_ranks);
 
 // ---- parts.cpp
 

@@ -85,7 +85,7 @@ Plan plan_check(const Run& run) {
   return plan;
 }
 
-static Seconds time_left(const Run& run) {
+Seconds time_left(const Run& run) {
   return run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
 }
 
@@ -104,6 +104,8 @@ Seconds time_for_cases(const Run& run) {
   return {time_left(run).count - time_for_gpus_alone().count -
           time_for_host_copies(run.machine.topology.host_of_rank).count};
 }
+
+Seconds time_for_parts(const Run& run) { return nics_come_first(run) ? time_for_cases(run) : time_left(run); }
 
 bool agree_on_time_left(Run& run, Seconds needed) {
   return shared_by_leader(run.control, !run.options.deadline || time_left(run).count > needed.count);

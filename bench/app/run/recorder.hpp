@@ -24,6 +24,7 @@
 #include "reports/compare/comparison.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
+#include "reports/other_programs.hpp"
 #include "reports/report.hpp"
 #include "reports/suspects.hpp"
 #include "topo/watch.hpp"
@@ -60,6 +61,9 @@ class ReportBuilder {
   void add_findings(std::vector<topo::Finding> findings);
   // The findings about GPUs that are slower than the others, alone or under load, if these are the ranks' results.
   std::vector<topo::Finding> slow_gpus(const std::vector<LocalChecks>& of_ranks) const;
+  // Other programs on the GPUs of ranks, by host, as reports::add_programs_that_came() takes them. Where some came,
+  // figures are not judged, those so far neither.
+  void add_programs(const std::vector<std::vector<reports::ProgramsOnGpu>>& by_host);
   // Results of the checks of each rank's GPU alone.
   void add_local_checks(std::vector<LocalChecks> of_ranks);
   void add_gdr(std::vector<reports::GdrPath> paths);

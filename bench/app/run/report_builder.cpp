@@ -176,6 +176,17 @@ std::vector<topo::Finding> ReportBuilder::slow_gpus(const std::vector<LocalCheck
   return findings;
 }
 
+void ReportBuilder::add_programs(const std::vector<std::vector<reports::ProgramsOnGpu>>& by_host) {
+  combine_launches();
+  const std::string evidence = reports::add_programs_that_came(report_, by_host);
+  if (evidence.empty() || !fitness_.comparable) return;
+  fitness_ = {.comparable = false, .why_not = "others use a GPU of the job (" + evidence + ")"};
+  for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
+  const auto is_slow = [](const auto& each) { return each.fault == "slow"; };
+  std::erase_if(report_.suspects, is_slow);
+  std::erase_if(report_.open_questions, is_slow);
+}
+
 void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {
   if (of_ranks.empty() || of_ranks.front().figures.empty()) return;
   for (LocalChecks& each : of_ranks) {
@@ -252,10 +263,13 @@ void ReportBuilder::add_waiting(const std::vector<std::optional<double>>& shares
 void ReportBuilder::add_watch(const std::vector<std::vector<topo::HostActivity>>& by_case,
                               const std::vector<std::size_t>& numbers, std::uint64_t least_sent) {
   if (by_case.empty()) return;
+  const auto of_job = [&](const std::vector<topo::HostActivity>& hosts) {
+    return topo::activity_of_job(report_.topology, hosts);
+  };
   for (std::size_t i = 0; i < numbers.size(); ++i)
-    if (const topo::CaseWatch during = topo::over_hosts(by_case[i + 1]); during.seconds > 0)
+    if (const topo::CaseWatch during = topo::over_hosts(of_job(by_case[i + 1])); during.seconds > 0)
       report_.results[launches_.at(numbers[i]).at].during = during;
-  add_findings(topo::watch_findings(report_.topology, by_case.front(), least_sent));
+  add_findings(topo::watch_findings(report_.topology, of_job(by_case.front()), least_sent));
   std::vector<std::string> hosts;
   for (const topo::HostActivity& whole : by_case.front())
     if (topo::ended_early(whole))

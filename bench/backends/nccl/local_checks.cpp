@@ -279,8 +279,8 @@ std::string describe(ProductType type, const WrongResult& wrong) {
       wrong.wanted, wrong.words);
 }
 
-// Rates of bursts of products in TFLOP/s by the device's clock, each with the time at its end since the first; each
-// burst's last result is compared with the first one of all.
+// Rates of bursts of products in TFLOP/s by the device's clock, with times since the first; each burst's last result is
+// compared with the first one of all.
 class ProductRun {
  public:
   ProductRun(Queue& queue, ProductType type, int size)
@@ -299,12 +299,13 @@ class ProductRun {
   // Medians of the rates between two times; of all.
   double rate(double from_s, double to_s) const {
     std::vector<double> some;
-    for (const auto& [at, rate] : rates_)
-      if (at >= from_s && at <= to_s) some.push_back(rate);
+    for (const TimedRate& each : rates_)
+      if (each.end >= from_s && each.end <= to_s) some.push_back(each.rate);
     return some.empty() ? 0 : median(some);
   }
-  double rate() const { return rate(0, rates_.empty() ? 0 : rates_.back().first); }
-  double end_s() const { return rates_.empty() ? 0 : rates_.back().first; }
+  double rate() const { return rate(0, end_s()); }
+  double least_rate(Seconds window) const { return slowest_window(rates_, window.count); }
+  double end_s() const { return rates_.empty() ? 0 : rates_.back().end; }
   const std::string& corruption() const { return corruption_; }
   std::string digest() { return products_.digest(); }
 
@@ -317,7 +318,8 @@ class ProductRun {
     float elapsed_ms = 0;
     check(cudaEventElapsedTime(&elapsed_ms, start_.get(), stop_.get()), "cudaEventElapsedTime");
     product_s_ = elapsed_ms / 1e3 / count_;
-    if (product_s_ > 0) rates_.emplace_back(since(began_).count, products_.operations() / product_s_ / 1e12);
+    if (product_s_ > 0)
+      rates_.push_back({since(began_).count, elapsed_ms / 1e3, products_.operations() / product_s_ / 1e12});
     if (const auto wrong = products_.compare()) corruption_ = describe(type_, *wrong);
   }
 
@@ -328,7 +330,7 @@ class ProductRun {
   Clock::time_point began_ = Clock::now();
   int count_ = 1;
   double product_s_ = 0;
-  std::vector<std::pair<double, double>> rates_;
+  std::vector<TimedRate> rates_;
   std::string corruption_;
 };
 
@@ -338,11 +340,7 @@ void add_burn(ProductRun& run, Seconds burn, LocalFigures& figures) {
   const double window = std::min(60.0, run.end_s() / 2);
   figures["burn_first_tflop_per_s"] = run.rate(0, window);
   figures["burn_last_tflop_per_s"] = run.rate(run.end_s() - window, run.end_s());
-  double least = run.rate();
-  for (double from = 0; from + least_burn_window.count <= run.end_s(); from += least_burn_window.count)
-    if (const double second = run.rate(from, from + least_burn_window.count); second > 0)
-      least = std::min(least, second);
-  figures["burn_least_tflop_per_s"] = least;
+  figures["burn_least_tflop_per_s"] = run.least_rate(least_burn_window);
 }
 
 void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
