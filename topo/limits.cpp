@@ -184,6 +184,17 @@ struct LinkRates {
 constexpr int without_switch = 86;
 constexpr std::array link_rates{LinkRates{80, 25, 20.0}, LinkRates{90, 25, 20.6}, LinkRates{100, 50, 40.1}};
 
+const LinkRates* rates_of(const Gpu& gpu) {
+  const auto rates = std::ranges::find(link_rates, gpu.architecture / 10 * 10, &LinkRates::architecture);
+  return rates == link_rates.end() || gpu.architecture == without_switch ? nullptr : &*rates;
+}
+
+// Compares the links of two GPUs: by their rates where these are known, else by their number.
+bool is_weaker(const Gpu& one, const Gpu& other) {
+  const LinkRates *const first = rates_of(one), *const second = rates_of(other);
+  return first && second ? *one.links * first->wire < *other.links * second->wire : *one.links < *other.links;
+}
+
 const Gpu* weakest_gpu(const Topology& topology) {
   const Gpu* weakest = nullptr;
   for (const Host& host : topology.hosts) {
@@ -191,7 +202,7 @@ const Gpu* weakest_gpu(const Topology& topology) {
     for (const Gpu& gpu : host.gpu_devices) {
       if (!gpu.links) continue;
       known = true;
-      if (!weakest || gpu.links < weakest->links) weakest = &gpu;
+      if (!weakest || is_weaker(gpu, *weakest)) weakest = &gpu;
     }
     if (!known) return nullptr;
   }
@@ -201,8 +212,9 @@ const Gpu* weakest_gpu(const Topology& topology) {
 // The fewest NVLinks between two GPUs of a host; null where NVLinks do not lead from GPU to GPU, or where it is unknown
 // where they lead.
 std::optional<int> fewest_direct_links(const Topology& topology) {
-  const Platform* const platform = platform_of_instance_type(topology.platform);
-  if (platform && platform->nvswitch) return std::nullopt;
+  if (std::ranges::all_of(platforms_of_hosts(topology),
+                          [](const Platform* platform) { return platform && platform->nvswitch; }))
+    return std::nullopt;
   bool direct = false;
   std::optional<int> fewest;
   for (const Host& host : topology.hosts)
@@ -224,8 +236,8 @@ std::optional<int> fewest_direct_links(const Topology& topology) {
 Limits link_limits(const Topology& topology) {
   const Gpu* const gpu = weakest_gpu(topology);
   if (!gpu) return {};
-  const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
-  if (rates == link_rates.end() || gpu->architecture == without_switch) return {};
+  const LinkRates* const rates = rates_of(*gpu);
+  if (!rates) return {};
   const std::optional<int> direct = fewest_direct_links(topology);
   const int links = direct.value_or(*gpu->links);
   if (links == 0) return {};

@@ -14,9 +14,11 @@ namespace {
 constexpr GBps rate_of_old_driver{12.5};
 constexpr const char* asking_driver = "2.13";
 
+bool has_efa_by(const Platform* platform) { return platform && platform->network == "efa"; }
+
 // True if the EFA driver reports one constant rate for all NICs of this host instead of the devices' own rates.
 bool states_one_rate_for_all(const Host& host, const Platform* platform) {
-  if (!platform || platform->network != "efa" || platform->nic_rate <= rate_of_old_driver) return false;
+  if (!has_efa_by(platform) || platform->nic_rate <= rate_of_old_driver) return false;
   const std::string driver = version_of(host, "efa driver");
   if (!driver.empty() && !contains({.from = {}, .below = asking_driver}, driver)) return false;
   return has_efa(host) && std::ranges::all_of(host.nics, [](const Nic& nic) {
@@ -38,13 +40,30 @@ Finding down(const Host& host, const Nic& nic) {
                                    "the port stays down"};
 }
 
-// The highest rate of a NIC of each name on any host; empty where all hosts have the same rates, under whatever names.
-std::map<std::string, double> rates_of_places(const Topology& topology) {
+// What each host is, to be compared with hosts of its kind: its platform, else the model of its GPUs, else what most
+// are.
+std::vector<std::string> kinds_of_hosts(const Topology& topology, const std::vector<const Platform*>& platforms) {
+  std::vector<std::string> kinds, known;
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const std::vector<Gpu>& gpus = topology.hosts[at].gpu_devices;
+    const auto first = std::ranges::find_if(gpus, [](const Gpu& gpu) { return !gpu.name.empty(); });
+    kinds.push_back(platforms[at] ? platforms[at]->name : first == gpus.end() ? "" : first->name);
+    if (!kinds.back().empty()) known.push_back(kinds.back());
+  }
+  std::ranges::replace(kinds, std::string(), usual(known).value_or(""));
+  return kinds;
+}
+
+// The highest rate of a NIC of each name on any host of the kind; empty where all of them have the same rates, under
+// whatever names.
+std::map<std::string, double> rates_of_places(const Topology& topology, const std::vector<std::string>& kinds,
+                                              const std::string& kind) {
   std::map<std::string, double> highest;
   std::set<std::vector<double>> of_hosts;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    if (kinds[at] != kind) continue;
     std::vector<double> rates;
-    for (const Nic& nic : host.nics) {
+    for (const Nic& nic : topology.hosts[at].nics) {
       if (!of_fabric(nic) || !nic.rate || nic.state != "up") continue;
       rates.push_back(nic.rate->count);
       double& its = highest[nic.name];
@@ -59,23 +78,24 @@ std::map<std::string, double> rates_of_places(const Topology& topology) {
 }  // namespace
 
 std::vector<Finding> nics_down(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
-  const bool efa = platform && platform->network == "efa";
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics) {
+  for (std::size_t at = 0; at < platforms.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics) {
       // Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
-      const bool idle = nic.kind == "virtual" || (efa && nic.kind == "infiniband");
-      if (!idle && nic.state != "up" && nic.state != "unknown") findings.push_back(down(host, nic));
+      const bool idle = nic.kind == "virtual" || (has_efa_by(platforms[at]) && nic.kind == "infiniband");
+      if (!idle && nic.state != "up" && nic.state != "unknown") findings.push_back(down(topology.hosts[at], nic));
     }
   return findings;
 }
 
 std::vector<Finding> wrong_nic_counts(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  if (!platform || platform->network != "efa" || platform->nics == 0) return {};
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
+    if (!has_efa_by(platform) || platform->nics == 0) continue;
     const auto count =
         std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind == "efa"; });
     if (count == platform->nics) continue;
@@ -92,52 +112,59 @@ std::vector<Finding> wrong_nic_counts(const Topology& topology) {
 }
 
 std::vector<Finding> slow_nics(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  std::vector<double> rates;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (of_fabric(nic) && nic.rate && nic.state == "up") rates.push_back(nic.rate->count);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms);
+  std::map<std::string, std::vector<double>> rates;
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics)
+      if (of_fabric(nic) && nic.rate && nic.state == "up") rates[kinds[at]].push_back(nic.rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
-  const bool efa = platform && platform->network == "efa";
-  const std::optional<double> full = efa && platform->nics > 0 ? std::optional(platform->nic_rate.count)
-                                     : efa                     ? std::nullopt
-                                                               : usual(rates);
-  if (!full) return {};
-  std::set<const Nic*> believed;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (!states_one_rate_for_all(host, platform)) believed.insert(&nic);
-  // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host has a
-  // faster one in their place.
-  const std::map<std::string, double> of_places = rates_of_places(topology);
-  const auto serves_storage = [&](const Nic& nic) {
+  std::map<std::string, std::optional<double>> usual_of_kinds;
+  for (const auto& [kind, its] : rates) usual_of_kinds[kind] = usual(its);
+  const auto full_rate = [&](std::size_t host) -> std::optional<double> {
+    if (!has_efa_by(platforms[host])) return usual_of_kinds[kinds[host]];
+    return platforms[host]->nics > 0 ? std::optional(platforms[host]->nic_rate.count) : std::nullopt;
+  };
+  std::vector<std::optional<double>> full;
+  std::map<std::string, std::map<std::string, double>> places_of_kinds;
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    full.push_back(states_one_rate_for_all(topology.hosts[at], platforms[at]) ? std::nullopt : full_rate(at));
+    if (!places_of_kinds.contains(kinds[at])) places_of_kinds[kinds[at]] = rates_of_places(topology, kinds, kinds[at]);
+  }
+  // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host of the
+  // kind has a faster one in their place.
+  const auto serves_storage = [&](std::size_t host, const Nic& nic) {
+    const std::map<std::string, double>& of_places = places_of_kinds.at(kinds[host]);
     const auto place = of_places.find(nic.name);
-    return !efa && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
+    return !has_efa_by(platforms[host]) && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
   };
-  const auto is_slow = [&](const Nic& nic) {
-    return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
-           nic.rate->count < 0.99 * *full;
+  const auto is_slow = [&](std::size_t host, const Nic& nic) {
+    return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
+           nic.rate->count < 0.99 * *full[host];
   };
-  const auto evidence = [&](const Nic& nic) {
-    return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full);
+  const auto evidence = [&](std::size_t host, const Nic& nic) {
+    return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
   };
   std::vector<Finding> findings = nics_of_each_host(
       topology, "nic.rate", Severity::error, evidence,
       "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
-      [&](const Nic& nic) { return is_slow(nic) && !serves_storage(nic); });
+      [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
   std::ranges::move(
-      nics_of_each_host(topology, "nic.rate", Severity::warning, evidence,
-                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
-                        "all traffic waits for the slowest rail",
-                        [&](const Nic& nic) { return is_slow(nic) && serves_storage(nic); }),
+      nics_of_each_host(
+          topology, "nic.rate", Severity::warning, evidence,
+          "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+          "all traffic waits for the slowest rail",
+          [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && serves_storage(host, nic); }),
       std::back_inserter(findings));
   return findings;
 }
 
 std::vector<Finding> old_efa_drivers(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
     if (!states_one_rate_for_all(host, platform)) continue;
     const std::string driver = version_of(host, "efa driver");
     findings.push_back(about_host(
@@ -182,8 +209,7 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
 
 // Not conclusive: registration by DMA-BUF does not need this part of the driver. NCCL's log reports the path in use.
 std::vector<Finding> without_gdr(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  if (!platform || !platform->gpu_direct_rdma) return {};
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   static constexpr const char* evidence =
       "without GPUDirect RDMA by the driver itself (sysfs p2p is empty, or gdr is 0): without DMA-BUF, traffic goes "
       "through host memory";
@@ -191,7 +217,9 @@ std::vector<Finding> without_gdr(const Topology& topology) {
       topology, "nic.gdr", Severity::warning, [](const Nic&) { return evidence; },
       "install the EFA driver of the current EFA installer with its GPU Direct RDMA part "
       "(efa_nv_peermem), matching the NVIDIA driver, and load it",
-      [](const Nic& nic) { return nic.gdr == false; });
+      [&](std::size_t host, const Nic& nic) {
+        return platforms[host] && platforms[host]->gpu_direct_rdma && nic.gdr == false;
+      });
 }
 
 namespace {

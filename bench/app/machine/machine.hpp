@@ -114,7 +114,7 @@ int ranks_on_host(const Machine& machine);
 Seconds time_to_start(const Machine& machine);
 
 // True if on each host all pairs of GPUs are joined by as many NVLinks, through switches.
-bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform);
+bool are_gpus_alike(const topo::Topology& topology);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 

@@ -13,7 +13,9 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
+#include "bench/model/agreement.hpp"
 #include "topo/nccl_log.hpp"
+#include "topo/platform.hpp"
 #include "topo/settings.hpp"
 
 namespace p5 {
@@ -92,10 +94,13 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
                                                 const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
   const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(control.participant()));
+  // Only the leader knows the instance types of other hosts.
+  const bool of_one_platform = from_leader(control, [&] { return has_one_platform(machine.topology); });
+  const topo::Platform* const platform = of_one_platform ? machine.platform : nullptr;
   std::vector<FindingOfArms> mine_of_arms;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
-    std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
+    std::vector<topo::Finding> told = findings_in_log(start.log, host, platform, control.participant());
     // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables.
     Environment before = current_environment();
     before.insert(arm.settings.begin(), arm.settings.end());
