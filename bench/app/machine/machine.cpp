@@ -288,6 +288,7 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     // Only the leader knows the GPUs of other hosts.
+    machine.has_one_platform = from_leader(control, [&] { return topo::has_one_platform(machine.topology); });
     machine.domain_of_rank = from_leader(control, [&] { return wide_domains(machine.topology); });
     machine.gpus_alike = from_leader(control, [&] { return are_gpus_alike(machine.topology); });
     if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
@@ -345,7 +346,7 @@ topo::Limits gpu_limits(const Machine& machine) {
   const BackendInfo& backend = machine.backend_info();
   if (backend.parts == BackendInfo::Parts::hosts) return {};
   topo::Limits limits = backend.simulated() ? topo::Limits{} : link_limits(machine.topology);
-  const topo::Platform* const platform = has_one_platform(machine.topology) ? machine.platform : nullptr;
+  const topo::Platform* const platform = machine.has_one_platform ? machine.platform : nullptr;
   const bool stated = !platform || platform->nics == 0;
   const topo::Limits others = platform ? limits_of(*platform) : topo::Limits{};
   const topo::Limits nics = stated ? nic_limits(machine.topology) : topo::Limits{};
@@ -361,7 +362,7 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   if (parts == BackendInfo::Parts::gpus) {
     if (!control.is_leader()) return {};
     topo::Limits limits = gpu_limits(machine);
-    if (machine.platform && has_one_platform(machine.topology))
+    if (machine.platform && machine.has_one_platform)
       std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
                         std::back_inserter(limits));
     return limits;

@@ -82,6 +82,7 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
 struct Machine {
   topo::Topology topology;                   // complete at the leader only: see discover_cluster()
   const topo::Platform* platform = nullptr;  // null: unknown instance type
+  bool has_one_platform = true;              // false: some hosts are of another kind
   std::string backend_name;
   std::unique_ptr<Backend> backend;
   // NVLink domain of each rank, the same on all ranks; empty: each node is a domain of its own.

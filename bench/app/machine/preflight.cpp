@@ -13,9 +13,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/control/control_planes.hpp"
-#include "bench/model/agreement.hpp"
 #include "topo/nccl_log.hpp"
-#include "topo/platform.hpp"
 #include "topo/settings.hpp"
 
 namespace p5 {
@@ -94,9 +92,7 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
                                                 const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
   const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(control.participant()));
-  // Only the leader knows the instance types of other hosts.
-  const bool of_one_platform = from_leader(control, [&] { return has_one_platform(machine.topology); });
-  const topo::Platform* const platform = of_one_platform ? machine.platform : nullptr;
+  const topo::Platform* const platform = machine.has_one_platform ? machine.platform : nullptr;
   std::vector<FindingOfArms> mine_of_arms;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
