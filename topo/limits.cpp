@@ -94,15 +94,17 @@ void add_nic_limits(Limits& limits, const Platform& platform) {
   add(node_nics, node, node_text);
 }
 
-bool fabric(const Nic& nic) { return nic.kind == "infiniband" || nic.kind == "efa"; }
-
 // The NICs that carry a job's traffic. On a host with a fabric, Ethernet is not counted: it often shares the fabric's
-// ports (EFA and ENA).
-std::vector<Nic> traffic_nics(const Host& host) {
-  const bool has_fabric = std::any_of(host.nics.begin(), host.nics.end(), fabric);
-  std::vector<Nic> nics;
-  for (const Nic& nic : host.nics)
-    if (nic.state == "up" && (has_fabric ? fabric(nic) : nic.kind == "ethernet")) nics.push_back(nic);
+// ports (EFA and ENA). Null where it is not known which of InfiniBand and Ethernet carries the traffic.
+std::optional<std::vector<const Nic*>> traffic_nics(const Host& host) {
+  std::vector<const Nic*> nics = nics_of_fabric(host);
+  const bool has_fabric = !nics.empty();
+  for (const Nic& nic : host.nics) {
+    if (has_fabric) break;
+    if (nic.kind == "infiniband" && nic.state == "up") return std::nullopt;
+    if (nic.kind == "ethernet") nics.push_back(&nic);
+  }
+  std::erase_if(nics, [](const Nic* nic) { return nic->state != "up"; });
   return nics;
 }
 
@@ -113,9 +115,11 @@ struct Sum {
 
 std::optional<Sum> stated_sum(const Host& host) {
   std::map<double, int> count_of_rate;
-  for (const Nic& nic : traffic_nics(host)) {
-    if (!nic.rate) return std::nullopt;
-    ++count_of_rate[nic.rate->count];
+  const auto nics = traffic_nics(host);
+  if (!nics) return std::nullopt;
+  for (const Nic* const nic : *nics) {
+    if (!nic->rate) return std::nullopt;
+    ++count_of_rate[nic->rate->count];
   }
   if (count_of_rate.empty()) return std::nullopt;
   Sum sum;

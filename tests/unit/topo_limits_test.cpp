@@ -187,6 +187,28 @@ TEST(TopoLimits, ethernet_counts_where_there_is_no_fabric) {
   EXPECT_THAT(limits[0].because, HasSubstr("1 x 1.25 GB/s + 1 x 12.5 GB/s = 13.75 GB/s"));
 }
 
+TEST(TopoLimits, of_infiniband_beside_faster_ethernet_with_rdma_are_unknown) {
+  const auto roce = [](double port_rate) {
+    Nic port = nic("ethernet", GBps{port_rate});
+    port.verbs = "uverbs0";
+    return port;
+  };
+  const auto node = [](const std::vector<Nic>& nics) {
+    return rate(nic_limits(one_host(nics)), node_nics, Level::wire);
+  };
+  std::vector<Nic> nics(8, roce(50));
+  for (int i = 0; i < 4; ++i) nics.push_back(nic("infiniband", GBps{12.5}));
+  EXPECT_EQ(node(nics), -1) << "which carries the traffic is not known";
+  for (Nic& each : nics)
+    if (each.kind == "infiniband") each.state = "down";
+  EXPECT_DOUBLE_EQ(node(nics), 400) << "the Ethernet ports";
+  std::vector<Nic> with_storage(8, nic("infiniband", GBps{50}));
+  with_storage.push_back(roce(25));
+  with_storage.push_back(roce(25));
+  EXPECT_DOUBLE_EQ(node(with_storage), 400) << "the InfiniBand ports";
+  EXPECT_DOUBLE_EQ(node({nic("efa", GBps{50}), nic("infiniband", GBps{12.5})}), 50) << "a device of the board";
+}
+
 TEST(TopoLimits, a_nic_without_a_rate_leaves_the_sum_unknown) {
   EXPECT_THAT(nic_limits(one_host({nic("ethernet", {}), nic("ethernet", GBps{1.25})})), IsEmpty());
   EXPECT_THAT(nic_limits(one_host({})), IsEmpty());

@@ -168,15 +168,17 @@ inline std::string setting(const Topology& topology, const std::string& variable
   return at == topology.settings->variables.end() ? "" : at->second;
 }
 
-// NICs of the fabric: what a job's traffic between nodes goes through.
+// NICs of kinds that a fabric has.
 inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }
 inline bool has_efa(const Host& host) {
   return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
 }
 
-// Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
+// `nic`: one of the host's. Some instance types show InfiniBand devices of their boards beside EFA, which carry
+// nothing.
 inline bool carries(const Host& host, const Nic& nic) {
-  return nic.kind == "efa" || (nic.kind == "infiniband" && !has_efa(host));
+  const std::vector<const Nic*> fabric = nics_of_fabric(host);
+  return std::ranges::find(fabric, &nic) != fabric.end();
 }
 
 // One finding for all NICs of a host with the same problem: about the NIC if it is a single one, else about the host.

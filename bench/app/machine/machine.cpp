@@ -114,10 +114,9 @@ enum HostTrait : std::uint8_t { is_pretended = 1, has_efa = 2, has_infiniband = 
 
 std::uint8_t traits_of(const topo::Host& host) {
   int traits = host.pretended ? is_pretended : 0;
-  for (const topo::Nic& nic : host.nics) {
-    const int kind = nic.kind == "efa" ? has_efa : nic.kind == "infiniband" ? has_infiniband : 0;
-    traits |= kind;
-    if (kind != 0 && nic.state == "up") traits |= fabric_is_up;
+  for (const topo::Nic* const nic : nics_of_fabric(host)) {
+    traits |= nic->kind == "efa" ? has_efa : has_infiniband;
+    if (nic->state == "up") traits |= fabric_is_up;
   }
   for (const topo::Gpu& gpu : host.gpu_devices)
     if (gpu.links.value_or(0) > 0) traits |= has_links;
