@@ -17,6 +17,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "topo/checks/families.hpp"
 
 namespace p5::topo {
 
@@ -271,7 +272,12 @@ Limits nic_limits(const Topology& topology) {
   if (share_a_kernel(topology.hosts)) return {};
   const Host* weakest = nullptr;
   Sum least;
-  for (const Host& host : topology.hosts) {
+  // A port that is down on one host only is a fault (nic.down), by which others are not judged.
+  const std::vector<std::vector<const Nic*>> down_alone = ports_down_alone(topology);
+  const bool all_lack_some = std::ranges::none_of(down_alone, &std::vector<const Nic*>::empty);
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    if (!all_lack_some && !down_alone[at].empty()) continue;
     const auto sum = stated_sum(host);
     if (!sum) return {};
     if (!weakest || sum->rate < least.rate) weakest = &host, least = *sum;

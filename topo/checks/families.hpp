@@ -181,6 +181,10 @@ inline bool carries(const Host& host, const Nic& nic) {
   return std::ranges::find(fabric, &nic) != fabric.end();
 }
 
+// Of each host the ports that are down, though ports of their names carry traffic on most other hosts of its kind, two
+// at least, and it has fewer that do.
+std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology);
+
 // One finding for all NICs of a host with the same problem: about the NIC if it is a single one, else about the host.
 inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics, std::string id, Severity severity,
                           const std::string& evidence, std::string action) {

@@ -26,18 +26,19 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
          });
 }
 
-// An Ethernet port without a cable is ordinary; a fabric port without a link is not.
-Finding down(const Host& host, const Nic& nic) {
-  const Severity severity = nic.kind == "efa"        ? Severity::error
-                            : nic.kind == "ethernet" ? Severity::info
-                                                     : Severity::warning;
+// A port that is down where the others' are up is a fault. An Ethernet port without a cable, or an InfiniBand one that
+// carries no traffic of the job, is ordinary; one of the fabric is not.
+Finding down(const Host& host, const Nic& nic, bool alone) {
+  const bool of_job = alone || carries(host, nic);
+  const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
   return {"nic.down",
           severity,
           {host.name, host.instance, {}, nic.name},
-          fmt::format("{} device {} on {} is in state '{}'", nic.kind, nic.name, host.name, nic.state),
-          nic.kind == "ethernet" ? "nothing, unless this port should carry traffic"
-                                 : "look at the driver's messages (dmesg) and the link; reboot or replace the host if "
-                                   "the port stays down"};
+          fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
+                      alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
+          of_job
+              ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
+              : "nothing, unless this port should carry traffic"};
 }
 
 // What each host is, to be compared with hosts of its kind: its platform, else the model of its GPUs, else what most
@@ -75,16 +76,63 @@ std::map<std::string, double> rates_of_places(const Topology& topology, const st
   return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
 }
 
+// The ports of a host that are up and may carry a job's traffic: those of its fabric, else its Ethernet ones with RDMA.
+std::vector<const Nic*> ports_up(const Host& host) {
+  std::vector<const Nic*> ports = nics_of_fabric(host);
+  if (ports.empty())
+    for (const Nic& nic : host.nics)
+      if (nic.kind == "ethernet" && !nic.verbs.empty()) ports.push_back(&nic);
+  std::erase_if(ports, [](const Nic* nic) { return nic->state != "up"; });
+  return ports;
+}
+
 }  // namespace
+
+std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology) {
+  using Place = std::pair<std::string, std::string>;  // the kind of the port and its name
+  struct Kind {
+    int hosts = 0;
+    std::map<Place, int> up;   // hosts on which it is
+    std::vector<int> numbers;  // of ports that are up
+  };
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  std::map<std::string, Kind> all;
+  std::vector<int> number_up;
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    const std::vector<const Nic*> ports = ports_up(topology.hosts[at]);
+    Kind& its = all[kinds[at]];
+    ++its.hosts;
+    for (const Nic* const nic : ports) ++its.up[{nic->kind, nic->name}];
+    number_up.push_back(static_cast<int>(ports.size()));
+    its.numbers.push_back(number_up.back());
+  }
+  std::map<std::string, int> usual_number;
+  for (const auto& [kind, its] : all) usual_number[kind] = usual(its.numbers).value_or(0);
+  std::vector<std::vector<const Nic*>> down_alone(kinds.size());
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    const Kind& its = all.at(kinds[at]);
+    // As many ports as elsewhere, under other names.
+    if (number_up[at] >= usual_number.at(kinds[at])) continue;
+    for (const Nic& nic : topology.hosts[at].nics) {
+      const auto up = its.up.find({nic.kind, nic.name});
+      if (nic.state == "up" || nic.state == "unknown" || up == its.up.end()) continue;
+      if (up->second >= 2 && 2 * up->second > its.hosts - 1) down_alone[at].push_back(&nic);
+    }
+  }
+  return down_alone;
+}
 
 std::vector<Finding> nics_down(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::vector<std::vector<const Nic*>> alone = ports_down_alone(topology);
   std::vector<Finding> findings;
   for (std::size_t at = 0; at < platforms.size(); ++at)
     for (const Nic& nic : topology.hosts[at].nics) {
       // Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
       const bool idle = nic.kind == "virtual" || (has_efa_by(platforms[at]) && nic.kind == "infiniband");
-      if (!idle && nic.state != "up" && nic.state != "unknown") findings.push_back(down(topology.hosts[at], nic));
+      if (idle || nic.state == "up" || nic.state == "unknown") continue;
+      const bool is_alone = std::ranges::find(alone[at], &nic) != alone[at].end();
+      findings.push_back(down(topology.hosts[at], nic, is_alone));
     }
   return findings;
 }
