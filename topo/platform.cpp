@@ -334,13 +334,23 @@ std::string contradiction(const Host& host, const Platform& platform) {
   return "";
 }
 
+// True if NVLinks join GPUs of the host directly, as on boards without a switch: 4 x GB200 may be such a board.
+bool has_direct_links(const Host& host) {
+  return std::ranges::any_of(host.gpu_devices, [&](const Gpu& one) {
+    return std::ranges::any_of(host.gpu_devices,
+                               [&](const Gpu& other) { return &one != &other && links_between(one, other) > 0; });
+  });
+}
+
 // Names that the hosts of a platform have.
 struct Names {
   std::set<std::string> instance_types, gpus;
 };
 
-// True if the host, which is of no known platform, has an instance type or GPUs that the hosts of the platform lack.
+// True if the host, which is of no known platform, has an instance type, links or GPUs that the hosts of the platform
+// lack.
 bool is_unlike(const Host& host, const Platform& platform, const Names& names) {
+  if (platform.nvswitch && has_direct_links(host)) return true;
   if (!host.instance_type.empty() && !names.instance_types.contains(host.instance_type)) return true;
   bool has_names = false;
   for (const Gpu& gpu : host.gpu_devices) {
@@ -395,9 +405,10 @@ const Platform* platform_of(const Host& host) {
   if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
   for (const Platform& platform : platforms())
     if (platform.network == "any" && std::cmp_equal(host.gpu_devices.size(), platform.gpus) &&
-        std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
-          return model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
-        }))
+        std::ranges::all_of(
+            host.gpu_devices,
+            [&](const Gpu& gpu) { return model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu; }) &&
+        !(platform.nvswitch && has_direct_links(host)))
       return &platform;
   return nullptr;
 }

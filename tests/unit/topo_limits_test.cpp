@@ -129,6 +129,18 @@ TEST(TopoLimits, of_gpus_without_a_switch_are_the_links_between_two_of_them) {
   EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_pair, Level::wire), 125) << "of the two with the fewest";
 }
 
+TEST(TopoLimits, of_gb200_that_are_joined_directly_are_not_those_of_a_tray_of_an_nvl72) {
+  Topology topology = directly_joined("NVIDIA GB200", 4, 4, 6);
+  for (Gpu& gpu : topology.hosts[0].gpu_devices) gpu.links_possible = 18, gpu.architecture = 100;
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr);
+  EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_pair, Level::wire), 300);
+  EXPECT_EQ(find(link_limits(topology), gpu_link, Level::wire), nullptr);
+  for (Gpu& gpu : topology.hosts[0].gpu_devices)
+    for (NvLink& link : gpu.nvlinks) link.remote = "switch", link.remote_pci = "";
+  EXPECT_EQ(platform_of(topology.hosts[0]), &find_platform("gb200-nvl72"));
+  EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_link, Level::wire), 900);
+}
+
 TEST(TopoLimits, of_gpus_that_bridges_join_in_twos_are_unknown) {
   EXPECT_THAT(link_limits(directly_joined("NVIDIA H100 NVL", 8, 2, 12)), IsEmpty());
   EXPECT_DOUBLE_EQ(rate(link_limits(directly_joined("NVIDIA H100 NVL", 2, 2, 12)), gpu_pair, Level::wire), 300);
