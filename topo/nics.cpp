@@ -128,10 +128,6 @@ bool second_view(const fs::path& folder, const std::vector<fs::path>& rdma_devic
          });
 }
 
-}  // namespace
-
-namespace {
-
 // True for the functions of a board's own NICs by which it manages its NVSwitches, as those of B200 and B300 have: they
 // carry no data. Often only root may read what tells them (the vital product data).
 bool manages_switches(const fs::path& device) {

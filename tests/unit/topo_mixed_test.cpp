@@ -66,6 +66,13 @@ TEST(MixedHosts, of_two_instance_types_are_each_held_against_their_own) {
   }
 }
 
+TEST(MixedHosts, need_the_software_of_their_own_instance_type) {
+  Topology topology = synthetic(find_platform("p5.48xlarge"), 2);
+  topology.hosts[1] = synthetic(find_platform("p4d.24xlarge"), 2).hosts[1];
+  for (Host& host : topology.hosts) host.versions["efa driver"] = "2.3.0";
+  EXPECT_THAT(findings_of(topology), UnorderedElementsAre("version.old n0", "host.mixed "));
+}
+
 TEST(MixedHosts, of_two_generations_of_boxes_are_each_held_against_their_own) {
   for (const bool faster_first : {true, false}) {
     Topology topology =
@@ -127,7 +134,11 @@ TEST(MixedHosts, with_nics_of_two_rates_have_no_slow_ones) {
       gpu.links = gpu.links_possible = 12;
       gpu.nvlinks.resize(12);
     }
+  const std::vector<std::string> findings_of_mixed = findings_of(topology);
   EXPECT_THAT(findings_of(topology, true), IsEmpty());
+  for (Host& host : topology.hosts)
+    for (Nic& nic : host.nics) nic.rate = GBps{25}, nic.pcie.generation = host.name < "c" ? 5 : 4;
+  EXPECT_EQ(findings_of(topology), findings_of_mixed) << "of two generations of PCIe by design";
   topology.hosts[3].nics[5].rate = GBps{12.5};
   EXPECT_THAT(findings_of(topology, true), ElementsAre("nic.rate d"));
 }

@@ -1,4 +1,6 @@
 // The findings of NICs and of EFA.
+#include <tuple>
+
 #include "topo/checks/families.hpp"
 #include "topo/tables.hpp"
 
@@ -227,17 +229,23 @@ std::vector<Finding> old_efa_drivers(const Topology& topology) {
   return findings;
 }
 
-// Compares with the NICs of the same kind and rate on all hosts, and with the maximum of the NIC itself.
+// Compares with the NICs of the same kind and rate on all hosts of the kind, and with the maximum of the NIC itself.
 std::vector<Finding> narrow_nics(const Topology& topology) {
-  using Like = std::pair<std::string, double>;
-  const auto like = [](const Nic& nic) { return Like{nic.kind, nic.rate ? nic.rate->count : 0}; };
+  using Like = std::tuple<std::string, std::string, double>;
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  const auto like = [&](std::size_t host, const Nic& nic) {
+    return Like{kinds[host], nic.kind, nic.rate ? nic.rate->count : 0};
+  };
   std::map<Like, std::vector<int>> generations;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (carries(host, nic) && nic.pcie.generation) generations[like(nic)].push_back(*nic.pcie.generation);
-  const auto full = [&](const Nic& nic) {
-    const auto others = generations.find(like(nic));
-    const std::optional<int> most = others == generations.end() ? std::nullopt : usual(others->second);
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics)
+      if (carries(topology.hosts[at], nic) && nic.pcie.generation)
+        generations[like(at, nic)].push_back(*nic.pcie.generation);
+  std::map<Like, std::optional<int>> usual_generations;
+  for (const auto& [its, all] : generations) usual_generations[its] = usual(all);
+  const auto full = [&](std::size_t host, const Nic& nic) {
+    const auto others = usual_generations.find(like(host, nic));
+    const std::optional<int> most = others == usual_generations.end() ? std::nullopt : others->second;
     return std::max(nic.pcie.generation_max.value_or(0), most.value_or(0));
   };
   // Virtual functions may state lanes that no device has.
@@ -247,12 +255,15 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
   };
   return nics_of_each_host(
       topology, "nic.pcie", Severity::warning,
-      [&](const Nic& nic) {
-        return narrow(nic) ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
-                           : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(nic));
+      [&](std::size_t host, const Nic& nic) {
+        return narrow(nic)
+                   ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
+                   : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(host, nic));
       },
       "reboot, so that the link is trained again; replace the host if that does not help",
-      [&](const Nic& nic) { return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(nic)); });
+      [&](std::size_t host, const Nic& nic) {
+        return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(host, nic));
+      });
 }
 
 // Not conclusive: registration by DMA-BUF does not need this part of the driver. NCCL's log reports the path in use.
