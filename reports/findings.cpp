@@ -231,7 +231,8 @@ void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topo
 std::vector<topo::Finding> below_published(const Report& report) {
   const topo::Platform* const platform = topo::platform_of_instance_type(report.topology.platform);
   const Grade grade = overall(report);
-  if (!platform || (grade != Grade::ok && grade != Grade::unknown)) return {};
+  if (!platform || !topo::has_one_platform(report.topology) || (grade != Grade::ok && grade != Grade::unknown))
+    return {};
   const std::vector<Figure> figures = figures_of(*platform);
   // Largest fraction of the limit by collective and number of nodes: of this run with any large message, and published.
   struct Best {

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 #include <optional>
@@ -39,8 +38,24 @@ bool are_on_different_numa_nodes(const topo::Host& host, const std::string& gpu,
   return its->numa_node >= 0 && device->numa_node >= 0 && its->numa_node != device->numa_node;
 }
 
-// Paths are of one kind if they are as long by design: beside each other, on one NUMA node, or across.
-std::size_t distance_kind(const GdrPath& path) { return path.beside ? 0 : path.crosses ? 2 : 1; }
+// True if the host knows the GPU, and lists the NIC as one of the nearest to any.
+bool knows_better(const topo::Host& host, const std::string& gpu, const std::string& nic) {
+  return find_gpu(host, gpu) != host.gpu_devices.end() &&
+         std::ranges::any_of(host.gpu_devices, [&](const topo::Gpu& each) {
+           return std::ranges::find(each.nics, nic) != each.nics.end();
+         });
+}
+
+double rate_of_nic(const topo::Host& host, const std::string& nic) {
+  const auto device = std::ranges::find(host.nics, nic, &topo::Nic::name);
+  return device != host.nics.end() && device->rate ? device->rate->count : 0;
+}
+
+// Paths are of one kind if they are as long by design (beside each other, on one NUMA node, or across) and their NICs
+// as fast.
+std::pair<int, double> path_kind_of(const GdrPath& path) {
+  return {path.crosses ? 2 : path.beside ? 0 : 1, path.nic_gb_per_s};
+}
 
 // Paths of one kind from the slowest on, with sums of the log rates from the next one on.
 class PathKind {
@@ -80,21 +95,22 @@ class PathKind {
 // Rosner's generalized test of extreme deviates (Technometrics 25, 1983), one-sided. The path_kinds differ in rate;
 // their scatter is taken as one.
 std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
-  std::array<PathKind, 3> path_kinds;
+  std::map<std::pair<int, double>, PathKind> path_kinds;
   for (std::size_t i = 0; i < paths.size(); ++i)
-    if (paths[i].gb_per_s > 0) path_kinds[distance_kind(paths[i])].add(i, paths[i].gb_per_s);
-  for (PathKind& kind : path_kinds) kind.sort();
+    if (paths[i].gb_per_s > 0) path_kinds[path_kind_of(paths[i])].add(i, paths[i].gb_per_s);
+  for (auto& [kind, its] : path_kinds) its.sort();
   std::vector<std::size_t> taken;
   std::size_t low = 0;
-  while (2 * taken.size() < paths.size()) {
-    PathKind& kind =
-        *std::ranges::max_element(path_kinds, {}, [](const PathKind& each) { return each.shortfall().value_or(0); });
+  while (!path_kinds.empty() && 2 * taken.size() < paths.size()) {
+    PathKind& kind = std::ranges::max_element(path_kinds, {}, [](const auto& each) {
+                       return each.second.shortfall().value_or(0);
+                     })->second;
     const double shortfall = kind.shortfall().value_or(0);
     if (shortfall <= -std::log(1 - tolerated_share)) break;
     taken.push_back(kind.take());
     double squares = 0;
     int degrees = 0;
-    for (const PathKind& each : path_kinds) {
+    for (const auto& [key, each] : path_kinds) {
       squares += each.squares();
       degrees += std::max(0, static_cast<int>(each.left()) - 1);
     }
@@ -123,8 +139,11 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
       const topo::Host& host = topology.hosts[static_cast<std::size_t>(topology.host_of_rank.at(source))];
       const auto place = static_cast<std::size_t>(gpus.beside_of_rank.at(source).at(nic) + c.gpu.value_or(0));
       GdrPath path{.host = host.name, .gpu = its[place % its.size()], .nic = topology.nics_of_rank[source].at(nic)};
-      path.beside = !c.gpu || lists(host, path.gpu, path.nic);
       path.crosses = are_on_different_numa_nodes(host, path.gpu, path.nic);
+      // The worker divides the GPUs among the places of the NICs, whether or not they are near.
+      const bool by_place = !c.gpu && !path.crosses && !knows_better(host, path.gpu, path.nic);
+      path.beside = by_place || lists(host, path.gpu, path.nic);
+      path.nic_gb_per_s = rate_of_nic(host, path.nic);
       // Other load on the hosts only lowers a rate, and a slow link limits even the best sample, so the best one
       // counts.
       double best = pair.median.count;
@@ -154,7 +173,7 @@ std::vector<topo::Finding> slow_paths(const std::vector<GdrPath>& paths) {
     if (!path.slow) continue;
     std::vector<double> rest;
     for (const GdrPath& each : paths)
-      if (&each != &path && distance_kind(each) == distance_kind(path)) rest.push_back(each.gb_per_s);
+      if (&each != &path && path_kind_of(each) == path_kind_of(path)) rest.push_back(each.gb_per_s);
     topo::Finding finding;
     finding.id = "gdr.slow_path";
     finding.severity = topo::Severity::warning;
@@ -164,9 +183,9 @@ std::vector<topo::Finding> slow_paths(const std::vector<GdrPath>& paths) {
         "NIC {} of {} reads the memory of the GPU {} at {:.4g} GB/s; of the {} other paths between {} the median is "
         "{:.4g} GB/s, and the NIC is no slower from another GPU",
         path.nic, path.host, path.gpu, path.gb_per_s, rest.size(),
-        path.beside    ? "a NIC and a GPU beside it"
-        : path.crosses ? "a NIC and a GPU of another NUMA node"
-                       : "a NIC and a GPU far from it",
+        path.crosses  ? "a NIC and a GPU of another NUMA node"
+        : path.beside ? "a NIC and a GPU beside it"
+                      : "a NIC and a GPU far from it",
         median(rest));
     finding.action =
         "look at the PCIe links between them (lspci -vv, LnkSta) and whether ACS or an IOMMU sends this traffic "

@@ -13,11 +13,13 @@ namespace p5::reports {
 
 struct GdrPath {
   std::string host, gpu, nic;  // the GPU by its PCI address
-  bool beside = false;         // no NIC is nearer to the GPU
+  // The host lists the NIC as one of the nearest to the GPU or, if to none, the worker took this GPU for it.
+  bool beside = false;
   // The two are of different NUMA nodes, which may be slower by design; false if that is unknown. Not in reports.
   bool crosses = false;
-  double gb_per_s = 0;  // reading GPU memory, best sample
-  bool slow = false;    // slower than paths of its kind, while other paths of its NIC are not
+  double nic_gb_per_s = 0;  // as the kernel states it; 0: unknown. Not in reports.
+  double gb_per_s = 0;      // reading GPU memory, best sample
+  bool slow = false;        // slower than paths of its kind, while other paths of its NIC are not
 };
 
 // Data reported by the ranks' workers: PCI addresses of their GPUs, and for each NIC the index of its nearest GPU.

@@ -52,6 +52,7 @@ Bar bar_from(const json& row) {
 Floor floor_from(const json& row) {
   Floor floor{.routes = {},
               .ranks = row.at("ranks"),
+              .most_ranks = row.value("most_ranks", Floor{}.most_ranks),
               .from = parse_bytes(row.at("from").get<std::string>()),
               .share = row.at("share"),
               .lowest = row.at("lowest"),
@@ -299,6 +300,12 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
   v.because += slowest_of(m, topology) + note_on_nics(m.measured_case, limit);
 }
 
+// True if sources differ about the rate that the limit is made of.
+bool is_disputed(const topo::Limit& limit, const topo::Topology& topology) {
+  const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
+  return limit.binding == "nic" && platform && platform->conflict_about("nics");
+}
+
 // Verdict against one limit. `conflict` is a disagreement of sources that disables bars; "" without one.
 Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo::Topology& topology,
                       const std::string& conflict) {
@@ -327,7 +334,7 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     if (is_bar_of(*each, limit) && bytes_of_rank(c) >= each->from) bar = each;
   if (!bar || !conflict.empty()) {
     v.because = "not judged: " + (conflict.empty() ? reason_without_bar(c, bars, limit, topology) : conflict);
-    apply_floor(m, limit, topology, v);
+    if (!is_disputed(limit, topology)) apply_floor(m, limit, topology, v);
     return v;
   }
   const std::string unsteady = judge_trimmed_mean(m, limit, bar->ok_from, v);
@@ -369,7 +376,7 @@ const Floor* find_floor(const Case& c, const topo::Topology& topology) {
   for (const Floor& floor : all_floors()) {
     const bool fits = std::ranges::find(floor.routes, c.collective->route) != floor.routes.end() &&
                       domains_of(c) >= floor.fewest_nodes && domains_of(c) <= floor.most_nodes &&
-                      c.ranks >= floor.ranks && bytes_of_rank(c) >= floor.from;
+                      c.ranks >= floor.ranks && c.ranks <= floor.most_ranks && bytes_of_rank(c) >= floor.from;
     if (fits && (!best || floor.from > best->from)) best = &floor;
   }
   return best;

@@ -64,11 +64,12 @@ struct Bar {
 };
 
 // Floor: the lowest fraction of the achievable limit among published healthy machines, with a margin. It holds for
-// every machine.
+// every machine, but for exchanges only up to twice the ranks that were measured, since their blocks get smaller.
 struct Floor {
   std::vector<Route> routes;
   int fewest_nodes = 1, most_nodes = 1;
   int ranks = 2;  // at least
+  int most_ranks = std::numeric_limits<int>::max();
   Bytes from;
   double share = 0;
   // Basis of `share`: the lowest of `figures` figures from `platforms` platforms; `of` names that figure.

@@ -17,6 +17,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "topo/checks/families.hpp"
 
 namespace p5::topo {
 
@@ -94,15 +95,17 @@ void add_nic_limits(Limits& limits, const Platform& platform) {
   add(node_nics, node, node_text);
 }
 
-bool fabric(const Nic& nic) { return nic.kind == "infiniband" || nic.kind == "efa"; }
-
 // The NICs that carry a job's traffic. On a host with a fabric, Ethernet is not counted: it often shares the fabric's
-// ports (EFA and ENA).
-std::vector<Nic> traffic_nics(const Host& host) {
-  const bool has_fabric = std::any_of(host.nics.begin(), host.nics.end(), fabric);
-  std::vector<Nic> nics;
-  for (const Nic& nic : host.nics)
-    if (nic.state == "up" && (has_fabric ? fabric(nic) : nic.kind == "ethernet")) nics.push_back(nic);
+// ports (EFA and ENA). Null where it is not known which of InfiniBand and Ethernet carries the traffic.
+std::optional<std::vector<const Nic*>> traffic_nics(const Host& host) {
+  std::vector<const Nic*> nics = nics_of_fabric(host);
+  const bool has_fabric = !nics.empty();
+  for (const Nic& nic : host.nics) {
+    if (has_fabric) break;
+    if (nic.kind == "infiniband" && nic.state == "up") return std::nullopt;
+    if (nic.kind == "ethernet") nics.push_back(&nic);
+  }
+  std::erase_if(nics, [](const Nic* nic) { return nic->state != "up"; });
   return nics;
 }
 
@@ -113,9 +116,11 @@ struct Sum {
 
 std::optional<Sum> stated_sum(const Host& host) {
   std::map<double, int> count_of_rate;
-  for (const Nic& nic : traffic_nics(host)) {
-    if (!nic.rate) return std::nullopt;
-    ++count_of_rate[nic.rate->count];
+  const auto nics = traffic_nics(host);
+  if (!nics) return std::nullopt;
+  for (const Nic* const nic : *nics) {
+    if (!nic->rate) return std::nullopt;
+    ++count_of_rate[nic->rate->count];
   }
   if (count_of_rate.empty()) return std::nullopt;
   Sum sum;
@@ -184,6 +189,17 @@ struct LinkRates {
 constexpr int without_switch = 86;
 constexpr std::array link_rates{LinkRates{80, 25, 20.0}, LinkRates{90, 25, 20.6}, LinkRates{100, 50, 40.1}};
 
+const LinkRates* rates_of(const Gpu& gpu) {
+  const auto rates = std::ranges::find(link_rates, gpu.architecture / 10 * 10, &LinkRates::architecture);
+  return rates == link_rates.end() || gpu.architecture == without_switch ? nullptr : &*rates;
+}
+
+// Compares the links of two GPUs: by their rates where these are known, else by their number.
+bool is_weaker(const Gpu& one, const Gpu& other) {
+  const LinkRates *const first = rates_of(one), *const second = rates_of(other);
+  return first && second ? *one.links * first->wire < *other.links * second->wire : *one.links < *other.links;
+}
+
 const Gpu* weakest_gpu(const Topology& topology) {
   const Gpu* weakest = nullptr;
   for (const Host& host : topology.hosts) {
@@ -191,7 +207,7 @@ const Gpu* weakest_gpu(const Topology& topology) {
     for (const Gpu& gpu : host.gpu_devices) {
       if (!gpu.links) continue;
       known = true;
-      if (!weakest || gpu.links < weakest->links) weakest = &gpu;
+      if (!weakest || is_weaker(gpu, *weakest)) weakest = &gpu;
     }
     if (!known) return nullptr;
   }
@@ -201,8 +217,9 @@ const Gpu* weakest_gpu(const Topology& topology) {
 // The fewest NVLinks between two GPUs of a host; null where NVLinks do not lead from GPU to GPU, or where it is unknown
 // where they lead.
 std::optional<int> fewest_direct_links(const Topology& topology) {
-  const Platform* const platform = platform_of_instance_type(topology.platform);
-  if (platform && platform->nvswitch) return std::nullopt;
+  if (std::ranges::all_of(platforms_of_hosts(topology),
+                          [](const Platform* platform) { return platform && platform->nvswitch; }))
+    return std::nullopt;
   bool direct = false;
   std::optional<int> fewest;
   for (const Host& host : topology.hosts)
@@ -224,8 +241,8 @@ std::optional<int> fewest_direct_links(const Topology& topology) {
 Limits link_limits(const Topology& topology) {
   const Gpu* const gpu = weakest_gpu(topology);
   if (!gpu) return {};
-  const auto rates = std::ranges::find(link_rates, gpu->architecture / 10 * 10, &LinkRates::architecture);
-  if (rates == link_rates.end() || gpu->architecture == without_switch) return {};
+  const LinkRates* const rates = rates_of(*gpu);
+  if (!rates) return {};
   const std::optional<int> direct = fewest_direct_links(topology);
   const int links = direct.value_or(*gpu->links);
   if (links == 0) return {};
@@ -255,7 +272,12 @@ Limits nic_limits(const Topology& topology) {
   if (share_a_kernel(topology.hosts)) return {};
   const Host* weakest = nullptr;
   Sum least;
-  for (const Host& host : topology.hosts) {
+  // A port that is down on one host only is a fault (nic.down), by which others are not judged.
+  const std::vector<std::vector<const Nic*>> down_alone = ports_down_alone(topology);
+  const bool all_lack_some = std::ranges::none_of(down_alone, &std::vector<const Nic*>::empty);
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    if (!all_lack_some && !down_alone[at].empty()) continue;
     const auto sum = stated_sum(host);
     if (!sum) return {};
     if (!weakest || sum->rate < least.rate) weakest = &host, least = *sum;

@@ -74,9 +74,10 @@ inline constexpr int few_domains = 3;
 // NVLinks lead from GPU to GPU: gpu.pair of the GPUs with the fewest between them; absent where two have none.
 Limits link_limits(const Topology& topology);
 
-// node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: its
-// InfiniBand and EFA devices, or its Ethernet ones where it has no others. Absent when a host leaves the rate of one of
-// them open, and when two hosts are really one (same kernel), whose traffic need not pass a NIC.
+// node.nics (wire) of the weakest host, from the rates that its kernel states for physical NICs that are up: those of
+// its fabric, or its Ethernet ones where it has none. A host with a port that is down there alone does not count.
+// Absent when a host leaves the rate of one of them open, or has InfiniBand ports up beside faster Ethernet ports with
+// RDMA, and when two hosts are really one (same kernel), whose traffic need not pass a NIC.
 Limits nic_limits(const Topology& topology);
 
 // Bytes copied per second by one thread between two buffers of `size`, sustained over about `duration`. Sustained and

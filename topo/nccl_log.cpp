@@ -127,7 +127,8 @@ struct LogOrigin {
     if (efa() == Answer::yes) return Answer::no;
     if (!host) return facts.verbs ? Answer::yes : Answer::unknown;
     const auto has = [&](auto kind) { return std::ranges::any_of(host->nics, kind); };
-    if (has([](const Nic& nic) { return nic.kind == "infiniband" && nic.state == "up"; })) return Answer::yes;
+    const std::vector<const Nic*> fabric = nics_of_fabric(*host);
+    if (std::ranges::any_of(fabric, [](const Nic* nic) { return nic->state == "up"; })) return Answer::yes;
     // An Ethernet port with verbs may be meant for RDMA, or be the only port of a virtual machine.
     if (has([](const Nic& nic) { return nic.kind == "ethernet" && !nic.verbs.empty(); })) return Answer::unknown;
     return platform && platform->gpu_direct_rdma ? Answer::unknown : Answer::no;

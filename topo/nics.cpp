@@ -128,16 +128,42 @@ bool second_view(const fs::path& folder, const std::vector<fs::path>& rdma_devic
          });
 }
 
+// True for the functions of a board's own NICs by which it manages its NVSwitches, as those of B200 and B300 have: they
+// carry no data. Often only root may read what tells them (the vital product data).
+bool manages_switches(const fs::path& device) {
+  const auto data = read_text(device / "vpd");
+  return data && data->find("SW_MNG") != std::string::npos;
+}
+
+// One RDMA device of each port: of a physical function and its virtual ones the physical one, or the first other that
+// this job can open where it cannot open that one. `physical`: the devices of their physical functions, "" for others.
+std::vector<Nic> one_of_each_port(const std::vector<Nic>& all, const std::vector<fs::path>& devices,
+                                  const std::vector<fs::path>& physical) {
+  std::vector<Nic> nics;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!physical[i].empty() && std::ranges::find(devices, physical[i]) != devices.end()) continue;
+    const Nic* chosen = &all[i];
+    for (std::size_t j = 0; j < all.size() && chosen->verbs_usable == false; ++j)
+      if (!physical[j].empty() && physical[j] == devices[i] && all[j].verbs_usable == true) chosen = &all[j];
+    nics.push_back(*chosen);
+  }
+  return nics;
+}
+
 }  // namespace
 
 std::vector<Nic> discover_nics(const fs::path& root) {
-  std::vector<Nic> nics;
-  std::vector<fs::path> rdma_devices;
+  std::vector<Nic> all;
+  std::vector<fs::path> rdma_devices, physical;
   const fs::path rdma = root / "sys/class/infiniband";
   for (const std::string& name : names_in(rdma)) {
-    nics.push_back(rdma_nic(root, rdma / name));
+    all.push_back(rdma_nic(root, rdma / name));
     rdma_devices.push_back(target_of(rdma / name / "device"));
+    physical.push_back(target_of(rdma / name / "device/physfn"));
   }
+  std::vector<Nic> nics = one_of_each_port(all, rdma_devices, physical);
+  std::erase_if(
+      nics, [&](const Nic& nic) { return nic.kind == "infiniband" && manages_switches(rdma / nic.name / "device"); });
   const fs::path network = root / "sys/class/net";
   for (const std::string& name : names_in(network)) {
     const fs::path folder = network / name;
@@ -173,15 +199,6 @@ std::string by(const PcieDistance& nearest) {
   return nearest.same_numa_node ? "numa node" : "host";
 }
 
-// NICs that carry data between hosts: EFA, else InfiniBand.
-std::vector<const Nic*> nics_of_fabric(const Host& host) {
-  std::vector<const Nic*> nics;
-  const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
-  for (const Nic& nic : host.nics)
-    if (nic.kind == "efa" || (!efa && nic.kind == "infiniband")) nics.push_back(&nic);
-  return nics;
-}
-
 void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
   gpu.nics.clear();
   gpu.nics_by.clear();
@@ -194,6 +211,20 @@ void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
 }
 
 }  // namespace
+
+std::vector<const Nic*> nics_of_fabric(const Host& host) {
+  std::vector<const Nic*> nics;
+  const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+  double infiniband = 0, ethernet = 0;  // the rates of ports that are up
+  for (const Nic& nic : host.nics) {
+    if (nic.kind == (efa ? "efa" : "infiniband")) nics.push_back(&nic);
+    const double rate = nic.state == "up" && nic.rate ? nic.rate->count : 0;
+    if (nic.kind == "infiniband") infiniband += rate;
+    if (nic.kind == "ethernet" && !nic.verbs.empty()) ethernet += rate;
+  }
+  if (!efa && ethernet > infiniband) nics.clear();
+  return nics;
+}
 
 void find_rails(Host& host) {
   const std::vector<const Nic*> nics = nics_of_fabric(host);

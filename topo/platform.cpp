@@ -321,28 +321,105 @@ std::string gpu_model(const Topology& topology) {
   return platform ? platform->gpu : "";
 }
 
+namespace {
+
+// Why the host cannot be of the platform; "": nothing says so.
+std::string contradiction(const Host& host, const Platform& platform) {
+  const Platform* const own = platform_of_instance_type(host.instance_type);
+  const bool may_be = !own || own->name == platform.name || (platform.network == "any" && own->gpu == platform.gpu);
+  if (!may_be) return fmt::format("{} is a {}", host.name, own->name);
+  for (const Gpu& gpu : host.gpu_devices)
+    if (const std::string model = model_of(gpu.name, gpu.links_possible.value_or(0));
+        !model.empty() && model != platform.gpu)
+      return fmt::format("{} has {} ({}), and {} has {}", host.name, model, gpu.name, platform.name, platform.gpu);
+  return "";
+}
+
+// True if NVLinks join GPUs of the host directly, as on boards without a switch: 4 x GB200 may be such a board.
+bool has_direct_links(const Host& host) {
+  return std::ranges::any_of(host.gpu_devices, [&](const Gpu& one) {
+    return std::ranges::any_of(host.gpu_devices,
+                               [&](const Gpu& other) { return &one != &other && links_between(one, other) > 0; });
+  });
+}
+
+// Names that the hosts of a platform have.
+struct Names {
+  std::set<std::string> instance_types, gpus;
+};
+
+// True if the host, which is of no known platform, has an instance type, links or GPUs that the hosts of the platform
+// lack.
+bool is_unlike(const Host& host, const Platform& platform, const Names& names) {
+  if (platform.nvswitch && has_direct_links(host)) return true;
+  if (!host.instance_type.empty() && !names.instance_types.contains(host.instance_type)) return true;
+  bool has_names = false;
+  for (const Gpu& gpu : host.gpu_devices) {
+    if (gpu.name.empty()) continue;
+    if (names.gpus.contains(gpu.name) || model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu)
+      return false;
+    has_names = true;
+  }
+  return has_names && !names.gpus.empty();
+}
+
+}  // namespace
+
+const Platform* platform_of_most(const std::vector<Host>& hosts) {
+  std::vector<const Platform*> all;
+  for (const Host& host : hosts) all.push_back(platform_of(host));
+  const Platform* most = nullptr;
+  for (const Platform* const its : all)
+    if (its && (!most || std::ranges::count(all, its) > std::ranges::count(all, most))) most = its;
+  const Platform* const none = nullptr;
+  return std::ranges::count(all, most) >= std::ranges::count(all, none) ? most : nullptr;
+}
+
+std::vector<const Platform*> platforms_of_hosts(const Topology& topology) {
+  const Platform* const most = platform_of_instance_type(topology.platform);
+  std::vector<const Platform*> all(topology.hosts.size(), most);
+  if (!most) return all;
+  std::vector<const Platform*> own;
+  Names names;
+  for (const Host& host : topology.hosts) {
+    own.push_back(platform_of(host));
+    if (own.back() != most) continue;
+    names.instance_types.insert(host.instance_type);
+    for (const Gpu& gpu : host.gpu_devices)
+      if (!gpu.name.empty()) names.gpus.insert(gpu.name);
+  }
+  const bool is_sure = std::ranges::find(own, most) != own.end();
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Host& host = topology.hosts[i];
+    if (own[i] == most) continue;
+    if (!contradiction(host, *most).empty() || (is_sure && !own[i] && is_unlike(host, *most, names))) all[i] = own[i];
+  }
+  return all;
+}
+
+bool has_one_platform(const Topology& topology) {
+  const std::vector<const Platform*> all = platforms_of_hosts(topology);
+  return all.empty() || std::ranges::count(all, all.front()) == std::ssize(all);
+}
+
 const Platform* platform_of(const Host& host) {
   if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
   for (const Platform& platform : platforms())
     if (platform.network == "any" && std::cmp_equal(host.gpu_devices.size(), platform.gpus) &&
         std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) { return !gpu.name.empty(); }) &&
-        std::ranges::all_of(host.gpu_devices, [&](const Gpu& gpu) {
-          return gpu.name.empty() || model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
-        }))
+        std::ranges::all_of(host.gpu_devices,
+                            [&](const Gpu& gpu) {
+                              return gpu.name.empty() ||
+                                     model_of(gpu.name, gpu.links_possible.value_or(0)) == platform.gpu;
+                            }) &&
+        !(platform.nvswitch && has_direct_links(host)))
       return &platform;
   return nullptr;
 }
 
 std::string contradiction(const Topology& topology, const Platform& platform) {
-  for (const Host& host : topology.hosts) {
-    const Platform* const own = platform_of_instance_type(host.instance_type);
-    const bool may_be = !own || own->name == platform.name || (platform.network == "any" && own->gpu == platform.gpu);
-    if (!may_be) return fmt::format("{} is a {}", host.name, own->name);
-    for (const Gpu& gpu : host.gpu_devices)
-      if (const std::string model = model_of(gpu.name, gpu.links_possible.value_or(0));
-          !model.empty() && model != platform.gpu)
-        return fmt::format("{} has {} ({}), and {} has {}", host.name, model, gpu.name, platform.name, platform.gpu);
-  }
+  for (const Host& host : topology.hosts)
+    if (std::string why = contradiction(host, platform); !why.empty()) return why;
   return "";
 }
 

@@ -79,8 +79,15 @@ std::vector<std::string> platform_names();
 const Platform& find_platform(std::string_view name);
 // Platform of that name, or null.
 const Platform* platform_of_instance_type(std::string_view instance_type);
-// Platform of the host by its instance type; else a whole HGX box by its eight GPUs and their links. Null: neither.
+// Platform of the host by its instance type; else a whole box with NVSwitches by its GPUs and their links. Null:
+// neither, as of boards whose GPUs are joined directly.
 const Platform* platform_of(const Host& host);
+// The platform that most hosts have, of several with as many the first host's. Null: most have none.
+const Platform* platform_of_most(const std::vector<Host>& hosts);
+// What each host is held against: the platform of the topology, and another one (null: none known) for hosts that are
+// none of it by their instance type or their GPUs.
+std::vector<const Platform*> platforms_of_hosts(const Topology& topology);
+bool has_one_platform(const Topology& topology);
 // Why the hosts cannot be of the platform: an instance type or GPUs that it does not have. "": nothing says so.
 std::string contradiction(const Topology& topology, const Platform& platform);
 // The platform that the user names for these hosts. Throws UsageError also where they contradict it: by the limits of

@@ -31,7 +31,7 @@ struct Lowest {
   double share = 1e9;
   std::string of;
   std::set<std::string> platforms;
-  int figures = 0, most_nodes = 1;
+  int figures = 0, most_nodes = 1, most_ranks = 0;
 };
 
 Lowest lowest_of(const Floor& floor) {
@@ -51,6 +51,7 @@ Lowest lowest_of(const Floor& floor) {
       ++lowest.figures;
       lowest.platforms.insert(platform.name);
       lowest.most_nodes = std::max(lowest.most_nodes, domains_of(c));
+      lowest.most_ranks = std::max(lowest.most_ranks, c.ranks);
       if (!verdict.fraction || *verdict.fraction >= lowest.share) continue;
       lowest.share = *verdict.fraction;
       lowest.of = fmt::format("{} on {} x {}, {}, {:.4g} GB/s", row.collective, row.nodes, platform.name,
@@ -81,12 +82,15 @@ std::string derived_lines() {
     const Lowest lowest = lowest_of(floor);
     const bool several = static_cast<int>(lowest.platforms.size()) >= several_platforms;
     const double share = std::floor(100 * lowest.share * (several ? small_margin : large_margin)) / 100;
+    // Blocks of an exchange are half as large with twice the ranks; with many more nothing is known of them.
+    const bool exchanges = floor.routes.front() == Route::all_to_all;
     text += fmt::format(
-        "    {{\"routes\": {}, \"nodes\": [{}, {}], \"ranks\": {}, \"from\": \"{}\", \"share\": {}, \"lowest\": "
+        "    {{\"routes\": {}, \"nodes\": [{}, {}], \"ranks\": {}, {}\"from\": \"{}\", \"share\": {}, \"lowest\": "
         "{:.3g}, "
         "\"figures\": {}, \"platforms\": {}, \"of\": \"{}\"}},\n",
         fmt::format("[\"{}\"]", fmt::join(row.at("routes").get<std::vector<std::string>>(), "\", \"")),
-        floor.fewest_nodes, floor.fewest_nodes > 1 ? lowest.most_nodes : 1, floor.ranks, from, share, lowest.share,
+        floor.fewest_nodes, floor.fewest_nodes > 1 ? lowest.most_nodes : 1, floor.ranks,
+        exchanges ? fmt::format("\"most_ranks\": {}, ", 2 * lowest.most_ranks) : "", from, share, lowest.share,
         lowest.figures, lowest.platforms.size(), lowest.of);
   }
   return text.substr(0, text.size() - 2) + "\n";

@@ -175,6 +175,65 @@ TEST_F(GdrPaths, across_sockets_are_held_against_their_own_kind) {
   EXPECT_THAT(found[0].evidence, HasSubstr("of the 39 other paths between a NIC and a GPU of another NUMA node"));
 }
 
+// Four hosts whose two GPUs are on these NUMA nodes. `rate`: of a path from a GPU to a NIC.
+template <class Rate>
+std::vector<topo::Finding> slow_paths_of_four(const std::vector<int>& gpus, const std::vector<topo::Nic>& nics,
+                                              const Rate& rate) {
+  topo::Topology topology;
+  GpusOfNics of_ranks;
+  const auto beside = [&](int nic) { return nic * 2 / static_cast<int>(nics.size()); };  // as the worker chooses
+  for (int number = 0; number < 4; ++number) {
+    topo::Host& host = topology.hosts.emplace_back();
+    host.name = fmt::format("h{}", number);
+    host.nics = nics;
+    topology.host_of_rank.push_back(number);
+    std::vector<std::string>& names = topology.nics_of_rank.emplace_back();
+    std::vector<std::string>& addresses = of_ranks.gpus_of_rank.emplace_back();
+    std::vector<int>& places = of_ranks.beside_of_rank.emplace_back();
+    for (const int numa : gpus) {
+      topo::Gpu& gpu = host.gpu_devices.emplace_back();
+      gpu.numa_node = numa;
+      gpu.pci.address = addresses.emplace_back(fmt::format("0000:{}0:00.0", addresses.size() + 1));
+      for (const topo::Nic& nic : nics)
+        if (nic.numa_node == numa) gpu.nics.push_back(nic.name);
+    }
+    for (std::size_t nic = 0; nic < nics.size(); ++nic) {
+      names.push_back(nics[nic].name);
+      places.push_back(beside(static_cast<int>(nic)));
+    }
+  }
+  std::vector<Measurement> measured;
+  for (const std::optional<int> gpu : {std::optional<int>(), std::optional(1)})
+    for (int nic = 0; nic < static_cast<int>(nics.size()); ++nic) {
+      Measurement& m = measured.emplace_back();
+      m.measured_case.collective = &find_collective("p2p");
+      m.measured_case.nic = nic;
+      m.measured_case.gpu = gpu;
+      m.measured_case.bytes = MiB(1);
+      const double its = rate((beside(nic) + gpu.value_or(0)) % 2, nic);
+      const Seconds time{static_cast<double>(MiB(1).count) / its * 1e-9};
+      for (int host = 0; host < 4; ++host) m.groups.push_back({{host, (host + 1) % 4}, time});
+    }
+  return slow_paths(gdr_paths(topology, of_ranks, measured));
+}
+
+topo::Nic nic_port(const std::string& name, double rate, int numa) {
+  return {name, "infiniband", "mlx5_core", "up", GBps{rate}, numa};
+}
+
+TEST_F(GdrPaths, of_a_nic_without_a_gpu_on_its_numa_node_are_across_and_not_beside) {
+  const auto rate = [](int, int nic) { return nic == 0 ? 24.5 : 12; };
+  EXPECT_THAT(slow_paths_of_four({0, 0}, {nic_port("mlx5_0", 50, 0), nic_port("mlx5_1", 50, 1)}, rate), IsEmpty());
+}
+
+TEST_F(GdrPaths, of_slower_nics_are_held_against_their_own_kind) {
+  const auto rate = [](int gpu, int nic) { return gpu == 1 ? 12.0 : nic == 1 ? 22.0 : 45.0; };
+  const std::vector<topo::Nic> nics{nic_port("mlx5_0", 50, 0), nic_port("mlx5_1", 25, 0), nic_port("mlx5_2", 50, 1),
+                                    nic_port("mlx5_3", 50, 1)};
+  const auto symmetric = [&](int gpu, int nic) { return rate(nic < 2 ? gpu : 1 - gpu, nic); };
+  EXPECT_THAT(slow_paths_of_four({0, 1}, nics, symmetric), IsEmpty());
+}
+
 TEST_F(GdrPaths, a_host_that_lists_a_nic_beside_a_gpu_is_believed) {
   topo::Gpu& gpu = topology_.hosts[0].gpu_devices.emplace_back();
   gpu.pci.address = "0000:20:00.0";

@@ -313,6 +313,38 @@ TEST(Judge, calls_slow_what_is_below_the_floor_though_sources_differ) {
   EXPECT_NE(v.because.find("on any machine"), std::string::npos) << v.because;
 }
 
+// Figures within a node are of four GPUs: the blocks of 72 with as much per rank are 18 times as small.
+TEST(Judge, knows_no_floor_of_exchanges_with_many_times_the_ranks_that_were_measured) {
+  const auto grade = [](const char* platform, int ranks, int nodes) {
+    topo::Topology topology;
+    topology.platform = platform;
+    Measurement m = measured(all_to_all, MiB(16 * static_cast<std::uint64_t>(ranks)), 250, ranks, nodes, "nccl");
+    m.measured_case.domains = 1;
+    m.measured_case.nodes_per_domain = nodes;
+    return judge(m, limits_of(topo::find_platform(platform)), topology, {}).grade;
+  };
+  EXPECT_EQ(grade("gb200-nvl72", 72, 18), Grade::unknown);
+  EXPECT_EQ(grade("gb200-nvl72", 8, 2), Grade::slow);
+  EXPECT_EQ(grade("hgx-b200", 8, 1), Grade::slow);
+}
+
+// The fabric of these instances carries 200 or 400 GB/s, whatever the kernel states.
+TEST(Judge, knows_no_floor_of_nics_about_which_sources_differ) {
+  topo::Topology topology;
+  topology.platform = "p6e-gb200.36xlarge";
+  topo::Limits limits = limits_of(topo::find_platform(topology.platform));
+  limits.push_back({std::string(topo::node_nics), topo::Level::wire, {400}, "nic", "made up"});
+  Measurement m = measured(all_gather, GiB(8), 185, 76, 19, "nccl");
+  m.measured_case.domains = 2;
+  m.measured_case.nodes_per_domain = 1;
+  const Verdict v = judge(m, limits, topology, {});
+  EXPECT_EQ(v.binding, "nic");
+  EXPECT_EQ(v.grade, Grade::unknown);
+  EXPECT_NE(v.because.find("28.8 Tb/s"), std::string::npos) << v.because;
+  topology.platform = "gb200-nvl72";
+  EXPECT_EQ(judge(m, limits, topology, {}).grade, Grade::slow) << "nobody disputes these";
+}
+
 // No source shows that one pair can saturate a GPU's NICs.
 TEST(Judge, holds_pairs_against_the_floor_only_where_all_go_at_once) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p5.48xlarge"));

@@ -11,6 +11,7 @@
 
 #include "bench/base/error.hpp"
 #include "topo/finding.hpp"
+#include "topo/limits.hpp"
 #include "topo/platform.hpp"
 
 namespace p5::topo {
@@ -268,6 +269,46 @@ TEST(TopoChecks, slower_infiniband_ports_of_all_hosts_may_serve_storage_and_one_
   topology.hosts.resize(1);
   topology.hosts[0].nics[3].rate = GBps{25};
   EXPECT_THAT(errors(), IsEmpty()) << "one host alone does not tell";
+}
+
+TEST(TopoChecks, a_port_that_is_down_on_one_host_only_is_an_error_and_lowers_no_limit) {
+  for (const bool infiniband : {true, false}) {
+    Topology topology;
+    for (const char* const name : {"n0", "n1", "n2", "n3"}) {
+      Host& host = topology.hosts.emplace_back();
+      host.name = name;
+      for (int i = 0; i < 9; ++i) {
+        host.nics.push_back({"mlx5_" + std::to_string(i), infiniband ? "infiniband" : "ethernet", "mlx5_core",
+                             i < 8 ? "up" : "down", GBps{50}, i / 5});
+        host.nics.back().verbs = "uverbs" + std::to_string(i);
+      }
+    }
+    const auto errors = [&] {
+      std::vector<Finding> found = only(topology, "nic.down");
+      std::erase_if(found, [](const Finding& finding) { return !condemns(finding); });
+      return found;
+    };
+    const auto limit = [&] { return nic_limits(topology).at(0).rate.count; };
+    EXPECT_THAT(only(topology, "nic.down"), SizeIs(4)) << "a port that no host uses";
+    EXPECT_THAT(errors(), IsEmpty());
+    Nic& port = topology.hosts[2].nics[3];
+    port.state = "down";
+    ASSERT_THAT(errors(), SizeIs(1)) << infiniband;
+    EXPECT_EQ(errors()[0].subject.host + " " + errors()[0].subject.nic.value_or(""), "n2 mlx5_3");
+    EXPECT_THAT(errors()[0].evidence, HasSubstr("is in state 'down', and up on most other hosts"));
+    EXPECT_DOUBLE_EQ(limit(), 400);
+    topology.hosts[2].nics[8].state = "up";
+    EXPECT_THAT(errors(), IsEmpty()) << "as many under other names";
+    topology.hosts[2].nics[8].state = "down";
+    for (Host& host : topology.hosts) host.nics[3].state = "down";
+    EXPECT_THAT(errors(), IsEmpty()) << "down on all hosts";
+    EXPECT_DOUBLE_EQ(limit(), 350);
+    for (Host& host : topology.hosts) host.nics[3].state = "up";
+    port.state = "down";
+    topology.hosts.erase(topology.hosts.begin());
+    topology.hosts.pop_back();
+    EXPECT_THAT(errors(), IsEmpty()) << "one other host does not tell which of the two is right";
+  }
 }
 
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {

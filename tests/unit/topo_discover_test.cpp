@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -169,6 +170,49 @@ TEST(TopoDiscover, a_virtual_function_beside_its_physical_one_is_the_same_port) 
   tree.link("sys/devices/pci0/function/physfn", "sys/devices/pci0/physical")
       .file("sys/devices/pci0/physical/net/eth0/mtu", "9000");
   EXPECT_THAT(discover_host(tree.root()).nics, SizeIs(1));
+}
+
+TEST(TopoDiscover, an_rdma_device_of_a_virtual_function_is_the_port_of_its_physical_one) {
+  const std::string rate = "400 Gb/sec (4X NDR)", physical = "sys/devices/pci0/physical";
+  Tree tree;
+  tree.rdma("mlx5_0", physical, rate)
+      .rdma("mlx5_8", "sys/devices/pci0/function", rate)
+      .rdma("mlx5_9", "sys/devices/pci0/another", rate, "1: DOWN");
+  tree.link("sys/devices/pci0/function/physfn", physical).link("sys/devices/pci0/another/physfn", physical);
+  const Host host = discover_host(tree.root());
+  ASSERT_THAT(host.nics, SizeIs(1));
+  EXPECT_EQ(host.nics[0].name, "mlx5_0");
+  Tree guest;
+  guest.rdma("mlx5_8", "sys/devices/pci0/function", rate).link("sys/devices/pci0/function/physfn", physical);
+  EXPECT_EQ(nic_named(discover_host(guest.root()), "mlx5_8").rate, GBps{50}) << "without the physical one";
+}
+
+TEST(TopoDiscover, functions_by_which_a_board_manages_its_nvswitches_are_no_nics) {
+  Tree tree;
+  tree.rdma("mlx5_0", "sys/devices/pci0/0000:01:00.0", "400 Gb/sec (4X NDR)")
+      .rdma("mlx5_4", "sys/devices/pci0/0000:02:00.0", "400 Gb/sec (4X NDR)");
+  tree.file("sys/devices/pci0/0000:01:00.0/vpd", "Nvidia ConnectX-7 V3 SMDL=SW_MNG RV")
+      .file("sys/devices/pci0/0000:02:00.0/vpd", "Nvidia ConnectX-7 V3 SMDL=MODL RV");
+  const Host host = discover_host(tree.root());
+  ASSERT_THAT(host.nics, SizeIs(1));
+  EXPECT_EQ(host.nics[0].name, "mlx5_4");
+}
+
+TEST(TopoDiscover, infiniband_beside_faster_ethernet_with_rdma_is_no_rail) {
+  Host host;
+  host.gpu_devices.resize(1);
+  for (int i = 0; i < 8; ++i) {
+    host.nics.push_back({"mlx5_" + std::to_string(i), "ethernet", "mlx5_core", "up", GBps{50}, 0});
+    host.nics.back().verbs = "uverbs" + std::to_string(i);
+  }
+  for (int i = 8; i < 12; ++i)
+    host.nics.push_back({"mlx5_" + std::to_string(i), "infiniband", "mlx5_core", "up", GBps{50}, 0});
+  find_rails(host);
+  EXPECT_THAT(host.gpu_devices[0].nics, IsEmpty());
+  EXPECT_THAT(nics_by_place({host}).at(0), IsEmpty());
+  for (int i = 0; i < 6; ++i) host.nics.erase(host.nics.begin());
+  find_rails(host);
+  EXPECT_THAT(host.gpu_devices[0].nics, SizeIs(4)) << "Ethernet for storage beside InfiniBand";
 }
 
 TEST(TopoDiscover, accelerated_networking_on_hyper_v_is_one_port) {

@@ -129,6 +129,18 @@ TEST(TopoLimits, of_gpus_without_a_switch_are_the_links_between_two_of_them) {
   EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_pair, Level::wire), 125) << "of the two with the fewest";
 }
 
+TEST(TopoLimits, of_gb200_that_are_joined_directly_are_not_those_of_a_tray_of_an_nvl72) {
+  Topology topology = directly_joined("NVIDIA GB200", 4, 4, 6);
+  for (Gpu& gpu : topology.hosts[0].gpu_devices) gpu.links_possible = 18, gpu.architecture = 100;
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr);
+  EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_pair, Level::wire), 300);
+  EXPECT_EQ(find(link_limits(topology), gpu_link, Level::wire), nullptr);
+  for (Gpu& gpu : topology.hosts[0].gpu_devices)
+    for (NvLink& link : gpu.nvlinks) link.remote = "switch", link.remote_pci = "";
+  EXPECT_EQ(platform_of(topology.hosts[0]), &find_platform("gb200-nvl72"));
+  EXPECT_DOUBLE_EQ(rate(link_limits(topology), gpu_link, Level::wire), 900);
+}
+
 TEST(TopoLimits, of_gpus_that_bridges_join_in_twos_are_unknown) {
   EXPECT_THAT(link_limits(directly_joined("NVIDIA H100 NVL", 8, 2, 12)), IsEmpty());
   EXPECT_DOUBLE_EQ(rate(link_limits(directly_joined("NVIDIA H100 NVL", 2, 2, 12)), gpu_pair, Level::wire), 300);
@@ -185,6 +197,28 @@ TEST(TopoLimits, ethernet_counts_where_there_is_no_fabric) {
       nic_limits(one_host({nic("ethernet", GBps{1.25}), nic("ethernet", GBps{12.5}), nic("virtual", {})}));
   EXPECT_DOUBLE_EQ(rate(limits, node_nics, Level::wire), 13.75);
   EXPECT_THAT(limits[0].because, HasSubstr("1 x 1.25 GB/s + 1 x 12.5 GB/s = 13.75 GB/s"));
+}
+
+TEST(TopoLimits, of_infiniband_beside_faster_ethernet_with_rdma_are_unknown) {
+  const auto roce = [](double port_rate) {
+    Nic port = nic("ethernet", GBps{port_rate});
+    port.verbs = "uverbs0";
+    return port;
+  };
+  const auto node = [](const std::vector<Nic>& nics) {
+    return rate(nic_limits(one_host(nics)), node_nics, Level::wire);
+  };
+  std::vector<Nic> nics(8, roce(50));
+  for (int i = 0; i < 4; ++i) nics.push_back(nic("infiniband", GBps{12.5}));
+  EXPECT_EQ(node(nics), -1) << "which carries the traffic is not known";
+  for (Nic& each : nics)
+    if (each.kind == "infiniband") each.state = "down";
+  EXPECT_DOUBLE_EQ(node(nics), 400) << "the Ethernet ports";
+  std::vector<Nic> with_storage(8, nic("infiniband", GBps{50}));
+  with_storage.push_back(roce(25));
+  with_storage.push_back(roce(25));
+  EXPECT_DOUBLE_EQ(node(with_storage), 400) << "the InfiniBand ports";
+  EXPECT_DOUBLE_EQ(node({nic("efa", GBps{50}), nic("infiniband", GBps{12.5})}), 50) << "a device of the board";
 }
 
 TEST(TopoLimits, a_nic_without_a_rate_leaves_the_sum_unknown) {

@@ -9,6 +9,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -113,15 +114,25 @@ inline std::string plural(std::size_t count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
+// Calls it with the number of the host too, where it takes that.
+template <class Function, class Part>
+auto call_for_host(const Function& function, std::size_t host, const Part& part) {
+  if constexpr (std::is_invocable_v<const Function&, std::size_t, const Part&>)
+    return function(host, part);
+  else
+    return function(part);
+}
+
 // One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.
 template <class ProblemOf>
 std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,
                               ProblemOf problem_of) {
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
+    const Host& host = topology.hosts[at];
     std::vector<Finding> here;
     for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
-      if (const std::string problem = problem_of(host.gpu_devices[i]); !problem.empty())
+      if (const std::string problem = call_for_host(problem_of, at, host.gpu_devices[i]); !problem.empty())
         here.push_back(about_gpu(host, i, id, severity, named(host, i) + " " + problem, action));
     if (here.size() > 1 && here.size() == host.gpu_devices.size())
       here = {about_host(host, id, severity,
@@ -131,9 +142,6 @@ std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity
   }
   return findings;
 }
-
-// The instance type or box that this host is, null: not known.
-inline const Platform* platform_of(const Topology& topology) { return platform_of_instance_type(topology.platform); }
 
 // The machines that the hosts are: several may be one, by pretence or in containers.
 inline int machines_in(const Topology& topology) {
@@ -160,16 +168,22 @@ inline std::string setting(const Topology& topology, const std::string& variable
   return at == topology.settings->variables.end() ? "" : at->second;
 }
 
-// NICs of the fabric: what a job's traffic between nodes goes through.
+// NICs of kinds that a fabric has.
 inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }
 inline bool has_efa(const Host& host) {
   return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
 }
 
-// Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
+// `nic`: one of the host's. Some instance types show InfiniBand devices of their boards beside EFA, which carry
+// nothing.
 inline bool carries(const Host& host, const Nic& nic) {
-  return nic.kind == "efa" || (nic.kind == "infiniband" && !has_efa(host));
+  const std::vector<const Nic*> fabric = nics_of_fabric(host);
+  return std::ranges::find(fabric, &nic) != fabric.end();
 }
+
+// Of each host the ports that are down, though ports of their names carry traffic on most other hosts of its kind, two
+// at least, and it has fewer that do.
+std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology);
 
 // One finding for all NICs of a host with the same problem: about the NIC if it is a single one, else about the host.
 inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics, std::string id, Severity severity,
@@ -193,11 +207,13 @@ template <class Troubled, class Evidence>
 std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
                                        const char* action, Troubled troubled) {
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
+    const Host& host = topology.hosts[at];
     std::vector<const Nic*> found;
     for (const Nic& nic : host.nics)
-      if (carries(host, nic) && troubled(nic)) found.push_back(&nic);
-    if (!found.empty()) findings.push_back(about_nics(host, found, id, severity, evidence(*found.front()), action));
+      if (carries(host, nic) && call_for_host(troubled, at, nic)) found.push_back(&nic);
+    if (!found.empty())
+      findings.push_back(about_nics(host, found, id, severity, call_for_host(evidence, at, *found.front()), action));
   }
   return findings;
 }

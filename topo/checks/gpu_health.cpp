@@ -42,23 +42,35 @@ constexpr std::array memory_troubles{
                   "reset the GPU (nvidia-smi --gpu-reset) or reboot: the row is then remapped; replace the instance if "
                   "it comes back"}};
 
+// The value that most GPUs of each model have; null: none.
+std::map<std::string, std::optional<int>> usual_of_each_model(const Topology& topology,
+                                                              std::optional<int> PcieLink::*value) {
+  std::map<std::string, std::vector<int>> all;
+  for (const Host& host : topology.hosts)
+    for (const Gpu& gpu : host.gpu_devices) {
+      std::vector<int>& its = all[gpu.name];
+      if (gpu.pcie.*value) its.push_back(*(gpu.pcie.*value));
+    }
+  std::map<std::string, std::optional<int>> of_models;
+  for (const auto& [model, its] : all) of_models[model] = usual(its);
+  return of_models;
+}
+
 // Compares the highest PCIe generation that GPU and host support, not the current one: an idle link lowers its
 // generation. A virtual machine may report any value, so this finding is only a warning.
 std::vector<Finding> slow_pcie(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
-  const auto expected = [&](const Gpu& like) {
-    if (platform && platform->gpu_pcie_generation) return platform->gpu_pcie_generation;
-    std::vector<int> others;
-    for (const Host& host : topology.hosts)
-      for (const Gpu& gpu : host.gpu_devices)
-        if (gpu.pcie.generation_max && gpu.name == like.name) others.push_back(*gpu.pcie.generation_max);
-    return usual(others);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::map<std::string, std::optional<int>> usual_of_models =
+      usual_of_each_model(topology, &PcieLink::generation_max);
+  const auto expected = [&](std::size_t host, const Gpu& gpu) {
+    if (platforms[host] && platforms[host]->gpu_pcie_generation) return platforms[host]->gpu_pcie_generation;
+    return usual_of_models.at(gpu.name);
   };
   return each_gpu(topology, "gpu.pcie", Severity::warning,
                   "reboot, so that the link is trained again; see whether firmware or hypervisor hold it back; replace "
                   "the instance if others do better",
-                  [&](const Gpu& gpu) -> std::string {
-                    const std::optional<int> full = expected(gpu);
+                  [&](std::size_t host, const Gpu& gpu) -> std::string {
+                    const std::optional<int> full = expected(host, gpu);
                     const int reached = std::max(gpu.pcie.generation_max.value_or(0), gpu.pcie.generation.value_or(0));
                     if (!full || !gpu.pcie.generation_max || reached >= *full) return "";
                     return fmt::format("reaches PCIe generation {} at most of {}", reached, *full);
@@ -68,14 +80,17 @@ std::vector<Finding> slow_pcie(const Topology& topology) {
 }  // namespace
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
     if (platform && host.gpus != platform->gpus)
       findings.push_back(about_host(
           host, "gpu.count", Severity::error,
           fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name, platform->gpus),
           "check that the container gets all devices; look for XID 79 in dmesg; replace the instance"));
+  }
   return findings;
 }
 
@@ -162,19 +177,17 @@ std::vector<Finding> capped_power(const Topology& topology) {
                   });
 }
 
-// Lanes that a GPU's slot lacks show in comparison with the other GPUs.
+// Lanes that a GPU's slot lacks show in comparison with the other GPUs of its model: other cards have fewer by design.
 std::vector<Finding> narrow_gpus(const Topology& topology) {
-  std::vector<int> widths;
-  for (const Host& host : topology.hosts)
-    for (const Gpu& gpu : host.gpu_devices)
-      if (gpu.pcie.width_max) widths.push_back(*gpu.pcie.width_max);
-  const std::optional<int> others = usual(widths);
+  std::map<std::string, std::optional<int>> others = usual_of_each_model(topology, &PcieLink::width_max);
+  // A GPU that only PCI shows has no name: it is like the others where these are of one model.
+  if (others.size() == 2 && others.contains("")) others.at("") = others.rbegin()->second;
   std::vector<Finding> slow = slow_pcie(topology);
   std::vector<Finding> findings =
       each_gpu(topology, "gpu.pcie", Severity::error,
                "reboot, so that the link is trained again; replace the instance if that does not help",
                [&](const Gpu& gpu) -> std::string {
-                 const int full = std::max(gpu.pcie.width_max.value_or(0), others.value_or(0));
+                 const int full = std::max(gpu.pcie.width_max.value_or(0), others.at(gpu.name).value_or(0));
                  if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
                  return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
                });

@@ -140,9 +140,11 @@ std::vector<Finding> little_shared_memory(const Topology& topology) {
 }
 
 std::vector<Finding> without_gdrcopy(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
     if (!platform || !platform->gpu_direct_rdma || !has_efa(host) || !host.modules) continue;
     if (std::ranges::find(*host.modules, "gdrdrv") != host.modules->end()) continue;
     findings.push_back(about_host(host, "host.gdrcopy", Severity::info,

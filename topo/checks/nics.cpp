@@ -1,4 +1,6 @@
 // The findings of NICs and of EFA.
+#include <tuple>
+
 #include "topo/checks/families.hpp"
 #include "topo/tables.hpp"
 
@@ -14,9 +16,11 @@ namespace {
 constexpr GBps rate_of_old_driver{12.5};
 constexpr const char* asking_driver = "2.13";
 
+bool has_efa_by(const Platform* platform) { return platform && platform->network == "efa"; }
+
 // True if the EFA driver reports one constant rate for all NICs of this host instead of the devices' own rates.
 bool states_one_rate_for_all(const Host& host, const Platform* platform) {
-  if (!platform || platform->network != "efa" || platform->nic_rate <= rate_of_old_driver) return false;
+  if (!has_efa_by(platform) || platform->nic_rate <= rate_of_old_driver) return false;
   const std::string driver = version_of(host, "efa driver");
   if (!driver.empty() && !contains({.from = {}, .below = asking_driver}, driver)) return false;
   return has_efa(host) && std::ranges::all_of(host.nics, [](const Nic& nic) {
@@ -24,27 +28,45 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
          });
 }
 
-// An Ethernet port without a cable is ordinary; a fabric port without a link is not.
-Finding down(const Host& host, const Nic& nic) {
-  const Severity severity = nic.kind == "efa"        ? Severity::error
-                            : nic.kind == "ethernet" ? Severity::info
-                                                     : Severity::warning;
+// A port that is down where the others' are up is a fault. An Ethernet port without a cable, or an InfiniBand one that
+// carries no traffic of the job, is ordinary; one of the fabric is not.
+Finding down(const Host& host, const Nic& nic, bool alone) {
+  const bool of_job = alone || carries(host, nic);
+  const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
   return {"nic.down",
           severity,
           {host.name, host.instance, {}, nic.name},
-          fmt::format("{} device {} on {} is in state '{}'", nic.kind, nic.name, host.name, nic.state),
-          nic.kind == "ethernet" ? "nothing, unless this port should carry traffic"
-                                 : "look at the driver's messages (dmesg) and the link; reboot or replace the host if "
-                                   "the port stays down"};
+          fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
+                      alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
+          of_job
+              ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
+              : "nothing, unless this port should carry traffic"};
 }
 
-// The highest rate of a NIC of each name on any host; empty where all hosts have the same rates, under whatever names.
-std::map<std::string, double> rates_of_places(const Topology& topology) {
+// What each host is, to be compared with hosts of its kind: its platform, else the model of its GPUs, else what most
+// are.
+std::vector<std::string> kinds_of_hosts(const Topology& topology, const std::vector<const Platform*>& platforms) {
+  std::vector<std::string> kinds, known;
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const std::vector<Gpu>& gpus = topology.hosts[at].gpu_devices;
+    const auto first = std::ranges::find_if(gpus, [](const Gpu& gpu) { return !gpu.name.empty(); });
+    kinds.push_back(platforms[at] ? platforms[at]->name : first == gpus.end() ? "" : first->name);
+    if (!kinds.back().empty()) known.push_back(kinds.back());
+  }
+  std::ranges::replace(kinds, std::string(), usual(known).value_or(""));
+  return kinds;
+}
+
+// The highest rate of a NIC of each name on any host of the kind; empty where all of them have the same rates, under
+// whatever names.
+std::map<std::string, double> rates_of_places(const Topology& topology, const std::vector<std::string>& kinds,
+                                              const std::string& kind) {
   std::map<std::string, double> highest;
   std::set<std::vector<double>> of_hosts;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    if (kinds[at] != kind) continue;
     std::vector<double> rates;
-    for (const Nic& nic : host.nics) {
+    for (const Nic& nic : topology.hosts[at].nics) {
       if (!of_fabric(nic) || !nic.rate || nic.state != "up") continue;
       rates.push_back(nic.rate->count);
       double& its = highest[nic.name];
@@ -56,26 +78,74 @@ std::map<std::string, double> rates_of_places(const Topology& topology) {
   return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
 }
 
+// The ports of a host that are up and may carry a job's traffic: those of its fabric, else its Ethernet ones with RDMA.
+std::vector<const Nic*> ports_up(const Host& host) {
+  std::vector<const Nic*> ports = nics_of_fabric(host);
+  if (ports.empty())
+    for (const Nic& nic : host.nics)
+      if (nic.kind == "ethernet" && !nic.verbs.empty()) ports.push_back(&nic);
+  std::erase_if(ports, [](const Nic* nic) { return nic->state != "up"; });
+  return ports;
+}
+
 }  // namespace
 
+std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology) {
+  using Place = std::pair<std::string, std::string>;  // the kind of the port and its name
+  struct Kind {
+    int hosts = 0;
+    std::map<Place, int> up;   // hosts on which it is
+    std::vector<int> numbers;  // of ports that are up
+  };
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  std::map<std::string, Kind> all;
+  std::vector<int> number_up;
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    const std::vector<const Nic*> ports = ports_up(topology.hosts[at]);
+    Kind& its = all[kinds[at]];
+    ++its.hosts;
+    for (const Nic* const nic : ports) ++its.up[{nic->kind, nic->name}];
+    number_up.push_back(static_cast<int>(ports.size()));
+    its.numbers.push_back(number_up.back());
+  }
+  std::map<std::string, int> usual_number;
+  for (const auto& [kind, its] : all) usual_number[kind] = usual(its.numbers).value_or(0);
+  std::vector<std::vector<const Nic*>> down_alone(kinds.size());
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    const Kind& its = all.at(kinds[at]);
+    // As many ports as elsewhere, under other names.
+    if (number_up[at] >= usual_number.at(kinds[at])) continue;
+    for (const Nic& nic : topology.hosts[at].nics) {
+      const auto up = its.up.find({nic.kind, nic.name});
+      if (nic.state == "up" || nic.state == "unknown" || up == its.up.end()) continue;
+      if (up->second >= 2 && 2 * up->second > its.hosts - 1) down_alone[at].push_back(&nic);
+    }
+  }
+  return down_alone;
+}
+
 std::vector<Finding> nics_down(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
-  const bool efa = platform && platform->network == "efa";
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::vector<std::vector<const Nic*>> alone = ports_down_alone(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics) {
+  for (std::size_t at = 0; at < platforms.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics) {
       // Some instance types show InfiniBand devices of their boards beside EFA, which carry nothing.
-      const bool idle = nic.kind == "virtual" || (efa && nic.kind == "infiniband");
-      if (!idle && nic.state != "up" && nic.state != "unknown") findings.push_back(down(host, nic));
+      const bool idle = nic.kind == "virtual" || (has_efa_by(platforms[at]) && nic.kind == "infiniband");
+      if (idle || nic.state == "up" || nic.state == "unknown") continue;
+      const bool is_alone = std::ranges::find(alone[at], &nic) != alone[at].end();
+      findings.push_back(down(topology.hosts[at], nic, is_alone));
     }
   return findings;
 }
 
 std::vector<Finding> wrong_nic_counts(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  if (!platform || platform->network != "efa" || platform->nics == 0) return {};
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
+    if (!has_efa_by(platform) || platform->nics == 0) continue;
     const auto count =
         std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind == "efa"; });
     if (count == platform->nics) continue;
@@ -92,52 +162,59 @@ std::vector<Finding> wrong_nic_counts(const Topology& topology) {
 }
 
 std::vector<Finding> slow_nics(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  std::vector<double> rates;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (of_fabric(nic) && nic.rate && nic.state == "up") rates.push_back(nic.rate->count);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms);
+  std::map<std::string, std::vector<double>> rates;
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics)
+      if (of_fabric(nic) && nic.rate && nic.state == "up") rates[kinds[at]].push_back(nic.rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
-  const bool efa = platform && platform->network == "efa";
-  const std::optional<double> full = efa && platform->nics > 0 ? std::optional(platform->nic_rate.count)
-                                     : efa                     ? std::nullopt
-                                                               : usual(rates);
-  if (!full) return {};
-  std::set<const Nic*> believed;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (!states_one_rate_for_all(host, platform)) believed.insert(&nic);
-  // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host has a
-  // faster one in their place.
-  const std::map<std::string, double> of_places = rates_of_places(topology);
-  const auto serves_storage = [&](const Nic& nic) {
+  std::map<std::string, std::optional<double>> usual_of_kinds;
+  for (const auto& [kind, its] : rates) usual_of_kinds[kind] = usual(its);
+  const auto full_rate = [&](std::size_t host) -> std::optional<double> {
+    if (!has_efa_by(platforms[host])) return usual_of_kinds[kinds[host]];
+    return platforms[host]->nics > 0 ? std::optional(platforms[host]->nic_rate.count) : std::nullopt;
+  };
+  std::vector<std::optional<double>> full;
+  std::map<std::string, std::map<std::string, double>> places_of_kinds;
+  for (std::size_t at = 0; at < kinds.size(); ++at) {
+    full.push_back(states_one_rate_for_all(topology.hosts[at], platforms[at]) ? std::nullopt : full_rate(at));
+    if (!places_of_kinds.contains(kinds[at])) places_of_kinds[kinds[at]] = rates_of_places(topology, kinds, kinds[at]);
+  }
+  // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host of the
+  // kind has a faster one in their place.
+  const auto serves_storage = [&](std::size_t host, const Nic& nic) {
+    const std::map<std::string, double>& of_places = places_of_kinds.at(kinds[host]);
     const auto place = of_places.find(nic.name);
-    return !efa && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
+    return !has_efa_by(platforms[host]) && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
   };
-  const auto is_slow = [&](const Nic& nic) {
-    return (nic.kind == "efa" || !efa) && believed.contains(&nic) && nic.state == "up" && nic.rate &&
-           nic.rate->count < 0.99 * *full;
+  const auto is_slow = [&](std::size_t host, const Nic& nic) {
+    return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
+           nic.rate->count < 0.99 * *full[host];
   };
-  const auto evidence = [&](const Nic& nic) {
-    return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full);
+  const auto evidence = [&](std::size_t host, const Nic& nic) {
+    return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
   };
   std::vector<Finding> findings = nics_of_each_host(
       topology, "nic.rate", Severity::error, evidence,
       "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
-      [&](const Nic& nic) { return is_slow(nic) && !serves_storage(nic); });
+      [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
   std::ranges::move(
-      nics_of_each_host(topology, "nic.rate", Severity::warning, evidence,
-                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
-                        "all traffic waits for the slowest rail",
-                        [&](const Nic& nic) { return is_slow(nic) && serves_storage(nic); }),
+      nics_of_each_host(
+          topology, "nic.rate", Severity::warning, evidence,
+          "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+          "all traffic waits for the slowest rail",
+          [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && serves_storage(host, nic); }),
       std::back_inserter(findings));
   return findings;
 }
 
 std::vector<Finding> old_efa_drivers(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const Platform* const platform = platforms[at];
     if (!states_one_rate_for_all(host, platform)) continue;
     const std::string driver = version_of(host, "efa driver");
     findings.push_back(about_host(
@@ -152,17 +229,23 @@ std::vector<Finding> old_efa_drivers(const Topology& topology) {
   return findings;
 }
 
-// Compares with the NICs of the same kind and rate on all hosts, and with the maximum of the NIC itself.
+// Compares with the NICs of the same kind and rate on all hosts of the kind, and with the maximum of the NIC itself.
 std::vector<Finding> narrow_nics(const Topology& topology) {
-  using Like = std::pair<std::string, double>;
-  const auto like = [](const Nic& nic) { return Like{nic.kind, nic.rate ? nic.rate->count : 0}; };
+  using Like = std::tuple<std::string, std::string, double>;
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  const auto like = [&](std::size_t host, const Nic& nic) {
+    return Like{kinds[host], nic.kind, nic.rate ? nic.rate->count : 0};
+  };
   std::map<Like, std::vector<int>> generations;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (carries(host, nic) && nic.pcie.generation) generations[like(nic)].push_back(*nic.pcie.generation);
-  const auto full = [&](const Nic& nic) {
-    const auto others = generations.find(like(nic));
-    const std::optional<int> most = others == generations.end() ? std::nullopt : usual(others->second);
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic& nic : topology.hosts[at].nics)
+      if (carries(topology.hosts[at], nic) && nic.pcie.generation)
+        generations[like(at, nic)].push_back(*nic.pcie.generation);
+  std::map<Like, std::optional<int>> usual_generations;
+  for (const auto& [its, all] : generations) usual_generations[its] = usual(all);
+  const auto full = [&](std::size_t host, const Nic& nic) {
+    const auto others = usual_generations.find(like(host, nic));
+    const std::optional<int> most = others == usual_generations.end() ? std::nullopt : others->second;
     return std::max(nic.pcie.generation_max.value_or(0), most.value_or(0));
   };
   // Virtual functions may state lanes that no device has.
@@ -172,18 +255,20 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
   };
   return nics_of_each_host(
       topology, "nic.pcie", Severity::warning,
-      [&](const Nic& nic) {
-        return narrow(nic) ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
-                           : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(nic));
+      [&](std::size_t host, const Nic& nic) {
+        return narrow(nic)
+                   ? fmt::format("with {} PCIe lanes of {}", *nic.pcie.width, *nic.pcie.width_max)
+                   : fmt::format("at PCIe generation {}, where {} is usual", *nic.pcie.generation, full(host, nic));
       },
       "reboot, so that the link is trained again; replace the host if that does not help",
-      [&](const Nic& nic) { return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(nic)); });
+      [&](std::size_t host, const Nic& nic) {
+        return narrow(nic) || (nic.pcie.generation && *nic.pcie.generation < full(host, nic));
+      });
 }
 
 // Not conclusive: registration by DMA-BUF does not need this part of the driver. NCCL's log reports the path in use.
 std::vector<Finding> without_gdr(const Topology& topology) {
-  const Platform* platform = platform_of(topology);
-  if (!platform || !platform->gpu_direct_rdma) return {};
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   static constexpr const char* evidence =
       "without GPUDirect RDMA by the driver itself (sysfs p2p is empty, or gdr is 0): without DMA-BUF, traffic goes "
       "through host memory";
@@ -191,7 +276,9 @@ std::vector<Finding> without_gdr(const Topology& topology) {
       topology, "nic.gdr", Severity::warning, [](const Nic&) { return evidence; },
       "install the EFA driver of the current EFA installer with its GPU Direct RDMA part "
       "(efa_nv_peermem), matching the NVIDIA driver, and load it",
-      [](const Nic& nic) { return nic.gdr == false; });
+      [&](std::size_t host, const Nic& nic) {
+        return platforms[host] && platforms[host]->gpu_direct_rdma && nic.gdr == false;
+      });
 }
 
 namespace {

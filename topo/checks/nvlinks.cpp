@@ -29,9 +29,10 @@ std::string inactive_links(const Gpu& gpu) {
   return numbers.empty() ? "" : fmt::format(" (not active: {})", join(numbers));
 }
 
-// NVLinks expected of a GPU: the number that the platform specifies, else the highest among GPUs of the same model.
-int expected_links(const Topology& topology, const Gpu& like) {
-  if (const Platform* platform = platform_of(topology)) return platform->links_per_gpu;
+// NVLinks expected of a GPU: the number that its host's platform specifies, else the highest among GPUs of the same
+// model.
+int expected_links(const Topology& topology, const Platform* platform, const Gpu& like) {
+  if (platform) return platform->links_per_gpu;
   int most = 0;
   for (const Host& host : topology.hosts)
     for (const Gpu& gpu : host.gpu_devices)
@@ -62,10 +63,13 @@ bool is_bridged_in_twos(const Topology& topology, const Gpu& like) {
 // the GPUs' links. By the number of their clique.
 std::map<int, std::vector<const Gpu*>> gpus_without_plane(const Topology& topology) {
   const std::vector<int> cliques = cliques_of_hosts(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::map<int, std::vector<const Gpu*>> all;
+  std::map<int, const Platform*> platform_of_clique;
   std::map<int, std::set<std::pair<std::optional<int>, std::string>>> missing;
   for (std::size_t host = 0; host < cliques.size(); ++host) {
     if (std::ranges::count(cliques, cliques[host]) < 2) continue;
+    platform_of_clique.try_emplace(cliques[host], platforms[host]);
     for (const Gpu& gpu : topology.hosts[host].gpu_devices) {
       all[cliques[host]].push_back(&gpu);
       missing[cliques[host]].insert({gpu.links, inactive_links(gpu)});
@@ -74,19 +78,22 @@ std::map<int, std::vector<const Gpu*>> gpus_without_plane(const Topology& topolo
   std::erase_if(all, [&](const auto& of_clique) {
     const auto& [clique, gpus] = of_clique;
     const std::optional<int> links = gpus.front()->links;
-    return missing[clique].size() > 1 || !links || *links >= expected_links(topology, *gpus.front());
+    return missing[clique].size() > 1 || !links ||
+           *links >= expected_links(topology, platform_of_clique.at(clique), *gpus.front());
   });
   return all;
 }
 
-std::optional<double> expected_rate(const Topology& topology) {
-  if (const Platform* platform = platform_of(topology)) return platform->link_rate_raw.count;
-  std::vector<double> rates;
+// The usual rate of the links of each model of GPUs.
+std::map<std::string, std::optional<double>> usual_rates(const Topology& topology) {
+  std::map<std::string, std::vector<double>> rates;
   for (const Host& host : topology.hosts)
     for (const Gpu& gpu : host.gpu_devices)
       for (const NvLink& link : gpu.nvlinks)
-        if (link.rate_raw && link.active != false) rates.push_back(link.rate_raw->count);
-  return usual(rates);
+        if (link.rate_raw && link.active != false) rates[gpu.name].push_back(link.rate_raw->count);
+  std::map<std::string, std::optional<double>> of_models;
+  for (const auto& [model, its] : rates) of_models[model] = usual(its);
+  return of_models;
 }
 
 }  // namespace
@@ -96,6 +103,8 @@ std::vector<Finding> missing_planes(const Topology& topology) {
   for (const auto& [clique, gpus] : gpus_without_plane(topology)) {
     const Gpu& first = *gpus.front();
     const std::vector<int> cliques = cliques_of_hosts(topology);
+    const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+    const auto first_of_clique = static_cast<std::size_t>(std::ranges::find(cliques, clique) - cliques.begin());
     std::vector<std::string> hosts;
     for (std::size_t host = 0; host < cliques.size(); ++host)
       if (cliques[host] == clique) hosts.push_back(topology.hosts[host].name);
@@ -103,10 +112,11 @@ std::vector<Finding> missing_planes(const Topology& topology) {
         {.id = "domain.plane",
          .severity = Severity::error,
          .subject = {},
-         .evidence = fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
-                                 "switch plane is missing, not the links of one GPU",
-                                 gpus.size(), clique, hosts.front(), plural(hosts.size() - 1, "other host"),
-                                 *first.links, expected_links(topology, first), inactive_links(first)),
+         .evidence =
+             fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
+                         "switch plane is missing, not the links of one GPU",
+                         gpus.size(), clique, hosts.front(), plural(hosts.size() - 1, "other host"), *first.links,
+                         expected_links(topology, platforms[first_of_clique], first), inactive_links(first)),
          .action = "look at the switch trays of that domain (their NVOS or BMC, and the fabric manager's log there); "
                    "replace the tray, or the UltraServer",
          .hosts = hosts});
@@ -117,10 +127,11 @@ std::vector<Finding> missing_planes(const Topology& topology) {
 std::vector<Finding> missing_links(const Topology& topology) {
   std::set<const Gpu*> by_plane;
   for (const auto& [clique, gpus] : gpus_without_plane(topology)) by_plane.insert(gpus.begin(), gpus.end());
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const auto lacking = [&](bool without_bridge) {
-    return [&topology, &by_plane, without_bridge](const Gpu& gpu) -> std::string {
+    return [&topology, &by_plane, &platforms, without_bridge](std::size_t host, const Gpu& gpu) -> std::string {
       if (!gpu.links || by_plane.contains(&gpu)) return "";
-      const int expected = expected_links(topology, gpu);
+      const int expected = expected_links(topology, platforms[host], gpu);
       if (*gpu.links >= expected) return "";
       if ((*gpu.links == 0 && is_bridged_in_twos(topology, gpu)) != without_bridge) return "";
       return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
@@ -138,11 +149,18 @@ std::vector<Finding> missing_links(const Topology& topology) {
 }
 
 std::vector<Finding> slow_links(const Topology& topology) {
-  const std::optional<double> expected = expected_rate(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  const std::map<std::string, std::optional<double>> usual_of_models = usual_rates(topology);
+  const auto expected_rate = [&](std::size_t host, const Gpu& gpu) -> std::optional<double> {
+    if (platforms[host]) return platforms[host]->link_rate_raw.count;
+    const auto usual_rate = usual_of_models.find(gpu.name);
+    return usual_rate == usual_of_models.end() ? std::nullopt : usual_rate->second;
+  };
   return each_gpu(
       topology, "gpu.link_rate", Severity::error,
       "reset the GPU or reboot, so that the links are trained again; replace the instance if that does not help",
-      [&](const Gpu& gpu) -> std::string {
+      [&](std::size_t host, const Gpu& gpu) -> std::string {
+        const std::optional<double> expected = expected_rate(host, gpu);
         std::vector<std::string> slow;
         for (const NvLink& link : gpu.nvlinks)
           if (expected && link.active != false && link.rate_raw && link.rate_raw->count < 0.99 * *expected)
@@ -183,13 +201,14 @@ std::vector<Finding> unready_fabric(const Topology& topology) {
 // A driver that reports no NVSwitch fabric has no multicast either. NCCL's log shows whether NVLS is used in the end
 // (nccl.nvls_off).
 std::vector<Finding> without_nvls(const Topology& topology) {
-  const Platform* const platform = platform_of(topology);
-  if (!platform || !platform->nvls || setting(topology, "NCCL_NVLS_ENABLE") == "0") return {};
+  if (setting(topology, "NCCL_NVLS_ENABLE") == "0") return {};
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   return each_gpu(topology, "gpu.nvls", Severity::warning,
                   "see whether all GPUs and NVSwitches are given to this machine or container, and "
                   "nvidia-fabricmanager; an all_reduce on one node is a quarter slower without NVLS",
-                  [&](const Gpu& gpu) -> std::string {
-                    return gpu.fabric_state == "not supported"
+                  [&](std::size_t host, const Gpu& gpu) -> std::string {
+                    const Platform* const platform = platforms[host];
+                    return platform && platform->nvls && gpu.fabric_state == "not supported"
                                ? "has no NVSwitch fabric by its driver, so no NVLS, which " + platform->name + " has"
                                : "";
                   });
@@ -272,7 +291,7 @@ std::vector<Finding> outside_clique(const Topology& topology) {
   const std::vector<int> cliques = cliques_of_hosts(topology);
   const std::vector<std::vector<size_t>> wide = wide_cliques(topology);
   if (wide.empty()) return {};
-  const Platform* const platform = platform_of(topology);
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   for (size_t host = 0; host < cliques.size(); ++host) {
     const Host& its = topology.hosts[host];
     if (!is_clique_known(its) || std::ranges::count(cliques, cliques[host]) > 1) continue;
@@ -280,6 +299,7 @@ std::vector<Finding> outside_clique(const Topology& topology) {
     const auto beside = std::ranges::find_if(wide, [&](const std::vector<size_t>& hosts) {
       return is_of_cluster(its, topology.hosts[hosts.front()].gpu_devices.front().fabric_cluster);
     });
+    const Platform* const platform = platforms[host];
     const bool should_be_in_one = text == "no clique" && platform && platform->nodes_per_domain > 1;
     if (beside == wide.end() && !should_be_in_one && text != "different cliques") continue;
     const std::vector<size_t>& others = beside == wide.end() ? wide.front() : *beside;

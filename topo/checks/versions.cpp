@@ -141,13 +141,16 @@ std::vector<Finding> mixed_versions(const Topology& topology) {
 
 // One finding for each host and part: the row with the highest required version, where several apply.
 std::vector<Finding> old_software(const Topology& topology) {
+  const bool is_known = platform_of_instance_type(topology.platform) != nullptr;
+  const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    const Host& host = topology.hosts[at];
+    const std::string platform = platforms[at] ? platforms[at]->name : is_known ? "" : topology.platform;
     std::map<std::string, const Requirement*> unmet;
     for (const Requirement& each : software().requirements) {
       const Requirement*& worst = unmet[each.part];
-      if (breaks(host, topology.platform, each) &&
-          (!worst || contains({.from = {}, .below = each.least}, worst->least)))
+      if (breaks(host, platform, each) && (!worst || contains({.from = {}, .below = each.least}, worst->least)))
         worst = &each;
     }
     for (const auto& [part, requirement] : unmet)

@@ -105,8 +105,8 @@ topo::Topology find_topology(const Request& request) {
   if (!options.platform.empty())
     from_leader(request.control,
                 [&] { topology.platform = topo::platform_named_for(topology, options.platform).name; });
-  else if (topology.platform.empty() && !topology.hosts.empty())
-    if (const topo::Platform* const own = topo::platform_of_instance_type(topology.hosts.front().instance_type))
+  else if (topology.platform.empty())
+    if (const topo::Platform* const own = topo::platform_of_most(topology.hosts); own && own->network == "efa")
       topology.platform = own->name;
   return topology;
 }

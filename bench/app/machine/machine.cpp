@@ -115,10 +115,9 @@ enum HostTrait : std::uint8_t { is_pretended = 1, has_efa = 2, has_infiniband = 
 
 std::uint8_t traits_of(const topo::Host& host) {
   int traits = host.pretended ? is_pretended : 0;
-  for (const topo::Nic& nic : host.nics) {
-    const int kind = nic.kind == "efa" ? has_efa : nic.kind == "infiniband" ? has_infiniband : 0;
-    traits |= kind;
-    if (kind != 0 && nic.state == "up") traits |= fabric_is_up;
+  for (const topo::Nic* const nic : nics_of_fabric(host)) {
+    traits |= nic->kind == "efa" ? has_efa : has_infiniband;
+    if (nic->state == "up") traits |= fabric_is_up;
   }
   for (const topo::Gpu& gpu : host.gpu_devices)
     if (gpu.links.value_or(0) > 0) traits |= has_links;
@@ -231,11 +230,11 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
 
 namespace {
 
-// The platform that is named, else that of the first host.
+// The platform that is named, else that of most hosts.
 const topo::Platform* agree_on_platform(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   return topo::platform_of_instance_type(from_leader(control, [&] {
     if (!options.platform.empty()) return topo::platform_named_for(topology, options.platform).name;
-    const topo::Platform* const found = topology.hosts.empty() ? nullptr : topo::platform_of(topology.hosts.front());
+    const topo::Platform* const found = topo::platform_of_most(topology.hosts);
     return found ? found->name : std::string();
   }));
 }
@@ -299,7 +298,7 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
     machine.domain_of_rank = wide_domains(machine.topology);
-    machine.gpus_alike = are_gpus_alike(machine.topology, machine.platform);
+    machine.gpus_alike = are_gpus_alike(machine.topology);
   } else {
     topo::Probes probes = probes_for(options);
     if (own && own->told.answered) probes.told = &own->told;
@@ -307,8 +306,9 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.platform = agree_on_platform(control, options, machine.topology);
     machine.topology.platform = machine.platform ? machine.platform->name : "";
     // Only the leader knows the GPUs of other hosts.
+    machine.has_one_platform = from_leader(control, [&] { return topo::has_one_platform(machine.topology); });
     machine.domain_of_rank = from_leader(control, [&] { return wide_domains(machine.topology); });
-    machine.gpus_alike = from_leader(control, [&] { return are_gpus_alike(machine.topology, machine.platform); });
+    machine.gpus_alike = from_leader(control, [&] { return are_gpus_alike(machine.topology); });
     if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
   }
   if (own && own->usable.empty()) {
@@ -328,8 +328,10 @@ int ranks_on_host(const Machine& machine) { return turns_on_hosts(machine.topolo
 
 Seconds time_to_start(const Machine& machine) { return machine.backend_info().time_to_start(ranks_on_host(machine)); }
 
-bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform) {
+bool are_gpus_alike(const topo::Topology& topology) {
+  const std::vector<const topo::Platform*> platforms = topo::platforms_of_hosts(topology);
   return std::ranges::all_of(topology.hosts, [&](const topo::Host& host) {
+    const topo::Platform* const platform = platforms[static_cast<std::size_t>(&host - topology.hosts.data())];
     if (host.gpu_devices.empty()) return false;
     const topo::Gpu& first = host.gpu_devices.front();
     return std::ranges::all_of(host.gpu_devices, [&](const topo::Gpu& gpu) {
@@ -356,13 +358,15 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   return facts;
 }
 
-// Measured properties of the machine take precedence over the platform file.
+// Measured properties of the machine take precedence over the platform file, which has no limits of hosts of several
+// platforms.
 topo::Limits gpu_limits(const Machine& machine) {
   const BackendInfo& backend = machine.backend_info();
   if (backend.parts == BackendInfo::Parts::hosts) return {};
   topo::Limits limits = backend.simulated() ? topo::Limits{} : link_limits(machine.topology);
-  const bool stated = !machine.platform || machine.platform->nics == 0;
-  const topo::Limits others = machine.platform ? limits_of(*machine.platform) : topo::Limits{};
+  const topo::Platform* const platform = machine.has_one_platform ? machine.platform : nullptr;
+  const bool stated = !platform || platform->nics == 0;
+  const topo::Limits others = platform ? limits_of(*platform) : topo::Limits{};
   const topo::Limits nics = stated ? nic_limits(machine.topology) : topo::Limits{};
   for (const topo::Limits* more : {&others, &nics})
     for (const topo::Limit& limit : *more)
@@ -376,7 +380,7 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   if (parts == BackendInfo::Parts::gpus) {
     if (!control.is_leader()) return {};
     topo::Limits limits = gpu_limits(machine);
-    if (machine.platform)
+    if (machine.platform && machine.has_one_platform)
       std::ranges::move(published_limits(*machine.platform, static_cast<int>(machine.topology.hosts.size())),
                         std::back_inserter(limits));
     return limits;

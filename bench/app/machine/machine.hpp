@@ -97,6 +97,7 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
 struct Machine {
   topo::Topology topology;                   // complete at the leader only: see discover_cluster()
   const topo::Platform* platform = nullptr;  // null: unknown instance type
+  bool has_one_platform = true;              // false: some hosts are of another kind
   std::string backend_name;
   std::unique_ptr<Backend> backend;
   // NVLink domain of each rank, the same on all ranks; empty: each node is a domain of its own.
@@ -129,7 +130,7 @@ int ranks_on_host(const Machine& machine);
 Seconds time_to_start(const Machine& machine);
 
 // True if on each host all pairs of GPUs are joined by as many NVLinks, through switches.
-bool are_gpus_alike(const topo::Topology& topology, const topo::Platform* platform);
+bool are_gpus_alike(const topo::Topology& topology);
 
 JobFacts job_facts(const Machine& machine, std::uint64_t seed);
 

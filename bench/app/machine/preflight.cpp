@@ -92,10 +92,11 @@ std::vector<topo::Finding> library_log_findings(ControlPlane& control, const Mac
                                                 const std::vector<Arm>& arms) {
   if (!machine.backend_info().tunable) return {};
   const topo::Host& host = host_of_rank(machine.topology, static_cast<std::size_t>(control.participant()));
+  const topo::Platform* const platform = machine.has_one_platform ? machine.platform : nullptr;
   std::vector<FindingOfArms> mine_of_arms;
   for (const Arm& arm : arms) {
     const Backend::LibraryStart start = arm.backend->library_start();
-    std::vector<topo::Finding> told = findings_in_log(start.log, host, machine.platform, control.participant());
+    std::vector<topo::Finding> told = findings_in_log(start.log, host, platform, control.participant());
     // Only the leader's worker is compared: it has its supervisor's environment plus the arm's variables, and NCCL adds
     // those of its configuration files.
     Environment before = current_environment();
