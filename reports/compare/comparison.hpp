@@ -103,9 +103,10 @@ struct BandRow {
   int sizes = 0;
   std::vector<Bytes> only;  // of a row of its own, its sizes; else empty
   int base_launches = 0, new_launches = 0;
-  bool screening = false;        // too few launches to test launches: relies on an assumed variance
-  double runs_differ = 0;        // as Effects::runs_differ
-  Effect time;                   // of medians
+  int base_with_samples = 0, new_with_samples = 0;  // launches of which `mean` and `spread` are
+  bool screening = false;                           // too few launches: relies on an assumed variance
+  double runs_differ = 0;                           // as Effects::runs_differ
+  Effect time;                                      // of medians
   std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
   std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median

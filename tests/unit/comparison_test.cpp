@@ -21,19 +21,6 @@ using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
-const BandRow& row_of(const Comparison& c, std::string_view collective, std::string_view band,
-                      Quantity quantity = Quantity::throughput) {
-  return *std::ranges::find_if(c.bands, [&](const BandRow& row) {
-    return row.collective == collective && row.threshold.band == band && row.quantity == quantity;
-  });
-}
-
-SideRecipe slower_from(Bytes from, double factor) {
-  SideRecipe recipe;
-  recipe.slowdown = [=](const Case& c, int) { return c.bytes >= from ? factor : 1; };
-  return recipe;
-}
-
 // One size, for tests that do not depend on figures.
 SideRecipe small() {
   SideRecipe recipe;
