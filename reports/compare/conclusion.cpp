@@ -50,7 +50,9 @@ std::string text_of(const std::map<Name, int>& numbers) {
   return join(parts, " + ");
 }
 
+// GPUs by name; "" if unknown, as where NVML does not answer and only PCI shows them.
 std::string gpus_of(const topo::Host& host) {
+  if (std::ranges::any_of(host.gpu_devices, [](const topo::Gpu& gpu) { return gpu.name.empty(); })) return "";
   if (host.gpu_devices.empty()) return host.gpus ? fmt::format("{} GPUs", host.gpus) : "";
   std::map<std::string, int> numbers;
   for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.name];
@@ -71,7 +73,8 @@ std::string links_of(const topo::Host& host, HardwareFacts which) {
   return text_of(numbers);
 }
 
-// NICs that are not down with their rates or, as its identity, all of them with the largest rate of their kind.
+// NICs that are not down with their rates or, as its identity, all of them with the largest rate of their kind: of EFA
+// without a rate, since drivers before 2.13 say 100 Gbit/s of every device.
 std::string nics_of(const topo::Host& host, HardwareFacts which) {
   const bool identity = which == HardwareFacts::of_identity;
   std::map<std::string, int> numbers;
@@ -80,6 +83,7 @@ std::string nics_of(const topo::Host& host, HardwareFacts which) {
     double rate = nic.rate ? nic.rate->count : 0;
     for (const topo::Nic& each : host.nics)
       if (identity && each.kind == nic.kind && each.rate) rate = std::max(rate, each.rate->count);
+    if (identity && nic.kind == "efa") rate = 0;
     ++numbers[rate > 0 ? fmt::format("{} {:.0f} Gbit/s", nic.kind, rate * 8) : nic.kind];
   }
   return text_of(numbers);
