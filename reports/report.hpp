@@ -235,6 +235,9 @@ struct ArmInfo {
   std::string problem;                          // why a launch did not join; "" if all did
 };
 
+// Begins Report::comparison where that has no answer.
+inline constexpr std::string_view inconclusive_headline = "INCONCLUSIVE";
+
 // Upper limit of launches in a report.
 inline constexpr int most_launches = 1'000'000;
 

@@ -272,15 +272,15 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   if (!regressions.empty()) return step.empty() ? text_of_regressions(regressions, c, room) : "REGRESSION: " + step;
   std::string text;
   if (c.bands.empty())
-    text = "INCONCLUSIVE: nothing was measured on both sides" +
+    text = std::string(inconclusive_headline) + ": nothing was measured on both sides" +
            (c.nothing_measured.empty() ? "" : ": " + printable(join(c.nothing_measured)));
   else if (open == 0 && !(c.skipped_rows.empty() && c.failed_rows.empty()))
-    text = fmt::format("INCONCLUSIVE: {} all of {}",
+    text = fmt::format("{}: {} all of {}", inconclusive_headline,
                        c.skipped_rows.empty() ? c.base_name + " failed" : c.new_name + " skipped",
                        list_of(c.skipped_rows.empty() ? c.failed_rows : c.skipped_rows, "rows",
                                room - std::min<std::size_t>(room, 40)));
   else if (open > 0)
-    text = fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, c.bands.size(),
+    text = fmt::format("{} in {} of {} bands; {}", inconclusive_headline, open, c.bands.size(),
                        never ? "more launches alone would not settle all of them"
                              : fmt::format("about {} launches per side would settle it", most_needed));
   else
