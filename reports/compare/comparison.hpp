@@ -59,6 +59,8 @@ struct Side {
   std::vector<std::string> remarks;  // excluded launches, with the reason
 };
 
+// Equal for copies of one run.
+std::string identity_of(const Run& run);
 // For each run the name of the first one that it is a copy of, with the same start and the same figures; "": none.
 std::vector<std::string> copied_from(std::span<const Run> runs);
 // Removes copies of runs, and runs that hold nothing of the arm, as those of `tune`. A run that was cut off before its

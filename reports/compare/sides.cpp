@@ -142,16 +142,6 @@ void require_own_journal(const Run& run, const fs::path& journal) {
   }
 }
 
-// Equal for copies of one run.
-std::string identity_of(const Run& run) {
-  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
-  for (const Result& result : run.report.results)
-    for (const Figures& kind : kinds)
-      if (const std::optional<Series>& series = result.measurement.*kind.series)
-        identity += fmt::format("|{} {}", series->summary.median, fmt::join(result.measurement.*kind.medians, " "));
-  return identity;
-}
-
 void add_trouble(Observation& observation, const Measurement& m) {
   if (m.wrong_elements > 0) {
     observation.wrong_data = true;
@@ -363,6 +353,15 @@ std::vector<std::string> find_runs(const std::string& path) {
   if (found.empty()) throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, printable(path)));
   std::ranges::sort(found, comes_before);
   return found;
+}
+
+std::string identity_of(const Run& run) {
+  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
+  for (const Result& result : run.report.results)
+    for (const Figures& kind : kinds)
+      if (const std::optional<Series>& series = result.measurement.*kind.series)
+        identity += fmt::format("|{} {}", series->summary.median, fmt::join(result.measurement.*kind.medians, " "));
+  return identity;
 }
 
 std::vector<std::string> copied_from(std::span<const Run> runs) {

@@ -518,6 +518,29 @@ class Compare(Folder):
             self.assertIn(word, refused.stderr)
             self.assertEqual(self.listing(), before)
 
+    def test_a_folder_as_a_baseline_leaves_out_runs_on_other_nodes(self):
+        for nodes, seed in ((4, 1), (4, 2), (3, 3)):
+            self.simulate("all", "--cluster", "lab", "--nodes", nodes, seed=seed)
+        done = self.run_it(*SIM, "--cluster", "lab", "--out", "new", "--seed", "4", "--baseline", "all")
+        self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+        comparison = json.loads((self.folder / "new/latest/comparison.json").read_text())
+        self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {2})
+        left_out = [remark for remark in comparison["remarks"] if "is left out: it is of other hardware (" in remark]
+        self.assertEqual(len(left_out), 1, comparison["remarks"])
+        self.assertIn("nodes: 3, here 4", left_out[0])
+
+    def test_a_run_is_not_compared_with_itself_as_a_part_of_its_baseline(self):
+        self.simulate("two")
+        newest = self.simulate("two", seed=2)
+        for baseline, launches, told in (("two", 1, "is left out: it is the run that is compared"),
+                                         (newest, 1, "The same run is on both sides: ")):
+            with self.subTest(baseline):
+                done = self.run_it("report", newest / "report.json", "--baseline", baseline, "--format", "json", "--out", "told")
+                self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+                comparison = json.loads((self.folder / "told/comparison.json").read_text())
+                self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {launches})
+                self.assertEqual(len([remark for remark in comparison["remarks"] if told in remark]), 1, comparison["remarks"])
+
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")
         (self.folder / "history").mkdir()
