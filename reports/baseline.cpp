@@ -82,10 +82,10 @@ void keep_hardware_of_newest(std::span<const Run> runs, std::vector<std::size_t>
 std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<ExcludedRun>& excluded) {
   std::vector<RunTimes> times(runs.size());
   std::vector<std::size_t> kept;
-  const std::vector<std::string> originals = copied_from(runs);
+  const auto is_healthy = [](const Report& report) { return why_no_baseline(report).empty(); };
+  const std::vector<std::string> repeated = why_repeated(runs, is_healthy);
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string because =
-        originals[i].empty() ? why_no_baseline(runs[i].report) : "it is a copy of " + originals[i];
+    const std::string because = repeated[i].empty() ? why_no_baseline(runs[i].report) : repeated[i];
     if (!because.empty()) {
       excluded.push_back({runs[i].name, because});
       continue;

@@ -532,7 +532,7 @@ class Compare(Folder):
     def test_a_run_is_not_compared_with_itself_as_a_part_of_its_baseline(self):
         self.simulate("two")
         newest = self.simulate("two", seed=2)
-        for baseline, launches, told in (("two", 1, "is left out: it is the run that is compared"),
+        for baseline, launches, told in (("two", 1, "is left out: its launches are those that are compared"),
                                          (newest, 1, "The same run is on both sides: ")):
             with self.subTest(baseline):
                 done = self.run_it("report", newest / "report.json", "--baseline", baseline, "--format", "json", "--out", "told")

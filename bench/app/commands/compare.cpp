@@ -29,14 +29,15 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
   return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
-// The first run of NEW that is also in BASE, under any name or as a copy; "": none.
+// The first run of NEW that is also in BASE, under any name, as a copy or continued; "": none.
 std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
-  for (std::size_t i = 0; i < fresh.identities.size(); ++i) {
-    const auto found = std::ranges::find(base.identities, fresh.identities[i]);
-    if (found == base.identities.end()) continue;
-    const std::string& one = base.sources[static_cast<std::size_t>(found - base.identities.begin())];
-    return one == fresh.sources[i] ? one : fmt::format("{}, {}", one, fresh.sources[i]);
-  }
+  for (std::size_t i = 0; i < fresh.identities.size(); ++i)
+    for (std::size_t k = 0; k < base.identities.size(); ++k) {
+      const reports::Report &one = base.reports[k], &other = fresh.reports[i];
+      if (base.identities[k] != fresh.identities[i] && !continues(one, other) && !continues(other, one)) continue;
+      const std::string &name = base.sources[k], &also = fresh.sources[i];
+      return name == also ? name : fmt::format("{}, {}", name, also);
+    }
   return "";
 }
 

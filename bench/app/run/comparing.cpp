@@ -70,18 +70,18 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
   return remarks;
 }
 
-// Removes a run that is compared with the others, with a remark, unless it is the only one.
+// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other.
 static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs) {
   if (!fresh) return {};
   const auto is_same = [&](const reports::Run& run) {
-    return reports::identity_of(run) == reports::identity_of(*fresh);
+    return reports::identity_of(run) == reports::identity_of(*fresh) || continues(fresh->report, run.report);
   };
   const auto same = std::ranges::find_if(runs, is_same);
   if (same == runs.end()) return {};
   const std::string name = same->name;
   if (std::ranges::all_of(runs, is_same)) return {format_printable("The same run is on both sides: {}", name)};
   std::erase_if(runs, is_same);
-  return {format_printable("BASELINE: {} is left out: it is the run that is compared", name)};
+  return {format_printable("BASELINE: {} is left out: its launches are those that are compared", name)};
 }
 
 reports::Side read_baseline(const std::string& path, const reports::Report& about, const reports::Run* fresh) {

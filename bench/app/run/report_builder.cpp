@@ -55,7 +55,7 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
   const std::string& backend = report_.run.backend;
   const bool watches = !kept.empty() && !backend.empty() && find_backend(backend).on_gpus();
-  remark(fmt::format("continues the run of {} ({}){}; {} results are of that run{}", earlier.report.run.started,
+  remark(fmt::format("{}{} ({}){}; {} results are of that run{}", reports::continues_run, earlier.report.run.started,
                      earlier.folder.string(), how, kept.size(),
                      watches && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
