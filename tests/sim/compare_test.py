@@ -7,6 +7,7 @@ random factor.
 
 import copy
 import json
+import os
 import pathlib
 import random
 import re
@@ -697,6 +698,23 @@ class Compare(Folder):
         self.assertEqual(code, GOOD)
         self.assertEqual(len(comparison["trend"]["points"]), 200)
         self.assertTrue(any("Of 203 runs the newest 200" in remark for remark in comparison["remarks"]))
+
+    def test_a_history_reads_on_where_one_of_the_newest_runs_is_left_out(self):
+        run = self.simulate("run", "--collectives", "all_reduce")
+        (self.folder / "history").mkdir()
+        for i in range(5):
+            path = self.launch(run, f"history/2026112{i}T000000Z", count=1, seed=i) / "report.json"
+            report = json.loads(path.read_text())
+            report["run"]["started"] = f"2026-11-2{i}T00:00:00Z"
+            if i == 3:
+                report["topology"]["platform"] = "p5en.48xlarge"
+            path.write_text(json.dumps(report))
+        # More than is read of a history beyond two runs; the last line is like one that was cut off.
+        os.truncate(self.folder / "history/20261124T000000Z/measurements.jsonl", 257 << 20)
+        code, comparison = self.compare("--history", "history")
+        self.assertNotEqual(code, USAGE, comparison)
+        self.assertEqual([point["started"][:10] for point in comparison["trend"]["points"]], ["2026-11-22", "2026-11-24"])
+        self.assertTrue(any("Of 5 runs the newest 3" in remark for remark in comparison["remarks"]), comparison["remarks"])
 
     def test_a_report_has_a_line_for_each_measurement_host_limit_and_gpu(self):
         lines = (self.simulate("run") / "report.json").read_text().splitlines()
