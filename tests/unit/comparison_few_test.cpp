@@ -69,7 +69,7 @@ TEST(FewSamples, judges_slow_samples_without_the_launches_that_have_no_samples) 
     SideRecipe before, after;
     before.launches = 8;
     after.launches = launches;
-    after.noise.outliers = 0.2;
+    after.noise.outliers = 0.3;
     Side base = make_up_side("BASE", before, 1);
     for (Observation& each : base.observations)
       for (std::vector<Launch>* const of_quantity : {&each.latency, &each.throughput})
