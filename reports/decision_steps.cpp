@@ -151,9 +151,10 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
     add_step(list, is_check(report) ? "run again with a longer --limit"
                                     : "run again with a longer --budget, or fewer --collectives and --sizes");
   else if (word == cannot_tell && may_be_slower_than_baseline(report))
-    add_step(list,
-             "measure again with more launches (--launches), as many as comparison.* names, and make the baseline of "
-             "as many");
+    add_step(list, report.comparison.find("launches") == std::string::npos
+                       ? "measure what the baseline has, on its hardware: p5bench compare says what is lacking"
+                       : "measure again with more launches (--launches), as many as comparison.* names, and make the "
+                         "baseline of as many");
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(
         list,
