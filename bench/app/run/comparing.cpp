@@ -220,7 +220,7 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
     compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
     write_comparison_files(comparison, report, options, folder);
   });
-  if (compared.headline.empty())
+  if (compared.headline.empty() && report.arms.empty())
     compared.headline = fmt::format("{}: they cannot be compared", reports::inconclusive_headline);
   return compared;
 }
