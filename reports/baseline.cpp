@@ -61,31 +61,41 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
   return worst;
 }
 
-void refuse_other_hardware(const Run& first, const Run& other) {
-  for (const Difference& each : other_hardware(first.report, other.report))
-    throw UsageError(
-        fmt::format("'{}' and '{}' are not of the same hardware ({}: {} and {}); a baseline is of one machine",
-                    first.name, other.name, each.name, each.base, each.fresh));
+// Removes the runs of other hardware than the newest one's; adds them to `excluded`.
+void keep_hardware_of_newest(std::span<const Run> runs, std::vector<std::size_t>& kept,
+                             std::vector<ExcludedRun>& excluded) {
+  if (kept.empty()) return;
+  const Run& newest = runs[*std::ranges::max_element(
+      kept, {}, [&](std::size_t i) { return std::string_view(runs[i].report.run.started); })];
+  std::erase_if(kept, [&](std::size_t i) {
+    std::vector<std::string> hardware;
+    for (const Difference& each : other_hardware(runs[i].report, newest.report))
+      hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
+    if (!hardware.empty())
+      excluded.push_back({runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name,
+                                                    join(hardware, "; "))});
+    return !hardware.empty();
+  });
 }
 
 // Indices of the kept runs; adds the others to `excluded`.
 std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<ExcludedRun>& excluded) {
   std::vector<RunTimes> times(runs.size());
   std::vector<std::size_t> kept;
-  const std::vector<std::string> originals = copied_from(runs);
+  const auto is_healthy = [](const Report& report) { return why_no_baseline(report).empty(); };
+  const std::vector<std::string> repeated = why_repeated(runs, is_healthy);
   const RowLabels labels(runs, "default");
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    const std::string because =
-        originals[i].empty() ? why_no_baseline(runs[i].report) : "it is a copy of " + originals[i];
+    const std::string because = repeated[i].empty() ? why_no_baseline(runs[i].report) : repeated[i];
     if (!because.empty()) {
       excluded.push_back({runs[i].name, because});
       continue;
     }
     times[i] = times_of(runs[i], labels);
     kept.push_back(i);
-    refuse_other_hardware(runs[kept.front()], runs[i]);
   }
   const std::size_t sound = kept.size();
+  keep_hardware_of_newest(runs, kept, excluded);
   for (;;) {
     std::vector<const RunTimes*> present;
     for (const std::size_t i : kept) present.push_back(&times[i]);
@@ -97,8 +107,8 @@ std::vector<std::size_t> choose_runs(std::span<const Run> runs, std::vector<Excl
   }
   if (kept.empty() || 2 * kept.size() <= sound)
     throw UsageError(
-        fmt::format("of {} reports {} are left after those that are not whole, empty, not right, slow or outlying: no "
-                    "majority tells what is healthy ({}: {})",
+        fmt::format("of {} reports {} are left after those that are not whole, empty, not right, slow, of other "
+                    "hardware or outlying: no majority tells what is healthy ({}: {})",
                     runs.size(), kept.size(), excluded.back().name, excluded.back().because));
   return kept;
 }

@@ -26,11 +26,11 @@ struct Baseline {
 // Why a run cannot be a baseline, which is of healthy machines; "" if it can.
 std::string why_no_baseline(const Report& report);
 
-// Excludes copies of runs, and runs that are incomplete, without cases of the default arm, wrong, slow or of a faulty
-// machine. Then excludes outliers one
-// by one: the run whose distance from the median of the remaining runs in some comparison row is largest, while that
-// distance exceeds both the threshold that matters and 3.5 times the scatter of the others (median absolute deviation).
-// Throws UsageError when the hardware differs or no majority remains. `made` is UTC.
+// Excludes copies of runs, and runs that are incomplete, without cases of the default arm, wrong, slow, of a faulty
+// machine, or of other hardware than the newest. Then excludes outliers one by one: the run whose distance from the
+// median of the remaining runs in some comparison row is largest, while that distance exceeds both the threshold that
+// matters and 3.5 times the scatter of the others (median absolute deviation). Throws UsageError when no majority of
+// the sound runs remains. `made` is UTC.
 Baseline make_baseline(std::span<const Run> runs, const std::string& made);
 
 class RowLabels;

@@ -26,8 +26,8 @@ std::vector<std::string> rejected_parts(const Report& report) {
   for (const Suspect& suspect : report.suspects)
     if (!hosts.contains(suspect.host) || suspect.host.empty() || suspect.kind == "link")
       parts.push_back(suspect.kind + " " + suspect.name);
-  // A run on one node rejects that node.
-  if (parts.empty() && report.topology.hosts.size() == 1 &&
+  // A run on one node rejects that node, but not where only a comparison is why.
+  if (parts.empty() && report.topology.hosts.size() == 1 && !decision::is_slower_than_baseline(report) &&
       (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data) && report.arms.empty())
     parts.push_back(report.topology.hosts.front().name);
   return parts;

@@ -11,6 +11,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "reports/decision.hpp"
+#include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/nodes.hpp"
 #include "reports/observations.hpp"
@@ -215,6 +216,17 @@ bool most_lacked_time(const Report& report) {
 
 bool tuned_nothing(const Report& report) {
   return report.results.empty() && report.tuning && report.tuning->outcome == "refused";
+}
+
+bool is_slower_than_baseline(const Report& report) {
+  const ExitCode content = exit_code(report);
+  return report.exit_code == ExitCode::slow && report.arms.empty() &&
+         (content == ExitCode::ok || content == ExitCode::inconclusive);
+}
+
+bool may_be_slower_than_baseline(const Report& report) {
+  return report.exit_code == ExitCode::inconclusive && report.arms.empty() &&
+         report.comparison.starts_with(inconclusive_headline);
 }
 
 void add_step(std::vector<std::string>& list, const std::string& text) {

@@ -53,6 +53,12 @@ bool most_lacked_time(const Report& report);
 
 bool tuned_nothing(const Report& report);
 
+// True if the run is rejected by a comparison with its baseline alone, which names no part and no host.
+bool is_slower_than_baseline(const Report& report);
+
+// True if a comparison with a baseline has no answer.
+bool may_be_slower_than_baseline(const Report& report);
+
 // The rank's place in the topology; null where the report has none.
 std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
 

@@ -303,6 +303,8 @@ std::string about_comparison(const Report& report) {
   }
   if (report.exit_code == ExitCode::wrong_data) return "data was wrong";
   if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
+  if (may_be_slower_than_baseline(report))
+    return "it may be slower than the baseline" + report.comparison.substr(inconclusive_headline.size());
   return "";
 }
 

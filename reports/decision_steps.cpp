@@ -116,6 +116,10 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
                          report.topology.hosts.size() == 2 ? "a node or the link between the two is"
                                                            : "something that all nodes share, such as driver, "
                                                              "settings or placement, is"));
+  if (word == reject && is_slower_than_baseline(report))
+    add_step(list,
+             "comparison.* lists what else differs from the baseline, such as versions and settings: measure again "
+             "with what it had, and look for a fault of the machine if it stays slow");
   if (word == reject && !about_unexplained_failures(report).empty())
     add_step(list, "then run again: what is named above is slow, and does not explain what failed");
   if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
@@ -148,6 +152,11 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == cannot_tell && most_lacked_time(report))
     add_step(list, is_check(report) ? "run again with a longer --limit"
                                     : "run again with a longer --budget, or fewer --collectives and --sizes");
+  else if (word == cannot_tell && may_be_slower_than_baseline(report))
+    add_step(list, report.comparison.find("launches") == std::string::npos
+                       ? "measure what the baseline has, on its hardware: p5bench compare says what is lacking"
+                       : "measure again with more launches (--launches), as many as comparison.* names, and make the "
+                         "baseline of as many");
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(
         list,

@@ -235,6 +235,12 @@ struct ArmInfo {
   std::string problem;                          // why a launch did not join; "" if all did
 };
 
+// Begins the remark of a run that --resume made, followed by the start of the run that it continues and " (".
+inline constexpr std::string_view continues_run = "continues the run of ";
+
+// Begins Report::comparison where that has no answer.
+inline constexpr std::string_view inconclusive_headline = "INCONCLUSIVE";
+
 // Upper limit of launches in a report.
 inline constexpr int most_launches = 1'000'000;
 

@@ -145,6 +145,28 @@ std::size_t number_in_trimmed_mean(std::size_t count) {
   return count < fewest ? 0 : count - std::max(count / part, least_left_out);
 }
 
+std::vector<double> weights_in_trimmed_mean(std::size_t count, std::size_t fewer) {
+  const std::size_t most = number_in_trimmed_mean(fewer), left_out = fewer - most;
+  assert(most > 0 && fewer <= count);
+  const auto log_of_ways = [](std::size_t all, std::size_t chosen) {
+    const auto n = static_cast<double>(all), k = static_cast<double>(chosen);
+    return std::lgamma(n + 1) - std::lgamma(k + 1) - std::lgamma(n - k + 1);
+  };
+  const double share = static_cast<double>(fewer) / static_cast<double>(count);
+  const double log_of_all = log_of_ways(count - 1, fewer - 1);
+  std::vector<double> weights;
+  for (std::size_t below = 0; below < count; ++below) {
+    // A sample is left out where fewer than `left_out` of those drawn with it are above it: a hypergeometric chance.
+    const std::size_t above = count - 1 - below;
+    double out = 0;
+    for (std::size_t drawn = 0; drawn < left_out; ++drawn)
+      if (drawn <= above && fewer - 1 - drawn <= below)
+        out += std::exp(log_of_ways(below, fewer - 1 - drawn) + log_of_ways(above, drawn) - log_of_all);
+    weights.push_back(share * std::max(0.0, 1 - out) / static_cast<double>(most));
+  }
+  return weights;
+}
+
 double correlation_of_neighbours(const std::vector<double>& samples) {
   constexpr std::size_t fewest = 6;
   constexpr double most = 0.95;
@@ -319,13 +341,13 @@ Ranks rank(std::span<const double> a, std::span<const double> b) {
 // The number of choices of `chosen` doubled ranks that have each sum. Counts are doubles because they exceed
 // 2^64; the rounding is far below any p that matters.
 std::vector<double> rank_sum_counts(std::span<const unsigned> doubled, std::size_t chosen) {
-  const unsigned total = std::accumulate(doubled.begin(), doubled.end(), 0u);
-  std::vector<std::vector<double>> ways(chosen + 1, std::vector<double>(total + 1));
+  const unsigned most = static_cast<unsigned>(chosen) * std::ranges::max(doubled);
+  std::vector<std::vector<double>> ways(chosen + 1, std::vector<double>(most + 1));
   ways[0][0] = 1;
   unsigned reached = 0;
   std::size_t taken = 0;
   for (const unsigned rank : doubled) {
-    reached += rank;
+    reached = std::min(reached + rank, most);
     taken = std::min(taken + 1, chosen);
     for (std::size_t k = taken; k > 0; --k)
       for (unsigned sum = reached; sum >= rank; --sum) ways[k][sum] += ways[k - 1][sum - rank];
@@ -355,23 +377,36 @@ std::vector<std::size_t> ascending(std::span<const double> p) {
 
 RankTest::Position RankTest::position(std::span<const double> a, std::span<const double> b) {
   assert(!a.empty() && !b.empty());
-  const Ranks ranks = rank(b, a);
-  const auto end_of_b = ranks.doubled.begin() + static_cast<std::ptrdiff_t>(b.size());
-  const auto n = static_cast<double>(a.size() + b.size());
+  const bool of_b = b.size() <= a.size();
+  const std::span<const double> smaller = of_b ? b : a, larger = of_b ? a : b;
+  const std::size_t all = a.size() + b.size();
+  Ranks ranks = rank(smaller, larger);
+  // Ranks of `a` that are counted from the largest value have a large sum where those of `b` have one.
+  if (!of_b)
+    for (unsigned& each : ranks.doubled) each = static_cast<unsigned>(2 * (all + 1)) - each;
+  const auto n = static_cast<double>(all);
   Position out;
-  out.sum = std::accumulate(ranks.doubled.begin(), end_of_b, 0u);
-  out.expected = static_cast<double>(b.size()) * (n + 1);
-  if (a.size() + b.size() > exact_up_to) {
+  out.sum =
+      std::accumulate(ranks.doubled.begin(), ranks.doubled.begin() + static_cast<std::ptrdiff_t>(smaller.size()), 0u);
+  out.expected = static_cast<double>(smaller.size()) * (n + 1);
+  if (!is_exact(a.size(), b.size())) {
     const double product = static_cast<double>(a.size()) * static_cast<double>(b.size());
     out.deviation = 2 * std::sqrt(product / 12 * (n + 1 - ranks.tie_term / (n * (n - 1))));
   } else if (ranks.tied) {
-    out.ways = rank_sum_counts(ranks.doubled, b.size());
+    out.ways = rank_sum_counts(ranks.doubled, smaller.size());
   } else {
-    Table& table = untied_[{a.size(), b.size()}];
-    if (table.empty()) table = rank_sum_counts(ranks.doubled, b.size());
+    Table& table = untied_[{larger.size(), smaller.size()}];
+    if (table.empty()) table = rank_sum_counts(ranks.doubled, smaller.size());
     out.ways = table;
   }
   return out;
+}
+
+double RankTest::least_p(std::size_t a, std::size_t b) {
+  if (is_exact(a, b)) return smallest_p(a, b);
+  // No values of one sample are among those of the other: the doubled sum is a * b from what is expected.
+  const double product = static_cast<double>(a) * static_cast<double>(b);
+  return normal_cdf((1 - product) / (2 * std::sqrt(product / 12 * static_cast<double>(a + b + 1))));
 }
 
 double RankTest::one_sided_p(std::span<const double> a, std::span<const double> b) {

@@ -3,6 +3,7 @@
 // Nothing assumes a distribution of the times, except student_*.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -78,6 +79,11 @@ struct Summary {
 // Number of the smallest samples, of `count`, that Summary::trimmed_mean is the mean of; 0: too few.
 std::size_t number_in_trimmed_mean(std::size_t count);
 
+// Weights of `count` sorted samples, whose weighted mean is what Summary::trimmed_mean is on average of `fewer` samples
+// drawn from them. Trimmed means of unequal numbers of samples leave out unequal shares, and do not compare. Requires
+// number_in_trimmed_mean(fewer) > 0 and fewer <= count.
+std::vector<double> weights_in_trimmed_mean(std::size_t count, std::size_t fewer);
+
 // Correlation of neighbours among samples in the order in which they were taken: of their distances from the median, of
 // which those beyond three robust deviations count as three, corrected for few samples. 0 where it is negative or there
 // are fewer than 6 samples; at most 0.95.
@@ -139,12 +145,15 @@ class Distribution {
   double min_ = 0, max_ = 0;
 };
 
-// The Mann-Whitney test (Wilcoxon's rank sum) that two samples have one distribution. Exact up to `exact_up_to` values
-// in all; ties get their mean ranks, and the permutation distribution of these ranks keeps the error rate at the cost
-// of power. Beyond, the normal approximation with corrections for ties and continuity.
+// The Mann-Whitney test (Wilcoxon's rank sum) that two samples have one distribution. Exact where all choices of ranks
+// are counted; ties get their mean ranks, and the permutation distribution of these ranks keeps the error rate at the
+// cost of power. Beyond, the normal approximation with corrections for ties and continuity.
 class RankTest {
  public:
-  static constexpr std::size_t exact_up_to = 60;
+  // True if counting takes no longer than for two samples of 30: a few values are tested exactly against many.
+  static bool is_exact(std::size_t a, std::size_t b) { return (a + b) * std::min(a, b) <= 60 * 30; }
+  // The smallest one_sided_p() without ties.
+  static double least_p(std::size_t a, std::size_t b);
   // Probability of a rank sum of `b` as large or larger. Both samples non-empty.
   double one_sided_p(std::span<const double> a, std::span<const double> b);
   // Probability of a rank sum as far from the expected one, on either side.
@@ -154,14 +163,14 @@ class RankTest {
   using Table = std::vector<double>;  // the number of choices of ranks, by sum of doubled ranks
   struct Position {
     Table ways;
-    double sum = 0, expected = 0;  // doubled
+    double sum = 0, expected = 0;  // doubled, of the smaller sample
     double deviation = 0;          // used where `ways` is empty
   };
   Position position(std::span<const double> a, std::span<const double> b);
   std::map<std::pair<std::size_t, std::size_t>, Table> untied_;  // by sample sizes
 };
 
-// The smallest one_sided_p() without ties: 1 / binomial(a + b, a).
+// The smallest p of an exact test without ties: 1 / binomial(a + b, a).
 double smallest_p(std::size_t a, std::size_t b);
 
 // Adjusted p-values, comparable with the family-wise error rate (Holm, Scandinavian Journal of Statistics 6, 1979) and

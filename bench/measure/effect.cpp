@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cmath>
 #include <map>
+#include <numbers>
 #include <numeric>
 #include <system_error>
 #include <thread>
@@ -279,6 +280,12 @@ double rounding_of(std::span<const Sides> sizes) {
   return sum / static_cast<double>(sizes.size());
 }
 
+// Variance of the median of so many normal values, as a share of theirs, within 3 %.
+double variance_of_median(std::size_t count) {
+  constexpr double of_many = std::numbers::pi / 2;
+  return of_many / (static_cast<double>(count) + (count % 2 == 1 ? 1 : 2) * (of_many - 1));
+}
+
 Interval widen(const Interval& logs, double by) { return {logs.low - by, logs.high + by}; }
 
 // Effect with too few launches to resample: observed scatter within launches, assumed scatter between them.
@@ -286,7 +293,7 @@ Effect screen(double log_ratio, const Interval& logs, const std::vector<double>&
               double launch_spread, Direction direction) {
   const Scatter scatter = scatter_of(base, fresh, launch_spread);
   const double share =
-      std::sqrt(1 / static_cast<double>(base.size()) + 1 / static_cast<double>(fresh.size())) * scatter.deviation;
+      std::sqrt(variance_of_median(base.size()) + variance_of_median(fresh.size())) * scatter.deviation;
   const double between = student_quantile(0.05, scatter.degrees) * share;
   const double error = std::hypot(share, (logs.high - logs.low) / (2 * 1.96));
   const double beyond = student_two_sided_p(log_ratio / error, scatter.degrees);
@@ -371,8 +378,12 @@ Effect effect_of(double log_ratio, const Interval& logs, double p) {
   return {std::exp(log_ratio), {std::exp(logs.low), std::exp(logs.high)}, p, p};
 }
 
+bool EffectJudge::can_test(const Sides& sides) const {
+  return RankTest::least_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) <= chance_;
+}
+
 bool EffectJudge::needs_screening(const Sides& sides) const {
-  return smallest_p(sides.base.size(), sides.fresh.size()) * static_cast<double>(rows_) > chance_;
+  return std::min(sides.base.size(), sides.fresh.size()) < fewest_resampled || !can_test(sides);
 }
 
 double EffectJudge::slower_p(std::span<const Sides> sizes) {
@@ -388,8 +399,9 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
     const auto tested = [&] {
       return direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh);
     };
-    const Effect of_launches =
-        effects.screening ? screen(log, logs, base, fresh, launch_spread, direction) : effect_of(log, logs, tested());
+    Effect of_launches =
+        effects.screening ? screen(log, logs, base, fresh, launch_spread, direction) : effect_of(log, logs, 1);
+    if (can_test(sizes.front())) of_launches.p = of_launches.p_adjusted = tested();
     const RunScatter runs = scatter_of_runs(which);
     return with_runs(of_launches, runs, base.size() + fresh.size(), direction);
   };

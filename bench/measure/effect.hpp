@@ -83,8 +83,9 @@ double log_ratio(const Sides& cell);
 // launch's own deviation affects all sizes, so one draw of launches applies to all cells. Samples within a launch
 // are drawn in blocks of the cube root of their number, or longer where neighbours are much alike. The intervals are
 // percentiles: in simulations (normal scatter between launches, with and without slow ones) they cover the truth in
-// 95.5 to 97 % of cases from 6 launches on. Widening them for small numbers, as is right for means (Hesterberg, The
-// American Statistician 69, 2015), gave 98 to 99 % for these medians, which costs launches.
+// 95.5 to 97 % of cases from fewest_resampled launches on. Widening them for small numbers, as is right for means
+// (Hesterberg, The American Statistician 69, 2015), gave 98 to 99 % for these medians, which costs launches.
+inline constexpr std::size_t fewest_resampled = 6;
 Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules);
 
 // Probability of one false alarm among all rows judged together.
@@ -102,7 +103,7 @@ struct Effect {
 struct Effects {
   Effect overall;            // mean of the logs over the sizes
   std::vector<Effect> each;  // by size
-  bool screening = false;    // too few launches for a rank test: based on an assumed variance
+  bool screening = false;    // too few launches: intervals are based on an assumed variance
   // Standard deviation between runs of a side beyond that of their launches, as a fraction of the time, all sizes
   // together. The effects allow for it. 0 where no side has several runs of several launches.
   double runs_differ = 0;
@@ -125,7 +126,10 @@ class EffectJudge {
   // between identical launches where there are too few; it weighs as much as thresholds().weight launches. `salt` makes
   // the random numbers of rows independent.
   Effects judge(std::span<const Sides> sizes, double launch_spread, std::uint64_t salt = 0);
-  // True if rank tests of so few launches cannot reach significance among so many rows.
+  // False if rank tests of so few launches cannot reach significance among so many rows.
+  bool can_test(const Sides& sides) const;
+  // True if the launches are too few for that, or on one side too few to draw from. p is that of the rank test where it
+  // can be.
   bool needs_screening(const Sides& sides) const;
   // p of `together` by the rank test alone, whatever the number of launches.
   double slower_p(std::span<const Sides> sizes);

@@ -45,7 +45,7 @@ std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   if (!(wanted <= most_useful_launches)) return std::nullopt;
   // If the interval is narrow enough already, the permutation test is the obstacle: half as many launches again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
-  while (smallest_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
+  while (RankTest::least_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
   return static_cast<int>(launches);
 }
 
@@ -414,6 +414,29 @@ std::string why_ambiguous(std::size_t cases, const Side& fresh) {
       counted(cases, "case"), fresh.name, cases == 1 ? "is" : "are", cases == 1 ? "it" : "them");
 }
 
+// Why slow samples and the spread are not judged by all launches: where a run's journal is lacking. Nothing is to be
+// said where neither side has samples, as imports.
+std::vector<std::string> remarks_on_samples(const Comparison& c) {
+  const auto is_known = [](const BandRow& row) { return row.base_with_samples + row.new_with_samples > 0; };
+  if (std::ranges::none_of(c.bands, is_known)) return {};
+  std::vector<std::string> remarks;
+  for (const auto& [name, launches, with_samples] :
+       {std::tuple(&c.base_name, &BandRow::base_launches, &BandRow::base_with_samples),
+        std::tuple(&c.new_name, &BandRow::new_launches, &BandRow::new_with_samples)}) {
+    int most = 0, of = 0;
+    for (const BandRow& row : c.bands)
+      if (const int lacking = row.*launches - row.*with_samples; lacking > most) most = lacking, of = row.*launches;
+    if (most > 0)
+      remarks.push_back(
+          fmt::format("{} of the {} launches of {} {} without six samples of each size (is measurements.jsonl beside "
+                      "the report?): {}",
+                      most, of, *name, most == 1 ? "is" : "are",
+                      most < of ? "slow samples and spreads are judged without them"
+                                : "slow samples and spreads are not judged there"));
+  }
+  return remarks;
+}
+
 void add_remarks(const Side& base, const Side& fresh, const Matched& matched, const std::vector<BandPairs>& rows,
                  Comparison& out) {
   for (std::string why : {why_pairs_do_not_match(base, fresh), why_ambiguous(matched.ambiguous, fresh)})
@@ -446,6 +469,7 @@ void add_remarks(const Side& base, const Side& fresh, const Matched& matched, co
         fmt::format("runs of a side differ by up to {:.1f} % more than their launches do: intervals allow for it, and "
                     "more runs, not more launches of each, make them narrower",
                     100 * runs_differ));
+  for (std::string& remark : remarks_on_samples(out)) out.remarks.push_back(std::move(remark));
   if (out.screening)
     out.remarks.push_back(
         "Screening: with so few launches the variance between launches is assumed (bench/measure/thresholds.json), not "

@@ -59,18 +59,23 @@ struct Side {
   std::vector<std::string> remarks;  // excluded launches, with the reason
 };
 
-// For each run the name of the first one that it is a copy of, with the same start and the same figures; "": none.
-std::vector<std::string> copied_from(std::span<const Run> runs);
-// Removes copies of runs, and runs that hold nothing of the arm, as those of `tune`. A run that was cut off before its
-// first case stays. Returns a remark for each.
+// Equal for copies of one run.
+std::string identity_of(const Run& run);
+// True if `later` went on with `earlier` by --resume, and so has its launches.
+bool continues(const Report& later, const Report& earlier);
+// For each run why it does not count: it is a copy of an earlier one of these, with the same start and the same
+// figures, or another one continues it that `may_count`; "": it counts.
+std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&) = nullptr);
+// Removes runs that count with others, and runs that hold nothing of the arm, as those of `tune`. A run that was cut
+// off before its first case stays. Returns a remark for each.
 std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm = "default");
 
 // Removes runs of other hardware than the last one's. Returns a remark for each.
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
 
-// Side of one arm over all runs. Copies of a run count once. Times of wrong data are excluded. Runs weigh alike: none
-// contributes more launches than half of the runs have. Throws UsageError if the runs have nothing of the arm, unless
-// none of them finished.
+// Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it. Times of
+// wrong data are excluded. Runs weigh alike: none contributes more launches than half of the runs have. Throws
+// UsageError if the runs have nothing of the arm, unless none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {
@@ -103,9 +108,10 @@ struct BandRow {
   int sizes = 0;
   std::vector<Bytes> only;  // of a row of its own, its sizes; else empty
   int base_launches = 0, new_launches = 0;
-  bool screening = false;        // too few launches to test launches: relies on an assumed variance
-  double runs_differ = 0;        // as Effects::runs_differ
-  Effect time;                   // of medians
+  int base_with_samples = 0, new_with_samples = 0;  // launches of which `mean` and `spread` are
+  bool screening = false;                           // too few launches: relies on an assumed variance
+  double runs_differ = 0;                           // as Effects::runs_differ
+  Effect time;                                      // of medians
   std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
   std::optional<double> base_spread, new_spread;  // relative: 0.01 is 1 % of the median

@@ -50,7 +50,9 @@ std::string text_of(const std::map<Name, int>& numbers) {
   return join(parts, " + ");
 }
 
+// GPUs by name; "" if unknown, as where NVML does not answer and only PCI shows them.
 std::string gpus_of(const topo::Host& host) {
+  if (std::ranges::any_of(host.gpu_devices, [](const topo::Gpu& gpu) { return gpu.name.empty(); })) return "";
   if (host.gpu_devices.empty()) return host.gpus ? fmt::format("{} GPUs", host.gpus) : "";
   std::map<std::string, int> numbers;
   for (const topo::Gpu& gpu : host.gpu_devices) ++numbers[gpu.name];
@@ -71,7 +73,8 @@ std::string links_of(const topo::Host& host, HardwareFacts which) {
   return text_of(numbers);
 }
 
-// NICs that are not down with their rates or, as its identity, all of them with the largest rate of their kind.
+// NICs that are not down with their rates or, as its identity, all of them with the largest rate of their kind: of EFA
+// without a rate, since drivers before 2.13 say 100 Gbit/s of every device.
 std::string nics_of(const topo::Host& host, HardwareFacts which) {
   const bool identity = which == HardwareFacts::of_identity;
   std::map<std::string, int> numbers;
@@ -80,6 +83,7 @@ std::string nics_of(const topo::Host& host, HardwareFacts which) {
     double rate = nic.rate ? nic.rate->count : 0;
     for (const topo::Nic& each : host.nics)
       if (identity && each.kind == nic.kind && each.rate) rate = std::max(rate, each.rate->count);
+    if (identity && nic.kind == "efa") rate = 0;
     ++numbers[rate > 0 ? fmt::format("{} {:.0f} Gbit/s", nic.kind, rate * 8) : nic.kind];
   }
   return text_of(numbers);
@@ -268,15 +272,15 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   if (!regressions.empty()) return step.empty() ? text_of_regressions(regressions, c, room) : "REGRESSION: " + step;
   std::string text;
   if (c.bands.empty())
-    text = "INCONCLUSIVE: nothing was measured on both sides" +
+    text = std::string(inconclusive_headline) + ": nothing was measured on both sides" +
            (c.nothing_measured.empty() ? "" : ": " + printable(join(c.nothing_measured)));
   else if (open == 0 && !(c.skipped_rows.empty() && c.failed_rows.empty()))
-    text = fmt::format("INCONCLUSIVE: {} all of {}",
+    text = fmt::format("{}: {} all of {}", inconclusive_headline,
                        c.skipped_rows.empty() ? c.base_name + " failed" : c.new_name + " skipped",
                        list_of(c.skipped_rows.empty() ? c.failed_rows : c.skipped_rows, "rows",
                                room - std::min<std::size_t>(room, 40)));
   else if (open > 0)
-    text = fmt::format("INCONCLUSIVE in {} of {} bands; {}", open, c.bands.size(),
+    text = fmt::format("{} in {} of {} bands; {}", inconclusive_headline, open, c.bands.size(),
                        never ? "more launches alone would not settle all of them"
                              : fmt::format("about {} launches per side would settle it", most_needed));
   else

@@ -1,6 +1,7 @@
 // Pairs of cases, and the figures of a row of pairs.
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <set>
@@ -51,29 +52,52 @@ double log_of_spread(const Launch& launch) {
       std::hypot(robust_deviation(launch.samples_s) / median(launch.samples_s), thresholds().spread.least / 10));
 }
 
-// The launches with the mean of most samples (Summary::trimmed_mean) in the place of the median, and its interval.
-std::vector<Launch> launches_by_mean(std::span<const Launch> launches) {
+// Weights of sorted samples, by their number.
+using Weights = std::map<std::size_t, std::vector<double>>;
+
+// The launches with the mean of most samples (Summary::trimmed_mean) in the place of the median, and its interval: as
+// it is on average of `fewest` of their samples.
+std::vector<Launch> launches_by_mean(std::span<const Launch> launches, std::size_t fewest, Weights& weights) {
   std::vector<Launch> all;
   for (const Launch& each : launches) {
     std::vector<double> samples = each.samples_s;
     std::ranges::sort(samples);
-    samples.resize(number_in_trimmed_mean(samples.size()));
-    const auto n = static_cast<double>(samples.size());
+    std::vector<double>& its = weights[samples.size()];
+    if (its.empty()) its = weights_in_trimmed_mean(samples.size(), fewest);
     Launch& by_mean = all.emplace_back();
     by_mean.number = each.number;
     by_mean.run = each.run;
     by_mean.rounding_s = each.rounding_s;
-    by_mean.median_s = std::accumulate(samples.begin(), samples.end(), 0.0) / n;
+    by_mean.median_s = std::inner_product(its.begin(), its.end(), samples.begin(), 0.0);
+    double variance = 0;
+    for (std::size_t i = 0; i < samples.size(); ++i) variance += its[i] * std::pow(samples[i] - by_mean.median_s, 2);
+    const double kept = 1 / std::inner_product(its.begin(), its.end(), its.begin(), 0.0);
     // Neighbours that are alike count as fewer samples.
     const double alike = correlation_of_neighbours(each.samples_s), wider = std::sqrt((1 + alike) / (1 - alike));
-    const double half = 1.96 * wider * std::sqrt(sum_of_squared_deviations(samples) / (n - 1) / n) / by_mean.median_s;
+    const double half = 1.96 * wider * std::sqrt(variance / (kept - 1)) / by_mean.median_s;
     by_mean.interval = Interval{by_mean.median_s * std::exp(-half), by_mean.median_s * std::exp(half)};
   }
   return all;
 }
 
-bool has_samples(std::span<const Launch> launches) {
-  return std::ranges::all_of(launches, [](const Launch& launch) { return launch.samples_s.size() >= 6; });
+std::size_t fewest_samples_of(const Sides& sides) {
+  std::size_t fewest = std::numeric_limits<std::size_t>::max();
+  for (const std::span<const Launch> launches : {sides.base, sides.fresh})
+    for (const Launch& launch : launches) fewest = std::min(fewest, launch.samples_s.size());
+  return fewest;
+}
+
+// The launches of a side that have samples of all sizes, by size.
+std::vector<std::vector<Launch>> with_samples(const std::vector<Sides>& sizes, std::span<const Launch> Sides::*side) {
+  std::vector<std::vector<Launch>> kept(sizes.size());
+  for (std::size_t l = 0; l < (sizes.front().*side).size(); ++l) {
+    const auto has_samples = [&](const Sides& size) {
+      return number_in_trimmed_mean((size.*side)[l].samples_s.size()) > 0;
+    };
+    if (!std::ranges::all_of(sizes, has_samples)) continue;
+    for (std::size_t i = 0; i < sizes.size(); ++i) kept[i].push_back((sizes[i].*side)[l]);
+  }
+  return kept;
 }
 
 // Wraps values of launches as launches of the same runs, for resampling.
@@ -301,8 +325,15 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.runs_differ = effects.runs_differ;
   out.time = effects.overall;
   for (std::size_t i = 0; i < row.pairs.size(); ++i) sizes_[row.pairs[i]] = effects.each[i];
-  judge_mean(sizes, *row.band, row.pairs.front(), out);
-  judge_spread(sizes, out);
+  const std::vector<std::vector<Launch>> base = with_samples(sizes, &Sides::base),
+                                         fresh = with_samples(sizes, &Sides::fresh);
+  out.base_with_samples = static_cast<int>(base.front().size());
+  out.new_with_samples = static_cast<int>(fresh.front().size());
+  if (base.front().empty() || fresh.front().empty()) return out;
+  std::vector<Sides> sampled;
+  for (std::size_t i = 0; i < sizes.size(); ++i) sampled.push_back({base[i], fresh[i]});
+  judge_mean(sampled, *row.band, row.pairs.front(), out);
+  judge_spread(sampled, out);
   return out;
 }
 
@@ -315,8 +346,11 @@ std::vector<Sides> BandJudge::sides_of(const std::vector<std::size_t>& pairs) co
 void BandJudge::judge_mean(const std::vector<Sides>& sizes, const BandRule& band, std::uint64_t salt, BandRow& out) {
   std::vector<std::pair<std::vector<Launch>, std::vector<Launch>>> by_mean;
   for (const Sides& size : sizes) {
-    if (!has_samples(size.base) || !has_samples(size.fresh)) return;
-    by_mean.emplace_back(launches_by_mean(size.base), launches_by_mean(size.fresh));
+    const std::size_t fewest = fewest_samples_of(size);
+    Weights weights;
+    auto& [base, fresh] = by_mean.emplace_back();
+    base = launches_by_mean(size.base, fewest, weights);
+    fresh = launches_by_mean(size.fresh, fewest, weights);
   }
   std::vector<Sides> means;
   for (const auto& [base, fresh] : by_mean) means.push_back({base, fresh});
@@ -324,15 +358,13 @@ void BandJudge::judge_mean(const std::vector<Sides>& sizes, const BandRule& band
 }
 
 void BandJudge::judge_spread(const std::vector<Sides>& sizes, BandRow& out) {
-  for (const Sides& size : sizes)
-    if (!has_samples(size.base) || !has_samples(size.fresh)) return;
   const std::vector<double> base = scores_of(sizes, true, log_of_spread);
   const std::vector<double> fresh = scores_of(sizes, false, log_of_spread);
   out.base_spread = std::exp(median(base));
   out.new_spread = std::exp(median(fresh));
   const double ratio = median(fresh) - median(base);
   // There is no assumed variance of spreads between launches.
-  if (out.screening) return;
+  if (!judge_.can_test(sizes.front())) return;
   const std::vector<Launch> base_spreads = launches_from(base, sizes.front().base),
                             new_spreads = launches_from(fresh, sizes.front().fresh);
   const Sides spreads{base_spreads, new_spreads};

@@ -144,16 +144,6 @@ void require_own_journal(const Run& run, const fs::path& journal) {
   }
 }
 
-// Equal for copies of one run.
-std::string identity_of(const Run& run) {
-  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
-  for (const Result& result : run.report.results)
-    for (const Figures& kind : kinds)
-      if (const std::optional<Series>& series = result.measurement.*kind.series)
-        identity += fmt::format("|{} {}", series->summary.median, fmt::join(result.measurement.*kind.medians, " "));
-  return identity;
-}
-
 void add_trouble(Observation& observation, const Measurement& m) {
   if (m.wrong_elements > 0) {
     observation.wrong_data = true;
@@ -367,26 +357,47 @@ std::vector<std::string> find_runs(const std::string& path) {
   return found;
 }
 
-std::vector<std::string> copied_from(std::span<const Run> runs) {
-  std::vector<std::string> originals(runs.size());
+std::string identity_of(const Run& run) {
+  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
+  for (const Result& result : run.report.results)
+    for (const Figures& kind : kinds)
+      if (const std::optional<Series>& series = result.measurement.*kind.series)
+        identity += fmt::format("|{} {}", series->summary.median, fmt::join(result.measurement.*kind.medians, " "));
+  return identity;
+}
+
+bool continues(const Report& later, const Report& earlier) {
+  if (earlier.run.started.empty() || later.run.cluster != earlier.run.cluster) return false;
+  const std::string begin = fmt::format("{}{} (", continues_run, earlier.run.started);
+  return std::ranges::any_of(later.run.remarks, [&](const std::string& each) { return each.starts_with(begin); });
+}
+
+std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
+  std::vector<std::string> why(runs.size());
   std::unordered_map<std::string, const Run*> first;
-  for (std::size_t i = 0; i < runs.size(); ++i)
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    const auto later = std::ranges::find_if(runs, [&](const Run& each) {
+      return &each != &runs[i] && continues(each.report, runs[i].report) && (!may_count || may_count(each.report));
+    });
     if (const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]); !fresh)
-      originals[i] = place->second->name;
-  return originals;
+      why[i] = "it is a copy of " + place->second->name;
+    else if (later != runs.end())
+      why[i] = fmt::format("{} continues it, and has its launches", later->name);
+  }
+  return why;
 }
 
 std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
   std::vector<std::string> remarks;
-  const std::vector<std::string> originals = copied_from(runs);
+  const std::vector<std::string> repeated = why_repeated(runs);
   std::vector<Run> kept;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Report& report = runs[i].report;
     // A report without results is of a tuning, or of a run that was cut off before its first case.
     const bool may_hold_it =
         report.status != "complete" && report.results.empty() && report.arms.empty() && !report.tuning;
-    if (!originals[i].empty())
-      remarks.push_back(format_printable("{} is left out: it is a copy of {}", runs[i].name, originals[i]));
+    if (!repeated[i].empty())
+      remarks.push_back(format_printable("{} is left out: {}", runs[i].name, repeated[i]));
     else if (!may_hold_it && !holds_arm(runs[i], arm))
       remarks.push_back(format_printable("{} is left out: it holds nothing of the arm '{}'; it has: {}", runs[i].name,
                                          arm, arms_of({&runs[i], 1})));
@@ -417,11 +428,11 @@ std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
   Side side{.name = std::move(name), .sources = {}, .identities = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;
-  const std::vector<std::string> originals = copied_from(runs);
+  const std::vector<std::string> repeated = why_repeated(runs);
   std::vector<Lines> lines_of_runs(runs.size());
   std::vector<int> made(runs.size());
   for (std::size_t i = 0; i < runs.size(); ++i) {
-    if (!originals[i].empty()) continue;
+    if (!repeated[i].empty()) continue;
     lines_of_runs[i] = lines_of(runs[i], arm);
     made[i] = launches_of(runs[i], arm, lines_of_runs[i]);
   }
@@ -431,9 +442,8 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
   int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Run& run = runs[i];
-    if (!originals[i].empty()) {
-      side.remarks.push_back(
-          format_printable("{}: {} is a copy of {}, and the run counts once", side.name, run.name, originals[i]));
+    if (!repeated[i].empty()) {
+      side.remarks.push_back(format_printable("{}: {} does not count: {}", side.name, run.name, repeated[i]));
       continue;
     }
     const int its = made[i];

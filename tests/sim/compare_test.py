@@ -7,6 +7,7 @@ random factor.
 
 import copy
 import json
+import os
 import pathlib
 import random
 import re
@@ -518,6 +519,29 @@ class Compare(Folder):
             self.assertIn(word, refused.stderr)
             self.assertEqual(self.listing(), before)
 
+    def test_a_folder_as_a_baseline_leaves_out_runs_on_other_nodes(self):
+        for nodes, seed in ((4, 1), (4, 2), (3, 3)):
+            self.simulate("all", "--cluster", "lab", "--nodes", nodes, seed=seed)
+        done = self.run_it(*SIM, "--cluster", "lab", "--out", "new", "--seed", "4", "--baseline", "all")
+        self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+        comparison = json.loads((self.folder / "new/latest/comparison.json").read_text())
+        self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {2})
+        left_out = [remark for remark in comparison["remarks"] if "is left out: it is of other hardware (" in remark]
+        self.assertEqual(len(left_out), 1, comparison["remarks"])
+        self.assertIn("nodes: 3, here 4", left_out[0])
+
+    def test_a_run_is_not_compared_with_itself_as_a_part_of_its_baseline(self):
+        self.simulate("two")
+        newest = self.simulate("two", seed=2)
+        for baseline, launches, told in (("two", 1, "is left out: its launches are those that are compared"),
+                                         (newest, 1, "The same run is on both sides: ")):
+            with self.subTest(baseline):
+                done = self.run_it("report", newest / "report.json", "--baseline", baseline, "--format", "json", "--out", "told")
+                self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+                comparison = json.loads((self.folder / "told/comparison.json").read_text())
+                self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {launches})
+                self.assertEqual(len([remark for remark in comparison["remarks"] if told in remark]), 1, comparison["remarks"])
+
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")
         (self.folder / "history").mkdir()
@@ -674,6 +698,23 @@ class Compare(Folder):
         self.assertEqual(code, GOOD)
         self.assertEqual(len(comparison["trend"]["points"]), 200)
         self.assertTrue(any("Of 203 runs the newest 200" in remark for remark in comparison["remarks"]))
+
+    def test_a_history_reads_on_where_one_of_the_newest_runs_is_left_out(self):
+        run = self.simulate("run", "--collectives", "all_reduce")
+        (self.folder / "history").mkdir()
+        for i in range(5):
+            path = self.launch(run, f"history/2026112{i}T000000Z", count=1, seed=i) / "report.json"
+            report = json.loads(path.read_text())
+            report["run"]["started"] = f"2026-11-2{i}T00:00:00Z"
+            if i == 3:
+                report["topology"]["platform"] = "p5en.48xlarge"
+            path.write_text(json.dumps(report))
+        # More than is read of a history beyond two runs; the last line is like one that was cut off.
+        os.truncate(self.folder / "history/20261124T000000Z/measurements.jsonl", 257 << 20)
+        code, comparison = self.compare("--history", "history")
+        self.assertNotEqual(code, USAGE, comparison)
+        self.assertEqual([point["started"][:10] for point in comparison["trend"]["points"]], ["2026-11-22", "2026-11-24"])
+        self.assertTrue(any("Of 5 runs the newest 3" in remark for remark in comparison["remarks"]), comparison["remarks"])
 
     def test_a_report_has_a_line_for_each_measurement_host_limit_and_gpu(self):
         lines = (self.simulate("run") / "report.json").read_text().splitlines()

@@ -195,6 +195,31 @@ TEST(Baseline, refuses_different_hardware) {
   EXPECT_THAT(problem_of(runs), HasSubstr("p5en.48xlarge"));
 }
 
+TEST(Baseline, has_a_run_once_that_another_healthy_one_continues) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1), run_of("day2", 1)};
+  runs[2].report.run.remarks = {
+      fmt::format("continues the run of {} (out/c/1); 3 results are of that run", runs[1].report.run.started)};
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  EXPECT_THAT(baseline.kept, ElementsAre("day0", "day2"));
+  ASSERT_THAT(baseline.excluded, SizeIs(1));
+  EXPECT_EQ(baseline.excluded[0].because, "day2 continues it, and has its launches");
+  runs[2].report.status = "partial";
+  EXPECT_THAT(make_baseline(runs, "2026-11-30T00:00:00Z").kept, ElementsAre("day0", "day1"));
+}
+
+// One night on fewer nodes in a folder of all.
+TEST(Baseline, leaves_out_runs_of_other_hardware_than_the_newest) {
+  std::vector<reports::Run> runs{run_of("day2", 1), run_of("day0", 1), run_of("day1", 1)};
+  for (reports::Run& run : runs) run.report.run.nodes = 4;
+  runs[2].report.run.nodes = 3;
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  EXPECT_THAT(baseline.kept, ElementsAre("day2", "day0"));
+  ASSERT_THAT(baseline.excluded, SizeIs(1));
+  EXPECT_EQ(baseline.excluded[0].because, "it is of other hardware than the newest, day2 (nodes: 3 and 4)");
+  runs[1].report.run.nodes = 3;
+  EXPECT_THAT(problem_of(runs), HasSubstr("no majority")) << "the newest is the odd one";
+}
+
 std::size_t launches_of_first_case(const Baseline& baseline) {
   const reports::Run made{.name = "baseline", .report = baseline.report, .journal = baseline.journal};
   return make_side("BASE", {&made, 1}).observations.front().throughput.size();

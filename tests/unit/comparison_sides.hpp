@@ -1,10 +1,12 @@
 // Invented sides of a comparison, for tests: times as clusters give them, with an optional fault.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <functional>
 #include <random>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/model/collective.hpp"
@@ -108,6 +110,19 @@ inline Side make_up_side(const std::string& name, const SideRecipe& recipe, std:
       }
     }
   return side;
+}
+
+inline const BandRow& row_of(const Comparison& c, std::string_view collective, std::string_view band,
+                             Quantity quantity = Quantity::throughput) {
+  return *std::ranges::find_if(c.bands, [&](const BandRow& row) {
+    return row.collective == collective && row.threshold.band == band && row.quantity == quantity;
+  });
+}
+
+inline SideRecipe slower_from(Bytes from, double factor) {
+  SideRecipe recipe;
+  recipe.slowdown = [=](const Case& c, int) { return c.bytes >= from ? factor : 1; };
+  return recipe;
 }
 
 }  // namespace p5::reports

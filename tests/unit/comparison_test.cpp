@@ -20,19 +20,7 @@ using testing::Contains;
 using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
-
-const BandRow& row_of(const Comparison& c, std::string_view collective, std::string_view band,
-                      Quantity quantity = Quantity::throughput) {
-  return *std::ranges::find_if(c.bands, [&](const BandRow& row) {
-    return row.collective == collective && row.threshold.band == band && row.quantity == quantity;
-  });
-}
-
-SideRecipe slower_from(Bytes from, double factor) {
-  SideRecipe recipe;
-  recipe.slowdown = [=](const Case& c, int) { return c.bytes >= from ? factor : 1; };
-  return recipe;
-}
+using testing::Not;
 
 // One size, for tests that do not depend on figures.
 SideRecipe small() {
@@ -532,6 +520,29 @@ TEST(Compare, takes_a_machine_with_parts_down_or_missing_for_no_other_one) {
   }
   std::swap(base.reports, fresh.reports);
   EXPECT_EQ(compared(lost, whole).exit_code, ExitCode::ok) << "mended";
+}
+
+TEST(Compare, takes_a_machine_of_which_less_is_known_or_another_driver_tells_for_no_other_one) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const std::vector<topo::Host> known(4, host_of_eight_gpus());
+  std::vector<topo::Host> without_nvml = known;
+  for (topo::Gpu& gpu : without_nvml[2].gpu_devices) gpu.name = "", gpu.links = gpu.links_possible = std::nullopt;
+  base.reports[0].topology.hosts = known;
+  fresh.reports[0].topology.hosts = without_nvml;
+  EXPECT_THAT(compare(base, fresh).differences, Not(Contains(Field(&Difference::kind, "hardware"))));
+  std::vector<topo::Host> old_driver = known;
+  for (topo::Nic& nic : old_driver[0].nics) nic.kind = "efa", nic.rate = GBps{12.5};
+  old_driver.resize(1);
+  std::vector<topo::Host> new_driver = old_driver;
+  for (topo::Nic& nic : new_driver[0].nics) nic.rate = GBps{25};
+  base.reports[0].topology.hosts = old_driver;
+  fresh.reports[0].topology.hosts = new_driver;
+  EXPECT_THAT(compare(base, fresh).differences,
+              Contains(testing::AllOf(Field(&Difference::name, "NICs"), Field(&Difference::base, "4 x efa 100 Gbit/s"),
+                                      Field(&Difference::fresh, "4 x efa 200 Gbit/s"))));
+  new_driver[0].nics.pop_back();
+  fresh.reports[0].topology.hosts = new_driver;
+  EXPECT_THROW(compare(base, fresh), UsageError) << "a device less";
 }
 
 // The case of a side on these numbers of ranks, with times that differ from one to the next.

@@ -589,6 +589,37 @@ TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +75 %");
 }
 
+TEST(Decision, of_an_inconclusive_comparison_with_its_baseline_says_so) {
+  for (const Grade grade : {Grade::ok, Grade::unknown}) {
+    Report report = report_of({.grades = {grade}});
+    report.exit_code = ExitCode::inconclusive;
+    report.comparison = "INCONCLUSIVE in 1 of 3 bands; about 5 launches per side would settle it";
+    const Decision decision = decide(report);
+    EXPECT_EQ(
+        decision.sentence,
+        "CANNOT TELL: it may be slower than the baseline in 1 of 3 bands; about 5 launches per side would settle it");
+    EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("--launches")));
+    report.comparison = "NO REGRESSION in 3 bands";
+    EXPECT_THAT(decide(report).sentence, Not(HasSubstr("baseline")));
+  }
+}
+
+TEST(Decision, to_reject_one_node_by_its_baseline_alone_names_no_host) {
+  Report report = report_of({.grades = {Grade::ok}});
+  report.topology.hosts.resize(1);
+  report.topology.host_of_rank = {0, 0};
+  report.run.nodes = 1;
+  report.results.front().measurement.measured_case.nodes = 1;
+  report.exit_code = ExitCode::slow;
+  report.comparison = "REGRESSION: all_gather >= 64 MiB +6 %";
+  const Decision decision = decide(report);
+  EXPECT_EQ(decision.sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +6 %");
+  EXPECT_THAT(decision.parts, IsEmpty());
+  EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("what else differs from the baseline")));
+  report.results.front().verdict.grade = Grade::slow;
+  EXPECT_THAT(decide(report).parts, testing::ElementsAre("h0"));
+}
+
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   Report report = report_of({.backend = "sim",
                              .provenance = "simulated",

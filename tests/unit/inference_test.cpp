@@ -26,6 +26,7 @@ TEST(RankTest, counts_all_ways_also_with_ties) {
                                 {{1, 2, 2, 3, 3, 3}, {2, 3, 4, 4, 5}, 13.0 / 231, 25.0 / 231},
                                 {{5, 5, 5}, {5, 5, 5, 5}, 1, 1},
                                 {{7}, {9, 9}, 1.0 / 3, 1.0 / 3},
+                                {{1, 2}, {2, 3, 3}, 0.2, 0.3},
                                 {{10, 11, 12, 13, 14}, {1, 2, 3, 4, 10}, 1, 1.0 / 63}};
   RankTest test;
   for (const Wanted& each : all) {
@@ -55,6 +56,21 @@ TEST(RankTest, is_near_the_exact_value_where_it_approximates) {
   EXPECT_THAT(test.two_sided_p(longer_a, b), DoubleNear(test.two_sided_p(a, b), 0.006));
 }
 
+TEST(RankTest, is_exact_where_one_of_the_samples_is_small) {
+  std::vector<double> many;
+  for (int i = 0; i < 199; ++i) many.push_back(i);
+  const std::vector<double> above{1000}, below{-1}, two_above{1000, 1001};
+  RankTest test;
+  EXPECT_DOUBLE_EQ(test.one_sided_p(many, above), 1.0 / 200);
+  EXPECT_DOUBLE_EQ(test.two_sided_p(many, above), 1.0 / 100);
+  EXPECT_DOUBLE_EQ(test.one_sided_p(many, two_above), 1.0 / 20100);
+  EXPECT_DOUBLE_EQ(test.one_sided_p(below, many), 1.0 / 200);
+  EXPECT_DOUBLE_EQ(test.one_sided_p(above, many), 1);
+  many.push_back(1000);  // a tie: one of two values at the top of 201
+  EXPECT_DOUBLE_EQ(test.one_sided_p(many, above), 2.0 / 201);
+  EXPECT_DOUBLE_EQ(test.one_sided_p(above, many), 1);
+}
+
 TEST(RankTest, says_nothing_where_all_are_alike_however_many) {
   const std::vector<double> alike(40, 1.0);
   EXPECT_EQ(RankTest().two_sided_p(alike, alike), 1);
@@ -63,6 +79,16 @@ TEST(RankTest, says_nothing_where_all_are_alike_however_many) {
 TEST(LeastP, is_that_of_samples_that_do_not_overlap) {
   EXPECT_DOUBLE_EQ(smallest_p(7, 7), 1.0 / 3432);
   EXPECT_DOUBLE_EQ(smallest_p(1, 9), 0.1);
+  EXPECT_DOUBLE_EQ(RankTest::least_p(60, 1), 1.0 / 61);
+  EXPECT_DOUBLE_EQ(RankTest::least_p(2, 400), 2.0 / (402 * 401));
+}
+
+TEST(LeastP, is_that_of_the_approximation_where_it_is_used) {
+  std::vector<double> low, high;
+  for (int i = 0; i < 1000; ++i) low.push_back(i);
+  for (int i = 0; i < 7; ++i) high.push_back(1000 + i);
+  ASSERT_FALSE(RankTest::is_exact(low.size(), high.size()));
+  EXPECT_NEAR(RankTest::least_p(low.size(), high.size()) / RankTest().one_sided_p(low, high), 1, 1e-9);
 }
 
 // Expected values by hand: 4 * 0.005, 3 * 0.01, 2 * 0.03, and 0.04 not below the one before.

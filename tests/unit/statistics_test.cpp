@@ -222,6 +222,20 @@ TEST(Summarize, says_only_what_the_samples_support) {
   EXPECT_EQ(many.max, 40000);
 }
 
+// Of seven samples each is left out once in seven: the first four are kept in 6/7 of all draws, the fifth where one
+// below it is left out.
+TEST(TrimmedMean, of_fewer_samples_is_expected_by_these_weights) {
+  const std::vector<double> of_seven = weights_in_trimmed_mean(7, 6);
+  const std::vector<double> wanted{3.0 / 14, 3.0 / 14, 3.0 / 14, 3.0 / 14, 1.0 / 7, 0, 0};
+  ASSERT_EQ(of_seven.size(), wanted.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i) EXPECT_NEAR(of_seven[i], wanted[i], 1e-12) << i;
+  const std::vector<double> of_all = weights_in_trimmed_mean(100, 100);
+  for (std::size_t i = 0; i < of_all.size(); ++i) EXPECT_NEAR(of_all[i], i < 95 ? 1 / 95.0 : 0, 1e-12) << i;
+  double sum = 0;
+  for (const double weight : weights_in_trimmed_mean(250, 42)) sum += weight;
+  EXPECT_NEAR(sum, 1, 1e-9);
+}
+
 TEST(StoppingRule, doubles_the_samples_up_to_the_most) {
   const StoppingRule rule;
   std::vector<int> batches;

@@ -223,6 +223,25 @@ TEST(History, leaves_out_runs_of_other_arms_tunings_and_copies) {
   EXPECT_THAT(trend_of(runs, "a").rows, SizeIs(1));
 }
 
+// --resume copies the results of the run that it goes on with into a folder of its own.
+TEST(History, counts_a_run_once_that_another_one_continues) {
+  std::vector<reports::Run> runs = runs_of({1, 1, 1});
+  runs[1].report.status = "partial";
+  runs[2].report.run.remarks = {
+      fmt::format("continues the run of {} (out/c/20260103T060000Z), which was ended: it was "
+                  "killed; 2 results are of that run",
+                  runs[1].report.run.started)};
+  const Side side = make_side("BASE", runs);
+  EXPECT_THAT(side.observations[0].throughput, SizeIs(2));
+  EXPECT_THAT(side.remarks, testing::ElementsAre("BASE: day2 does not count: day3 continues it, and has its launches"));
+  runs[2].report.run.cluster = "another";
+  EXPECT_THAT(leave_out_others(runs), IsEmpty());
+  runs[2].report.run.cluster = "";
+  EXPECT_THAT(leave_out_others(runs),
+              testing::ElementsAre("day2 is left out: day3 continues it, and has its launches"));
+  EXPECT_THAT(runs, SizeIs(2));
+}
+
 TEST(History, leaves_out_runs_of_other_hardware_and_keeps_those_with_parts_missing) {
   std::vector<reports::Run> runs = runs_of(std::vector<double>(6, 1));
   for (reports::Run& run : runs) {

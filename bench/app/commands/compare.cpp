@@ -29,14 +29,15 @@ reports::Side read_side(const char* name, const std::vector<std::string>& paths,
   return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
 }
 
-// The first run of NEW that is also in BASE, under any name or as a copy; "": none.
+// The first run of NEW that is also in BASE, under any name, as a copy or continued; "": none.
 std::string on_both_sides(const reports::Side& base, const reports::Side& fresh) {
-  for (std::size_t i = 0; i < fresh.identities.size(); ++i) {
-    const auto found = std::ranges::find(base.identities, fresh.identities[i]);
-    if (found == base.identities.end()) continue;
-    const std::string& one = base.sources[static_cast<std::size_t>(found - base.identities.begin())];
-    return one == fresh.sources[i] ? one : fmt::format("{}, {}", one, fresh.sources[i]);
-  }
+  for (std::size_t i = 0; i < fresh.identities.size(); ++i)
+    for (std::size_t k = 0; k < base.identities.size(); ++k) {
+      const reports::Report &one = base.reports[k], &other = fresh.reports[i];
+      if (base.identities[k] != fresh.identities[i] && !continues(one, other) && !continues(other, one)) continue;
+      const std::string &name = base.sources[k], &also = fresh.sources[i];
+      return name == also ? name : fmt::format("{}, {}", name, also);
+    }
   return "";
 }
 
@@ -51,25 +52,43 @@ reports::Comparison compare_sides(const Options& options, const reports::Compari
   return comparison;
 }
 
-// The newest runs of a history by folder name: limited in number and bytes, so that reading takes seconds; at least
-// two.
-std::vector<std::string> newest_of(std::vector<std::string> runs) {
-  constexpr std::size_t most_runs = 200;
-  constexpr std::uintmax_t most_bytes = std::uintmax_t{256} << 20;
-  std::ranges::stable_sort(runs, {}, [](const std::string& run) { return fs::path(run).parent_path().filename(); });
-  std::uintmax_t bytes = 0;
-  std::size_t count = 0;
-  for (; count < std::min(runs.size(), most_runs); ++count) {
-    const fs::path folder = fs::path(runs[runs.size() - 1 - count]).parent_path();
-    for (const char* name : {"report.json", "measurements.jsonl"}) {
-      std::error_code problem;
-      if (const std::uintmax_t size = fs::file_size(folder / name, problem); !problem) bytes += size;
-    }
-    if (count >= 2 && bytes > most_bytes) break;
+// The newest runs of a history by folder name, newest first, in groups that are read one after the other: limited in
+// number and bytes, so that reading takes seconds.
+class NewestRuns {
+ public:
+  explicit NewestRuns(std::vector<std::string> runs) : left_(std::move(runs)), found_(left_.size()) {
+    std::ranges::stable_sort(left_, {}, [](const std::string& run) { return fs::path(run).parent_path().filename(); });
   }
-  runs.erase(runs.begin(), runs.end() - static_cast<std::ptrdiff_t>(count));
-  return runs;
-}
+
+  // At least `least`, and as many more as the limits allow.
+  std::vector<std::string> next(std::size_t least) {
+    constexpr std::uintmax_t most_bytes = std::uintmax_t{256} << 20;
+    std::vector<std::string> group;
+    while (!left_.empty() && taken_ < most_runs) {
+      const fs::path folder = fs::path(left_.back()).parent_path();
+      for (const char* name : {"report.json", "measurements.jsonl"}) {
+        std::error_code problem;
+        if (const std::uintmax_t size = fs::file_size(folder / name, problem); !problem) bytes_ += size;
+      }
+      if (group.size() >= least && bytes_ > most_bytes) break;
+      group.push_back(std::move(left_.back()));
+      left_.pop_back();
+      ++taken_;
+    }
+    return group;
+  }
+  // "Of 203 runs the newest 200, by the names of their folders, are compared"; "" where all were taken.
+  std::string remark() const {
+    if (taken_ == found_) return "";
+    return fmt::format("Of {} runs the newest {}, by the names of their folders, are compared", found_, taken_);
+  }
+
+ private:
+  static constexpr std::size_t most_runs = 200;
+  std::vector<std::string> left_;  // the newest last
+  std::size_t found_, taken_ = 0;
+  std::uintmax_t bytes_ = 0;
+};
 
 // The run to which the folder's link to the latest run leads, if it is one of these and not the last; null otherwise. A
 // clock that was set back puts a new run before older ones.
@@ -85,15 +104,24 @@ const reports::Run* later_by_link(const std::string& folder, std::span<const rep
 
 // Compares the newest run with earlier ones.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
-  const std::vector<std::string> found = reports::find_runs(options.history), newest = newest_of(found);
   if (options.base_arm != options.new_arm)
     throw UsageError("--history compares runs of one arm: give --base-arm and --new-arm the same name");
-  std::vector<reports::Run> runs = read_runs(newest, reports::Reading::to_compare);
-  reports::order_by_launch(runs, utc_now());
-  std::vector<std::string> left_out = reports::leave_out_others(runs, options.new_arm);
-  if (!options.across_hardware)
-    std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
-  if (runs.size() < 2)
+  NewestRuns newest(reports::find_runs(options.history));
+  std::vector<reports::Run> runs;
+  std::vector<std::string> left_out;
+  // Runs that are left out may be the only ones within the limit of bytes.
+  constexpr std::size_t fewest = 2;
+  do {
+    std::vector<reports::Run> more = read_runs(newest.next(fewest - runs.size()), reports::Reading::to_compare);
+    if (more.empty()) break;
+    std::ranges::move(more, std::back_inserter(runs));
+    reports::order_by_launch(runs, utc_now());
+    std::ranges::move(reports::leave_out_others(runs, options.new_arm), std::back_inserter(left_out));
+    if (!options.across_hardware)
+      std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
+  } while (runs.size() < fewest);
+  if (const std::string limited = newest.remark(); !limited.empty()) left_out.push_back(limited);
+  if (runs.size() < fewest)
     throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,
                                  runs.empty() ? "no run" : "one run",
                                  left_out.empty() ? "" : " (" + join(left_out, "; ") + ")"));
@@ -109,9 +137,6 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
                          "if a clock was set "
                          "back, correct run.started in that report.json",
                          later->name, later->report.run.started));
-  if (newest.size() < found.size())
-    comparison.remarks.push_back(fmt::format("Of {} runs the newest {}, by the names of their folders, are compared",
-                                             found.size(), newest.size()));
   return comparison;
 }
 

@@ -67,7 +67,7 @@ ExitCode report_command(const Request& request) {
   std::optional<reports::Comparison> comparison;
   if (!options.baseline.empty()) {
     const std::vector<reports::Run> runs{reports::read_run(file, reports::Reading::to_compare)};
-    const reports::Side baseline = read_baseline(options.baseline, report);
+    const reports::Side baseline = read_baseline(options.baseline, report, &runs.front());
     reports::add_baseline(baseline, report);
     comparison = reports::compare(baseline, reports::make_side("NEW", runs), {.seed = options.seed.value_or(1)});
   }

@@ -49,20 +49,49 @@ static std::vector<std::string> leave_out_unhealthy(std::vector<reports::Run>& r
   return remarks;
 }
 
-reports::Side read_baseline(const std::string& path, const reports::Report& about) {
+// Removes runs of other hardware than `about`, with a remark each. Throws UsageError if none is left.
+static std::vector<std::string> leave_out_others_than(const reports::Report& about, std::vector<reports::Run>& runs) {
+  reports::Report here = about;
+  // A run that begins has no findings yet.
+  std::ranges::move(topo::look(about.topology), std::back_inserter(here.findings));
+  std::vector<std::string> remarks;
+  std::string first;
+  std::erase_if(runs, [&](const reports::Run& run) {
+    std::vector<std::string> hardware;
+    for (const reports::Difference& each : reports::other_hardware(run.report, here))
+      hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
+    if (hardware.empty()) return false;
+    const std::string why = fmt::format("it is of other hardware ({})", join(hardware, "; "));
+    if (first.empty()) first = why;
+    remarks.push_back(format_printable("BASELINE: {} is left out: {}", run.name, why));
+    return true;
+  });
+  if (runs.empty()) throw UsageError(first);
+  return remarks;
+}
+
+// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other.
+static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs) {
+  if (!fresh) return {};
+  const auto is_same = [&](const reports::Run& run) {
+    return reports::identity_of(run) == reports::identity_of(*fresh) || continues(fresh->report, run.report);
+  };
+  const auto same = std::ranges::find_if(runs, is_same);
+  if (same == runs.end()) return {};
+  const std::string name = same->name;
+  if (std::ranges::all_of(runs, is_same)) return {format_printable("The same run is on both sides: {}", name)};
+  std::erase_if(runs, is_same);
+  return {format_printable("BASELINE: {} is left out: its launches are those that are compared", name)};
+}
+
+reports::Side read_baseline(const std::string& path, const reports::Report& about, const reports::Run* fresh) {
   try {
     std::vector<reports::Run> runs = read_runs({path}, reports::Reading::to_compare);
-    const std::vector<std::string> remarks = leave_out_unhealthy(runs);
+    std::vector<std::string> remarks = leave_out_unhealthy(runs);
+    std::ranges::move(leave_out_others_than(about, runs), std::back_inserter(remarks));
+    std::ranges::move(leave_out_itself(fresh, runs), std::back_inserter(remarks));
     reports::Side base = reports::make_side("BASELINE", runs);
     base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
-    reports::Side here;
-    here.reports = {about};
-    // A run that begins has no findings yet.
-    std::ranges::move(topo::look(about.topology), std::back_inserter(here.reports.front().findings));
-    std::vector<std::string> hardware;
-    for (const reports::Difference& each : reports::other_hardware(base, here))
-      hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
-    if (!hardware.empty()) throw UsageError(fmt::format("it is of other hardware ({})", join(hardware, "; ")));
     return base;
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--baseline: {}", problem.what()));
@@ -191,6 +220,8 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
     compared.text = options.quiet ? comparison.headline + "\n" : "\n" + reports::render_console(comparison);
     write_comparison_files(comparison, report, options, folder);
   });
+  if (compared.headline.empty() && report.arms.empty())
+    compared.headline = fmt::format("{}: they cannot be compared", reports::inconclusive_headline);
   return compared;
 }
 

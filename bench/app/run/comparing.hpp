@@ -16,9 +16,10 @@ namespace p5 {
 // All runs of these files and folders, each once. Throws UsageError.
 std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, reports::Reading reading);
 
-// Reads the baseline of a file or folder. Throws UsageError, also if `about` is of other hardware: before anything is
-// measured.
-reports::Side read_baseline(const std::string& path, const reports::Report& about);
+// Reads the baseline of a file or folder: the healthy runs of the hardware of `about`. `fresh` is the run that is
+// compared, or that is continued, where it is on the disk: it counts only if there is no other. Throws UsageError, also
+// if no run is left: before anything is measured.
+reports::Side read_baseline(const std::string& path, const reports::Report& about, const reports::Run* fresh = nullptr);
 
 // Writes the comparison in those of the formats that support one and are files; returns their paths.
 std::vector<std::filesystem::path> write_comparison(const reports::Comparison& comparison,

@@ -337,7 +337,12 @@ void open_report(Run& run) {
     reports::Report report = new_report(run);
     run.cluster = report.run.cluster;
     std::optional<reports::Side> baseline;
-    if (!options.baseline.empty()) baseline = read_baseline(options.baseline, report);
+    if (!options.baseline.empty()) {
+      std::optional<reports::Run> earlier;
+      if (run.earlier)
+        earlier = reports::Run{.name = run.earlier->folder.string(), .report = run.earlier->report, .journal = {}};
+      baseline = read_baseline(options.baseline, report, earlier ? &*earlier : nullptr);
+    }
     if (run.earlier) kept = keep_results(*run.earlier, report, run.plan.cases, run.arms.all);
     const std::filesystem::path folder = run.recorder.open(options, std::move(report), std::move(baseline));
     if (run.earlier) {

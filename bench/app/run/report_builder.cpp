@@ -62,7 +62,7 @@ ReportBuilder::ReportBuilder(const Options& options, reports::Report report)
 void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<KeptLine>& kept, std::size_t cases) {
   const std::string how =
       earlier.report.run.ended_by.empty() ? "" : fmt::format(", which was ended: {}", earlier.report.run.ended_by);
-  remark(fmt::format("continues the run of {} ({}){}; {} results are of that run{}", earlier.report.run.started,
+  remark(fmt::format("{}{} ({}){}; {} results are of that run{}", reports::continues_run, earlier.report.run.started,
                      earlier.folder.string(), how, kept.size(),
                      !kept.empty() && is_watched(report_) && !knows_events(earlier.report) ? unknown_events : ""));
   std::map<std::pair<std::size_t, int>, std::size_t> of_launch;  // by arm and launch
