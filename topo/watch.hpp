@@ -83,8 +83,8 @@ bool ended_early(const HostActivity& whole);
 // Time windows of one case, one per launch.
 using Windows = std::vector<Window>;
 
-// Activity on one host: over the whole watch first, then per case. `ticks` are in their order. Xids of killed workers are dropped in `failed`
-// windows.
+// Activity on one host: over the whole watch first, then per case. `ticks` are in their order. Xids of killed workers
+// are dropped in `failed` windows.
 std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,
                                     const Host& host);
 

@@ -110,7 +110,7 @@ class WorkerBackend final : public Backend {
   LibraryStart library_start_;
   std::optional<double> longest_waiting_;  // of earlier workers that joined, as share_of_waiting()
   std::string log_of_failures_;            // logs of workers that did not join
-  off_t order_began_ = 0;        // offset in the worker's log
+  off_t order_began_ = 0;                  // offset in the worker's log
   Bytes agreed_memory_;
   Seconds time_of_joining_{0};  // of the last order to join, as this process saw it
   int ranks_on_device_ = 1;

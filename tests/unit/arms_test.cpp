@@ -96,7 +96,8 @@ TEST(ArmComparison, that_cannot_be_written_is_no_reason_to_lose_the_run) {
   std::filesystem::create_directory(std::filesystem::path(folder) / "comparison.json");
   const ComparisonOutput compared = compare_own_arms(two_arms(), {}, {}, folder);
   EXPECT_EQ(compared.code, ExitCode::unfinished);
-  const std::string says = "NO REGRESSION in 1 band\nThe comparison is not saved: '" + folder + "/comparison.json'";
+  const std::string says =
+      "NO REGRESSION in 1 band (screening)\nThe comparison is not saved: '" + folder + "/comparison.json'";
   EXPECT_NE(compared.text.find(says), std::string::npos) << compared.text;
   std::filesystem::remove_all(folder);
 }

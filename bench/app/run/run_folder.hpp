@@ -109,9 +109,9 @@ struct KeptLine {
 };
 
 // Results kept of an earlier run: measured and failed cases, and all with wrong data, also beside the plan. Skipped
-// cases and those that a signal interrupted are measured again. Throws UsageError, naming the difference, if `fresh` (the report at the start of this run) is of
-// another job or machine, if `planned` in these arms lacks a measured case, if the journal cannot be read, or if the
-// run was complete.
+// cases and those that a signal interrupted are measured again. Throws UsageError, naming the difference, if `fresh`
+// (the report at the start of this run) is of another job or machine, if `planned` in these arms lacks a measured case,
+// if the journal cannot be read, or if the run was complete.
 std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
                                    const std::vector<Case>& planned, const std::vector<Arm>& arms);
 
