@@ -286,7 +286,9 @@ class Library(unittest.TestCase):
                     verifications, _ = workers.measure(case("all_reduce", 500, 2, **way))
                     self.assertEqual(wrong(verifications), [0, 0])
                     # The last call: of the graph, where there is one.
-                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], expected if version > 3 else "ring/simple")
+                    chosen = expected if version > 3 else "ring/simple"
+                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], chosen)
+                    self.assertEqual(selected(workers), chosen)
 
     def test_found_by_file_name_and_by_suffix(self):
         for name in ("libnccl-tuner-p5bench.so", "p5bench"):

@@ -252,24 +252,32 @@ void NcclSession::prepare_graph(int first, int count) {
   GraphLaunch& graph = graphs_[{first, count, setting_}];
   if (graph) return;
   const ForcedSetting forcing(setting_);
-  graph = capture(stream(), [&] { operate_on(first, count); });
+  with_selection([&] { graph = capture(stream(), [&] { operate_on(first, count); }); });
   launch(first, count);
   engine_.queue().mark(count);
   engine_.queue().finish();
 }
 
+// Performs `operate` and takes NCCL's choice for it from the log, unless that with this setting is known.
+void NcclSession::with_selection(const std::function<void()>& operate) {
+  const bool known = selection_ && selected_with_ == setting_;
+  const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !case_.replay && !known;
+  if (logged) engine_.log().start();
+  operate();
+  if (!logged) return;
+  selection_ = engine_.log().stop();
+  selected_with_ = setting_;
+}
+
+// The choice for calls in graphs may be another one, since NCCL registers their buffers: see prepare_graph().
 void NcclSession::operate_first() {
   if (case_.collective->device_initiated && place_->member.rank == 0)
     selection_ = selection_of(case_), selected_with_ = setting_;
-  const bool known = selection_ && selected_with_ == setting_;
-  const bool logged = place_->member.rank == 0 && !case_.collective->pairwise && !case_.replay && !known;
   const std::uint64_t calls = tuner_control().last_call().number;
-  if (logged) engine_.log().start();
-  operate_with_setting(0);
-  if (logged) {
-    selection_ = engine_.log().stop();
-    selected_with_ = setting_;
-  }
+  if (case_.calls.cuda_graph)
+    operate_with_setting(0);
+  else
+    with_selection([&] { operate_with_setting(0); });
   require_forced_setting(calls);
 }
 

@@ -97,6 +97,7 @@ class NcclSession final : public Session {
   // The same, with the CUDA graph that prepare_graph() captured if the case uses graphs.
   void launch(int first, int count);
   void prepare_graph(int first, int count);
+  void with_selection(const std::function<void()>& operate);
   void operate_first();
   void require_forced_setting(std::uint64_t calls_before) const;
   void start_clock();
