@@ -132,6 +132,7 @@ TEST(JobToTune, is_searched_in_a_type_in_which_all_of_its_sizes_are_whole) {
   const Placement placement(NodeOfRank(8, 0));
   EXPECT_EQ(job_to_tune({}, replay, placement).type, DataType::float32) << "NCCL asks no tuner about the other";
   add("all_gather", gathered, DataType::bfloat16, "world");
+  add("all_gather", KiB(1), DataType::int8, "world");  // in which NVLS does not reduce
   const JobToTune found = job_to_tune({}, replay, placement);
   EXPECT_EQ(found.type, DataType::bfloat16);
   const auto searched = [&](DataType type) {

@@ -164,7 +164,8 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   for (std::size_t at = 0; at < replay.works.size(); ++at) {
     const Case& c = *replay.works[at].planned;
     if (replay.works[at].group != most->first || !tuner::parse_function(c.collective->name)) continue;
-    if (size_of(c.type) < size_of(found.type)) found.type = c.type;
+    // NVLS does not reduce types of one byte, and rows hold for calls of all types.
+    if (size_of(c.type) > 1 && size_of(c.type) < size_of(found.type)) found.type = c.type;
     names.emplace(c.collective->name);
     sizes.insert(c.bytes);
     found.weights.push_back({std::string(c.collective->name), c.bytes.count, moved(at) / all});

@@ -303,28 +303,34 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
   const double joining_s = (before - time_left()) / 2, processes = 2.0 * tuning_limits.planned_launches;
   tuner::allocate_samples(sizes, (time_left() - (processes - 2) * joining_s) / processes, tuning_limits.samples);
   for (std::size_t at = 0; at < sizes.size(); ++at) alternated[at].samples = sizes[at].samples;
+  bool cut = false;  // the last launch is not whole: its times do not count
   const auto may_continue = [&](const Alternation& alternation) {
     return budget_left() > 0 && alternation.failures(standard) == 0 && alternation.failures(files) < most_file_failures;
   };
-  Alternation alternation(
-      trials, std::move(alternated),
-      {.burst = tuning_limits.burst, .turns = 1, .may_continue = [&] { return may_continue(alternation); }});
+  Alternation alternation(trials, std::move(alternated),
+                          {.burst = tuning_limits.burst, .turns = 1, .may_continue = [&] {
+                             cut = !may_continue(alternation);
+                             return !cut;
+                           }});
   for (const std::size_t arm : {standard, files}) alternation.add_failure(0, arm, first_uses[arm]);
   const auto taken = [&](std::size_t at, Quantity quantity) {
     return tuner::BothSides{alternation.at(at, standard).of(quantity), alternation.at(at, files).of(quantity)};
   };
+  int launches = 0;  // whole ones
   for (bool more = true; more;) {
     const double began = time_left(), budget_began = budget_left();
     alternation.launch();
+    if (!cut) launches = alternation.launches();
     for (std::size_t at = 0; at < measured.size(); ++at) {
-      measured[at].device = taken(at, tuning_limits.beside ? Quantity::together : Quantity::device);
-      measured[at].throughput = taken(at, Quantity::throughput);
-      if (tuning_limits.beside) measured[at].alone = taken(at, Quantity::device);
+      if (!cut) {
+        measured[at].device = taken(at, tuning_limits.beside ? Quantity::together : Quantity::device);
+        measured[at].throughput = taken(at, Quantity::throughput);
+        if (tuning_limits.beside) measured[at].alone = taken(at, Quantity::device);
+      }
       measured[at].failure = alternation.at(at, files).failure;
       measured[at].outcome = alternation.at(at, files).outcome;
       measured[at].standard_failure = alternation.at(at, standard).failure;
     }
-    const int launches = alternation.launches();
     const bool settled =
         launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured, alone_loss).undecided;
     const bool spent =
@@ -332,7 +338,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     more = may_continue(alternation) &&
            (launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent));
   }
-  if (alternation.launches() < min_launches)
+  if (launches < min_launches)
     for (tuner::Confirmation& size : measured) size.device = size.throughput = size.alone = {};
   add_failures_of_default(alternation, points_of(trials.cases()), failures);
   std::erase_if(measured, [](const tuner::Confirmation& size) {

@@ -65,7 +65,7 @@ void refuse_differing_tuning_files(ControlPlane& control, const Options& options
 struct JobToTune {
   Options options;
   std::vector<tuner::Weight> weights;
-  DataType type = DataType::float32;      // or one with smaller elements, so that all sizes are whole ones
+  DataType type = DataType::float32;      // or one of two bytes, so that its sizes are whole ones
   std::vector<std::string> remarks = {};  // groups that are left out
 };
 JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
