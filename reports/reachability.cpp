@@ -278,9 +278,11 @@ constexpr std::array join_rows{
 // True where one of a host's GPUs fails by itself and others do not, whose software and variables are the same, unless
 // the failure is known not to be the GPU's. Limits of processes, memory and files may stop some of several processes.
 bool is_of_single_gpus(const JoinFailure& failure) {
-  constexpr std::array of_limits{"signal 9 ",     "signal 7 ",      "cannot be started",      "temporarily unavailable",
-                                 "ulimit",        "out of memory",  "Cannot allocate memory", "Too many open files",
-                                 "No space left", "OS call failed", "unhandled system error"};
+  constexpr std::array of_limits{"signal 9 ", "signal 7 ", "cannot be started", "temporarily unavailable", "ulimit",
+                                 "out of memory", "Cannot allocate memory", "Too many open files", "No space left",
+                                 "OS call failed", "unhandled system error",
+                                 // A start that takes long on a healthy GPU too, and waits that were cut short.
+                                 "to \"identify\"", "received no order", "time limit of the whole command"};
   if (failure.one_host.empty() || !failure.culprit || !failure.culprit->alone || failure.culprit->kind != Kind::hosts)
     return false;
   if (const std::optional<topo::Remedy> known = topo::remedy_for(failure.said))

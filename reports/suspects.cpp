@@ -300,7 +300,9 @@ bool are_two_nodes(const topo::Topology& topology) {
 bool share_an_error(const Report& report) {
   std::map<std::string, std::set<std::string>> hosts_with;
   for (const topo::Finding& each : report.findings)
-    if (each.severity == topo::Severity::error && !topo::condemns(each) && each.hosts.empty())
+    // Those about GPUs, such as gpu.unseen of a job that has some of them, slow nothing between hosts.
+    if (each.severity == topo::Severity::error && !topo::condemns(each) && each.hosts.empty() &&
+        !each.id.starts_with("gpu."))
       hosts_with[each.id].insert(each.subject.host);
   return std::ranges::any_of(hosts_with, [&](const auto& each) {
     return each.second.contains("") || each.second.size() == report.topology.hosts.size();

@@ -216,13 +216,14 @@ std::vector<const Nic*> nics_of_fabric(const Host& host) {
   std::vector<const Nic*> nics;
   const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
   double infiniband = 0, ethernet = 0;  // the rates of ports that are up
+  std::size_t ethernet_up = 0;          // fewer than the InfiniBand ports are for storage, though these be down
   for (const Nic& nic : host.nics) {
     if (nic.kind == (efa ? "efa" : "infiniband")) nics.push_back(&nic);
     const double rate = nic.state == "up" && nic.rate ? nic.rate->count : 0;
     if (nic.kind == "infiniband") infiniband += rate;
-    if (nic.kind == "ethernet" && !nic.verbs.empty()) ethernet += rate;
+    if (nic.kind == "ethernet" && !nic.verbs.empty()) ethernet += rate, ethernet_up += rate > 0 ? 1 : 0;
   }
-  if (!efa && ethernet > infiniband) nics.clear();
+  if (!efa && ethernet > infiniband && ethernet_up >= nics.size()) nics.clear();
   return nics;
 }
 

@@ -315,7 +315,8 @@ json WorkerBackend::wait(Seconds limit) {
     control_.notify_abort(abort_epoch_);
     throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   } catch (const CaseError& problem) {
-    control_.notify_abort(abort_epoch_);
+    // Ranks that identify themselves do not wait for each other, and the others' answers tell whose fault it is.
+    if (state_ != State::asked) control_.notify_abort(abort_epoch_);
     throw CaseError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   }
 }

@@ -371,6 +371,8 @@ TEST(ReportOfARun, keeps_wrong_data_that_the_tuning_of_the_run_before_it_found) 
   ReportBuilder builder({}, {});
   builder.resume_from(earlier, {}, 1);
   builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+  ASSERT_TRUE(builder.report().tuning) << "the run may end before its own tuning";
+  EXPECT_EQ(builder.report().tuning->failures.size(), 1U);
   const std::string why = builder.reason_not_to_tune();
   EXPECT_TRUE(why.starts_with("NCCL's own settings gave wrong data in the run that this one continues, ")) << why;
   reports::Tuning refused;
@@ -466,7 +468,7 @@ TEST(Acceptance, of_a_check_leaves_nics_all_the_time_after_the_checks_of_gpus) {
   run.machine.topology.nics_of_rank.resize(16);
   const double for_cases = time_for_cases(run).count;
   EXPECT_LT(for_cases, 60 - 7.1);
-  EXPECT_NEAR(time_for_parts(run).count - for_cases, 7.2, 0.5);
+  EXPECT_NEAR(time_for_parts(run).count - for_cases, 6.2, 0.5) << "but for the last round";
   run.machine.backend_name = "ofi";
   EXPECT_NEAR(time_for_parts(run).count - time_for_cases(run).count, 0, 0.5) << "NICs are measured before the cases";
 }

@@ -171,16 +171,17 @@ TEST(Suspects, of_two_nodes_are_no_question_where_both_have_an_error_that_slows_
     result.verdict.grade = c.nodes == 2 ? Grade::slow : Grade::ok;
     result.verdict.fraction = c.nodes == 2 ? 0.1 : 0.9;
   }
-  const auto questions_with = [&](const std::vector<std::string>& hosts) {
+  const auto questions_with = [&](const std::vector<std::string>& hosts, const char* id = "nccl.sockets") {
     report.findings.clear();
     for (const std::string& host : hosts)
       report.findings.push_back(
-          {"nccl.sockets", topo::Severity::error, {host, "", {}, {}}, "TCP", "install it", topo::About::software});
+          {id, topo::Severity::error, {host, "", {}, {}}, "TCP", "install it", topo::About::software});
     return diagnose(report, {}).questions.size();
   };
   EXPECT_EQ(questions_with({}), 1U);
   EXPECT_EQ(questions_with({"n0"}), 1U) << "of one of them";
   EXPECT_EQ(questions_with({""}), 0U) << "of all hosts";
+  EXPECT_EQ(questions_with({"n0", "n1"}, "gpu.unseen"), 1U) << "slows nothing between them";
   EXPECT_EQ(questions_with({"n0", "n1"}), 0U);
   report.exit_code = exit_code(report, true);
   const Decision decision = decide(report);

@@ -218,6 +218,9 @@ TEST(TopoLimits, of_infiniband_beside_faster_ethernet_with_rdma_are_unknown) {
   with_storage.push_back(roce(25));
   with_storage.push_back(roce(25));
   EXPECT_DOUBLE_EQ(node(with_storage), 400) << "the InfiniBand ports";
+  for (Nic& each : with_storage)
+    if (each.kind == "infiniband") each.state = "down";
+  EXPECT_EQ(node(with_storage), -1) << "ports for storage are not the fabric because that is down";
   EXPECT_DOUBLE_EQ(node({nic("efa", GBps{50}), nic("infiniband", GBps{12.5})}), 50) << "a device of the board";
 }
 

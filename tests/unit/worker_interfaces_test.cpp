@@ -93,10 +93,13 @@ TEST(EnvironmentOfNccl, is_what_the_findings_of_settings_and_the_domains_go_by) 
 TEST(SettingsOfWorker, differ_by_nccls_files_on_its_host) {
   const Environment of_rank0{{"NCCL_PROTO", "simple"}, {"NCCL_HOSTID", "a"}, {"P5BENCH_NONE", "1"}, {"FI_NONE", ""}};
   const auto without = [](const std::string&) { return std::optional<std::string>(); };
-  const auto with = [](const std::string&) { return std::optional<std::string>("NCCL_NTHREADS=64\nNCCL_PROTO=ll\n"); };
+  const auto with = [](const std::string&) {
+    return std::optional<std::string>("NCCL_NTHREADS=64\nNCCL_PROTO=ll\nNCCL_SOCKET_IFNAME=eth7\n");
+  };
   const Environment plain = settings_of_worker(of_rank0, without), other = settings_of_worker(of_rank0, with);
   EXPECT_EQ(value_or_empty(plain, "NCCL_PROTO"), "simple");
   EXPECT_EQ(value_or_empty(other, "NCCL_PROTO"), "simple");
+  EXPECT_FALSE(other.contains("NCCL_SOCKET_IFNAME")) << "a host's name of its own device";
   for (const char* const name : {"NCCL_HOSTID", "P5BENCH_NONE", "FI_NONE"}) EXPECT_FALSE(plain.contains(name)) << name;
   EXPECT_TRUE(topo::differing_settings({{"n0", plain}, {"n1", plain}}, false).empty());
   const std::vector<topo::Finding> found = topo::differing_settings({{"n0", plain}, {"n1", other}}, false);

@@ -193,7 +193,11 @@ Environment shared_settings(Environment environment) {
 }
 
 Environment settings_of_worker(const Environment& changes, const ReadFile& read) {
-  Environment settings = shared_settings(environment_of_nccl(with_changes(changes), read));
+  const Environment own = with_changes(changes);
+  Environment settings = shared_settings(environment_of_nccl(own, read));
+  // In a host's own file these are names of its devices, which differ between hosts by design.
+  for (const char* const name : {nccl_setting, "NCCL_IB_HCA", interface_of_libfabric})
+    if (value_or_empty(own, name).empty()) settings.erase(name);
   std::erase_if(settings,
                 [&](const auto& variable) { return variable.second.empty() && changes.contains(variable.first); });
   return settings;

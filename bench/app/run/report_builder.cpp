@@ -93,6 +93,16 @@ void ReportBuilder::resume_from(const EarlierRun& earlier, const std::vector<Kep
     std::ranges::copy_if(
         earlier.report.tuning->failures, std::back_inserter(earlier_failures_),
         [](const reports::TuningFailure& each) { return each.wrong_data && each.setting == "default"; });
+  if (!earlier_failures_.empty()) {  // until the tuning of this run, which it may not reach
+    reports::Tuning known;
+    known.mode = earlier.report.tuning->mode;
+    known.outcome = "refused";
+    known.because = "NCCL's own settings gave wrong data in the run that this one continues";
+    known.nccl_version = earlier.report.tuning->nccl_version;
+    known.ranks = earlier.report.tuning->ranks;
+    known.nodes = earlier.report.tuning->nodes;
+    add_tuning(std::move(known));
+  }
   for (const reports::ArmInfo& arm : earlier.report.arms)
     if (reports::ArmInfo* const info = find_arm(arm.name)) info->context = arm.context, info->problem = arm.problem;
 }
