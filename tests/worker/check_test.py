@@ -170,7 +170,7 @@ class Unfit(Checks):
         """Failures for which a prolog would start the job: ranks that crash, do not start, or have no GPU to use."""
         every = (
             ("link-down:gpu=1:count=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.links GPU 1"),
-            ("", {"P5BENCH_FAKE": "join-crash:rank=1"}, "join.gpu GPU 1"),
+            ("", {"P5BENCH_FAKE": "join-crash:gpu=1"}, r"join\.gpu GPU 1"),
             ("lost:gpu=0", {"P5BENCH_FAKE": "join-crash:rank=0"}, "gpu.lost GPU 0"),
             ("ecc:gpu=0:uncorrected=2", {"P5BENCH_FAKE": "join-crash:rank=1"}, "gpu.memory_errors GPU 0"))
         for faults, variables, says in every if NIGHTLY else every[:2]:
