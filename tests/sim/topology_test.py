@@ -122,7 +122,7 @@ class Watch(unittest.TestCase):
         self.assertEqual([gpu["state"]["sm_clock_mhz"] for gpu in first["gpus"]], [1980, 345])
         self.assertEqual(len(rest), 1)
         xids = first["xids"] + rest[0]["xids"]
-        self.assertEqual(xids, [{"uuid": first["gpus"][1]["uuid"], "code": 94, "text": ""}])
+        self.assertEqual(xids, [{"uuid": first["gpus"][1]["uuid"], "code": 94, "text": "", "count": 1}])
 
     def test_watches_nics_without_a_driver(self):
         with tempfile.TemporaryDirectory() as nothing:

@@ -283,12 +283,14 @@ class Library(unittest.TestCase):
                 with self.subTest(way=way, more=more, version=version), \
                         Workers(2, environment={**environment, **more, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
                     self.log.path.write_text("")
-                    verifications, _ = workers.measure(case("all_reduce", 500, 2, **way))
-                    self.assertEqual(wrong(verifications), [0, 0])
+                    workers.open(case("all_reduce", 500, 2, **way))
+                    workers.good("warm_up", operations=1, setting="")
+                    workers.good("sample", quantity="throughput", operations=1, samples=2, poison_last=True, setting="")
                     # The last call: of the graph, where there is one.
-                    chosen = expected if version > 3 else "ring/simple"
-                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], chosen)
-                    self.assertEqual(selected(workers), chosen)
+                    way_taken = expected if version > 3 else "ring/simple"
+                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], way_taken)
+                    self.assertEqual(selected(workers), way_taken)
+                    self.assertEqual(wrong(workers.good("verify")), [0, 0])
 
     def test_found_by_file_name_and_by_suffix(self):
         for name in ("libnccl-tuner-p5bench.so", "p5bench"):
