@@ -274,23 +274,28 @@ class Library(unittest.TestCase):
                     self.assertRegex(self.log.text(), r"chunks of 262144 bytes\n.*AllReduce: 6000 Bytes")
                 self.assertEqual(self.log.warnings(), [])
 
+    WAYS = (("ring/simple", {}, {}), (OWN, {"register": "local"}, {}), (OWN, {"cuda_graph": True}, {}),
+            ("ring/simple", {"cuda_graph": True}, {"NCCL_GRAPH_REGISTER": "0"}))
+
     def test_rows_are_for_buffers_that_are_not_registered_and_not_for_graphs(self):
         environment = self.environment(self.ROWS)
-        ways = [("ring/simple", {}, {}), (OWN, {"register": "local"}, {}), (OWN, {"cuda_graph": True}, {}),
-                ("ring/simple", {"cuda_graph": True}, {"NCCL_GRAPH_REGISTER": "0"})]
-        for expected, way, more in ways:
+        for expected, way, more in self.WAYS:
             for version in (3, 5):
                 with self.subTest(way=way, more=more, version=version), \
                         Workers(2, environment={**environment, **more, "P5BENCH_FAKE_TUNER_VERSION": str(version)}) as workers:
                     self.log.path.write_text("")
-                    workers.open(case("all_reduce", 500, 2, **way))
-                    workers.good("warm_up", operations=1, setting="")
-                    workers.good("sample", quantity="throughput", operations=1, samples=2, poison_last=True, setting="")
+                    verifications, _ = workers.measure(case("all_reduce", 500, 2, **way))
+                    self.assertEqual(wrong(verifications), [0, 0])
                     # The last call: of the graph, where there is one.
-                    way_taken = expected if version > 3 else "ring/simple"
-                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], way_taken)
-                    self.assertEqual(selected(workers), way_taken)
-                    self.assertEqual(wrong(workers.good("verify")), [0, 0])
+                    self.assertEqual(self.log.choices("all_reduce", 2000)[-1], expected if version > 3 else "ring/simple")
+
+    def test_the_choice_that_is_told_of_a_case_in_graphs_is_that_of_the_captured_call(self):
+        environment = {name: value for name, value in self.environment(self.ROWS).items() if name not in self.log.environment}
+        for expected, way, more in self.WAYS:
+            with self.subTest(way=way, more=more), Workers(2, environment={**environment, **more}) as workers:
+                workers.open(case("all_reduce", 500, 2, **way))
+                workers.good("warm_up", operations=1, setting="")
+                self.assertEqual(selected(workers), expected)
 
     def test_found_by_file_name_and_by_suffix(self):
         for name in ("libnccl-tuner-p5bench.so", "p5bench"):
