@@ -73,7 +73,7 @@ struct HostActivity {
   int seconds = 0;  // samples
   std::vector<GpuActivity> gpus{};
   std::vector<NicActivity> nics{};
-  // Of the whole watch, since it began: its last sample, and the end of the last case.
+  // Times since the watch began, in the entry of the whole watch: of its last sample, and of the end of the last case.
   double watched_s = 0, measured_s = 0;
 };
 

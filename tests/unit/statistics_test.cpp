@@ -222,8 +222,8 @@ TEST(Summarize, says_only_what_the_samples_support) {
   EXPECT_EQ(many.max, 40000);
 }
 
-// Of seven samples each is left out once in seven: the first four are kept in 6/7 of all draws, the fifth where one
-// below it is left out.
+// Each of seven samples is left out of a seventh of all draws of six: the first four are kept in 6/7 of them, the fifth
+// where one below it is left out.
 TEST(TrimmedMean, of_fewer_samples_is_expected_by_these_weights) {
   const std::vector<double> of_seven = weights_in_trimmed_mean(7, 6);
   const std::vector<double> wanted{3.0 / 14, 3.0 / 14, 3.0 / 14, 3.0 / 14, 1.0 / 7, 0, 0};

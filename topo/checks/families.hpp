@@ -181,7 +181,7 @@ inline bool carries(const Host& host, const Nic& nic) {
   return std::ranges::find(fabric, &nic) != fabric.end();
 }
 
-// Of each host the ports that are down, though ports of their names carry traffic on most other hosts of its kind, two
+// The ports of each host that are down, though ports of their names carry traffic on most other hosts of its kind, two
 // at least, and it has fewer that do.
 std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology);
 

@@ -43,8 +43,7 @@ Finding down(const Host& host, const Nic& nic, bool alone) {
               : "nothing, unless this port should carry traffic"};
 }
 
-// What each host is, to be compared with hosts of its kind: its platform, else the model of its GPUs, else what most
-// are.
+// The kind of each host, with which it is compared: its platform, else the model of its GPUs, else what most are.
 std::vector<std::string> kinds_of_hosts(const Topology& topology, const std::vector<const Platform*>& platforms) {
   std::vector<std::string> kinds, known;
   for (std::size_t at = 0; at < platforms.size(); ++at) {
