@@ -84,8 +84,8 @@ const Platform* platform_of_instance_type(std::string_view instance_type);
 const Platform* platform_of(const Host& host);
 // The platform that most hosts have, of several with as many the first host's. Null: most have none.
 const Platform* platform_of_most(const std::vector<Host>& hosts);
-// The platform that each host is held against: that of the topology, and another one (null: none known) for hosts that are
-// none of it by their instance type or their GPUs.
+// The platform that each host is held against: that of the topology, and another one (null: none known) for hosts that
+// are none of it by their instance type or their GPUs.
 std::vector<const Platform*> platforms_of_hosts(const Topology& topology);
 bool has_one_platform(const Topology& topology);
 // Why the hosts cannot be of the platform: an instance type or GPUs that it does not have. "": nothing says so.
