@@ -332,6 +332,13 @@ ncclTeam_t ncclTeamLsa(ncclComm_t handle) {
   return {.nRanks = ranks, .rank = communicator->rank % ranks, .stride = 1};
 }
 
+// A template, since NCCL 2.28.3 has no `barrierCount`, unlike 2.28.9.
+template <typename Requirements>
+static bool wants_barriers(const Requirements& wanted) {
+  if constexpr (requires { wanted.barrierCount; }) return wanted.lsaBarrierCount != 0 || wanted.barrierCount != 0;
+  return wanted.lsaBarrierCount != 0;
+}
+
 // A collective call on all ranks, as in NCCL. It has no resources.
 ncclResult_t ncclDevCommCreate(ncclComm_t handle, const ncclDevCommRequirements_t* wanted, ncclDevComm_t* made) {
   const auto communicator = find_handle(handle);
@@ -339,7 +346,7 @@ ncclResult_t ncclDevCommCreate(ncclComm_t handle, const ncclDevCommRequirements_
     return refuse(ncclInvalidArgument, "no communicator, no requirements, or no place");
   if (!has_symmetric_memory(*communicator))
     return refuse(ncclInvalidUsage, "Communicator does not support symmetric memory!");
-  if (wanted->lsaBarrierCount != 0 || wanted->barrierCount != 0 || wanted->lsaMultimem)
+  if (wants_barriers(*wanted) || wanted->lsaMultimem)
     return refuse(ncclInvalidUsage, "the fake makes no resources of device communicators");
   if (!communicator->vote({0, 0})) return refuse(ncclInternalError, "the communicator was aborted");
   *made = {};
