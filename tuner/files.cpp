@@ -459,7 +459,9 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
                               result.table.nodes));
   lines.push_back(
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
-  lines.push_back("were confirmed with that one, not with the example plugin.");
+  lines.push_back(
+      "were confirmed with that one, not with the example plugin. Not for jobs that reduce float8 among more");
+  lines.push_back("than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them.");
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
@@ -579,7 +581,8 @@ std::variant<NamedFile, std::string> calls_header(const TuningResult& result) {
   lines.push_back("");
   lines.push_back("For programs that call NCCL themselves and do not load the tuner plugin; not for both at once.");
   lines.push_back("The gains above were confirmed with the plugin, not with these calls. Such a call goes out alone:");
-  lines.push_back("NCCL does not join it with others of its group.");
+  lines.push_back("NCCL does not join it with others of its group. Not for float8 among more than 8 ranks: there NCCL");
+  lines.push_back("avoids rings, which lose precision, and a call with settings may get one.");
   lines.push_back("");
   for (const char* const line :
        {"    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;",

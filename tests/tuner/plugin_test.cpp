@@ -146,6 +146,31 @@ TEST(TunerPlugin, what_nccl_marks_as_unavailable_is_never_forced) {
   });
 }
 
+// NCCL multiplies the costs of rings of more than 8 ranks by 1024 for float8.
+TEST(TunerPlugin, what_nccl_relegates_for_its_lack_of_precision_is_never_forced) {
+  with_rows([] {
+    for (const int version : versions_with_costs) {
+      Tuner tuner(version);
+      Call float8 = offered(3500);
+      for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple})
+        float8.cost(Algorithm::ring, protocol) *= 1024;
+      const Call chosen = tuner.choose(float8);
+      EXPECT_EQ(chosen.costs, float8.costs) << "version " << version;
+      EXPECT_EQ(chosen.channels, 0);
+      Call only_rings = float8;  // as for a function without another algorithm
+      for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple})
+        only_rings.cost(Algorithm::tree, protocol) = -1;
+      EXPECT_EQ(tuner.choose(only_rings).channels, 8) << "version " << version;
+      Call slow = offered(3500);  // predicted 100 times as slow, and measured as faster
+      slow.cost(Algorithm::ring, Protocol::ll) = 1000;
+      EXPECT_EQ(tuner.choose(slow).cheapest(), "ring/ll") << "version " << version;
+      Call without_time = offered(3500);  // an entry of 0 says nothing
+      without_time.cost(Algorithm::tree, Protocol::ll) = 0;
+      EXPECT_EQ(tuner.choose(without_time).cheapest(), "ring/ll") << "version " << version;
+    }
+  });
+}
+
 TEST(TunerPlugin, memory_behind_a_smaller_table_is_not_touched) {
   with_rows([] {
     Call call = offered(7500);  // PAT, the seventh algorithm
