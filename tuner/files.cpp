@@ -177,8 +177,12 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   if (uses_plugin(result)) {
     lines.push_back("");
     lines.push_back(
-        "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
-    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart.");
+        "The settings for sizes were measured on buffers that are not registered with NCCL, outside of CUDA");
+    lines.push_back(
+        "graphs, and hold for all calls. P5BENCH_TUNER_REGISTERED=leave, on all ranks, leaves calls in CUDA graphs");
+    lines.push_back(
+        "and on registered buffers to NCCL (2.24 or later). It is not for jobs that group calls on registered");
+    lines.push_back("buffers (ncclGroupStart): of these NCCL may tell ranks different things, and they hang.");
   }
   if (sets_anything(result)) {
     add_step(lines, result);
@@ -267,11 +271,11 @@ std::string example_name(Function function) {
   return name;
 }
 
-// The last two columns are numPipeOps and regBuff; -1 is any.
-std::string example_line(const Row& row, const Table& table, bool only_unregistered) {
-  return fmt::format("{},{},{},{},{},{},{},{},-1,{}\n", example_name(row.function), row.from, row.to,
+// The last two columns are numPipeOps and regBuff; -1 is any, because NCCL may tell ranks differently of one call.
+std::string example_line(const Row& row, const Table& table) {
+  return fmt::format("{},{},{},{},{},{},{},{},-1,-1\n", example_name(row.function), row.from, row.to,
                      name_of(row.setting.algorithm), name_of(row.setting.protocol), row.setting.channels, table.nodes,
-                     table.ranks, only_unregistered ? 0 : -1);
+                     table.ranks);
 }
 
 // The rows of one function within a range, extended until they cover it; neighbours of equal settings are merged.
@@ -459,19 +463,20 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
                               result.table.nodes));
   lines.push_back(
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
-  lines.push_back("were confirmed with that one, not with the example plugin.");
+  lines.push_back(
+      "were confirmed with that one, not with the example plugin. Not for jobs that reduce float8 among more");
+  lines.push_back("than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them.");
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
-  for (const Row& row : tuned)  // the first that matches wins
-    text += example_line(row, result.table, has_both_buffers_everywhere(row.function));
+  for (const Row& row : tuned) text += example_line(row, result.table);  // the first that matches wins
   for (const Function function : all_functions) {
     const std::vector<Row> rows = cover_range(function, standard, 0, ~std::uint64_t{0});
     if (rows.empty())
       return fmt::format(
           "NCCL's example plugin would run every {} with one channel: what NCCL chooses for it was not measured.",
           name_of(function));
-    for (const Row& row : rows) text += example_line(row, result.table, false);
+    for (const Row& row : rows) text += example_line(row, result.table);
   }
   return NamedFile{"nccl-tuner-example.conf", text};
 }
@@ -579,7 +584,8 @@ std::variant<NamedFile, std::string> calls_header(const TuningResult& result) {
   lines.push_back("");
   lines.push_back("For programs that call NCCL themselves and do not load the tuner plugin; not for both at once.");
   lines.push_back("The gains above were confirmed with the plugin, not with these calls. Such a call goes out alone:");
-  lines.push_back("NCCL does not join it with others of its group.");
+  lines.push_back("NCCL does not join it with others of its group. Not for float8 among more than 8 ranks: there NCCL");
+  lines.push_back("avoids rings, which lose precision, and a call with settings may get one.");
   lines.push_back("");
   for (const char* const line :
        {"    ncclCollConfig_t config = NCCL_COLLCONFIG_INITIALIZER;",

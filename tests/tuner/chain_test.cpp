@@ -44,8 +44,19 @@ TEST(TunerChain, calls_in_no_row_go_on_in_the_highest_version_that_nccl_would_ha
   });
 }
 
-TEST(TunerChain, calls_on_registered_buffers_go_on_to_it) {
+TEST(TunerChain, calls_whose_setting_nccl_relegates_go_on_to_it) {
   with_chained_tuner({}, [] {
+    for (const int version : versions_with_costs) {
+      Call float8 = offered();
+      for (const Protocol protocol : {Protocol::ll, Protocol::ll128, Protocol::simple})
+        float8.cost(Algorithm::ring, protocol) *= 1024;
+      EXPECT_EQ(Tuner(version).choose(float8).cheapest(), "tree/simple") << version;
+    }
+  });
+}
+
+TEST(TunerChain, calls_on_registered_buffers_go_on_to_it_where_the_operator_says_so) {
+  with_chained_tuner({{"P5BENCH_TUNER_REGISTERED", "leave"}}, [] {
     for (const int version : {4, 5, 6, 7}) {
       Call registered = offered();
       registered.registered = true;

@@ -145,7 +145,9 @@ std::optional<Override> CommunicatorTuner::override_for(int function, std::size_
 void CommunicatorTuner::choose(const Call& call) {
   const CostTable table(call.costs, call.algorithms, call.protocols);
   const std::optional<Override> found = override_for(call.function, call.bytes, call.registered != 0);
-  TunedCall tuned{.costs = copy_of(table), .cheapest = {}, .granted = found && table.available(found->setting)};
+  TunedCall tuned{.costs = copy_of(table),
+                  .cheapest = {},
+                  .granted = found && table.available(found->setting) && !table.relegated(found->setting)};
   if (tuned.granted) {
     table.prefer(found->setting, found->microseconds);
     if (found->setting.channels > 0) *call.channels = found->setting.channels;

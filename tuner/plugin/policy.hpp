@@ -70,6 +70,17 @@ class CostTable {
     const float* cost = at(setting.algorithm, setting.protocol);
     return cost && *cost >= 0;
   }
+  // True where NCCL multiplied the cost so that it takes the setting only for want of another: rings of more than 8
+  // ranks for float8, by 1024, because a sum by so many roundings in turn loses precision. A tuner is not told the
+  // type. Settings are searched among those predicted within 8 times the fastest.
+  bool relegated(const Setting& setting) const {
+    constexpr float least_factor = 256;
+    const float* cost = at(setting.algorithm, setting.protocol);
+    float lowest = 0;  // of all entries above 0
+    for (std::ptrdiff_t i = 0; i < static_cast<std::ptrdiff_t>(algorithms_) * protocols_; ++i)
+      if (costs_[i] > 0 && (lowest <= 0 || costs_[i] < lowest)) lowest = costs_[i];
+    return cost && *cost > 0 && *cost / lowest > least_factor;
+  }
   // NCCL's choice: the lowest cost, the first among equals.
   std::optional<Setting> cheapest() const {
     std::optional<Setting> found;
@@ -112,8 +123,9 @@ struct Job {
   bool registration_known = false;  // this version of the interface tells of registered buffers
 };
 
-// A call as its policy sees it. Ranks that lack one of the buffers see another `registered` than the root
-// (has_both_buffers_everywhere).
+// A call as its policy sees it. Ranks may see another `registered` than others: those that lack one of the buffers
+// (has_both_buffers_everywhere), and those whose buffers lie elsewhere in a registered region, where NCCL joins calls
+// of a group.
 struct Asked {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
