@@ -177,12 +177,8 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   if (uses_plugin(result)) {
     lines.push_back("");
     lines.push_back(
-        "The settings for sizes were measured on buffers that are not registered with NCCL, outside of CUDA");
-    lines.push_back(
-        "graphs, and hold for all calls. P5BENCH_TUNER_REGISTERED=leave, on all ranks, leaves calls in CUDA graphs");
-    lines.push_back(
-        "and on registered buffers to NCCL (2.24 or later). It is not for jobs that group calls on registered");
-    lines.push_back("buffers (ncclGroupStart): of these NCCL may tell ranks different things, and they hang.");
+        "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
+    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart.");
   }
   if (sets_anything(result)) {
     add_step(lines, result);
@@ -271,11 +267,11 @@ std::string example_name(Function function) {
   return name;
 }
 
-// The last two columns are numPipeOps and regBuff; -1 is any, because NCCL may tell ranks differently of one call.
-std::string example_line(const Row& row, const Table& table) {
-  return fmt::format("{},{},{},{},{},{},{},{},-1,-1\n", example_name(row.function), row.from, row.to,
+// The last two columns are numPipeOps and regBuff; -1 is any.
+std::string example_line(const Row& row, const Table& table, bool only_unregistered) {
+  return fmt::format("{},{},{},{},{},{},{},{},-1,{}\n", example_name(row.function), row.from, row.to,
                      name_of(row.setting.algorithm), name_of(row.setting.protocol), row.setting.channels, table.nodes,
-                     table.ranks);
+                     table.ranks, only_unregistered ? 0 : -1);
 }
 
 // The rows of one function within a range, extended until they cover it; neighbours of equal settings are merged.
@@ -469,14 +465,15 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
-  for (const Row& row : tuned) text += example_line(row, result.table);  // the first that matches wins
+  for (const Row& row : tuned)  // the first that matches wins
+    text += example_line(row, result.table, has_both_buffers_everywhere(row.function));
   for (const Function function : all_functions) {
     const std::vector<Row> rows = cover_range(function, standard, 0, ~std::uint64_t{0});
     if (rows.empty())
       return fmt::format(
           "NCCL's example plugin would run every {} with one channel: what NCCL chooses for it was not measured.",
           name_of(function));
-    for (const Row& row : rows) text += example_line(row, result.table);
+    for (const Row& row : rows) text += example_line(row, result.table, false);
   }
   return NamedFile{"nccl-tuner-example.conf", text};
 }

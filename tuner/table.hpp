@@ -57,8 +57,8 @@ std::optional<Setting> parse_setting(std::string_view text);
 // where NCCL has no such kernel.
 std::string alg_selection(const Setting& setting);
 
-// True where all ranks give NCCL an input and an output, so that ranks can be told alike whether these are registered:
-// of broadcast and reduce only the root needs both.
+// True where all ranks give NCCL an input and an output, so that all are told alike whether these are registered: of
+// broadcast and reduce only the root needs both.
 inline bool has_both_buffers_everywhere(Function function) {
   return function != Function::broadcast && function != Function::reduce;
 }

@@ -19,7 +19,6 @@ int ncclGetVersion(int* version) {
 namespace p5::tuner::plugin_test {
 namespace {
 
-using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -91,25 +90,9 @@ TEST(TunerPlugin, calls_in_no_row_stay_as_they_are) {
   });
 }
 
-// NCCL joins calls of a group and looks for the bytes of all of them behind the address of one: where in a registered
-// region it lies decides what a rank is told.
-TEST(TunerPlugin, ranks_that_are_told_differently_of_their_buffers_choose_alike) {
+// Rows are measured on buffers that are not registered.
+TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_nccl_tells_of_them) {
   with_rows([] {
-    for (const int version : versions_with_costs) {
-      Tuner rank_0(version), rank_1(version);
-      Call registered = offered();
-      registered.registered = true;
-      const Call first = rank_0.choose(registered), second = rank_1.choose(offered());
-      EXPECT_EQ(first.costs, second.costs) << "version " << version;
-      EXPECT_EQ(first.cheapest(), "ring/simple") << "version " << version;
-    }
-    EXPECT_THAT(said().warnings, IsEmpty());
-    EXPECT_THAT(said().information, Contains(HasSubstr("P5BENCH_TUNER_REGISTERED=leave on all ranks")).Times(1));
-  });
-}
-
-TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_the_operator_says_so_and_nccl_tells_of_them) {
-  with_file(to_csv(rows, ""), {{"P5BENCH_TUNER_REGISTERED", "leave"}}, [] {
     Call registered = offered();
     registered.registered = true;
     for (const int version : versions_with_costs) {
@@ -124,13 +107,6 @@ TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_the_operato
                                                 HasSubstr("not for calls on"), HasSubstr("not for calls on"),
                                                 HasSubstr("not for calls on"), HasSubstr("not for calls on")));
   });
-  with_file(to_csv(rows, ""), {{"P5BENCH_TUNER_REGISTERED", "1"}}, [] {
-    Call registered = offered();
-    registered.registered = true;
-    for (int communicator = 0; communicator < 2; ++communicator)
-      EXPECT_EQ(Tuner(5).choose(registered).cheapest(), "ring/simple");
-    EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("P5BENCH_TUNER_REGISTERED=1 is not 'leave'")));
-  });
 }
 
 // Ranks other than the root may pass one buffer alone: they would decide otherwise than the root.
@@ -140,21 +116,20 @@ TEST(TunerPlugin, calls_with_a_root_run_alike_whatever_nccl_tells_of_their_buffe
                      {Function::reduce, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
                      {Function::all_gather, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5},
                      {Function::reduce_scatter, 1000, 2000, {Algorithm::ring, Protocol::simple}, 12.5}};
-  for (const bool leaves : {false, true})
-    with_file(to_csv(with_roots, ""), {{"P5BENCH_TUNER_REGISTERED", leaves ? "leave" : ""}}, [&] {
-      Tuner tuner(5);
-      for (const Function function :
-           {Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter})
-        for (const bool registered : {false, true}) {
-          Call call = offered();
-          call.function = function;
-          call.registered = registered;
-          EXPECT_EQ(tuner.choose(call).cheapest(),
-                    leaves && registered && has_both_buffers_everywhere(function) ? "tree/ll" : "ring/simple")
-              << name_of(function) << registered;
-        }
-      EXPECT_FALSE(has_both_buffers_everywhere(Function::broadcast) || has_both_buffers_everywhere(Function::reduce));
-    });
+  with_file(to_csv(with_roots, ""), {}, [] {
+    Tuner tuner(5);
+    for (const Function function :
+         {Function::broadcast, Function::reduce, Function::all_gather, Function::reduce_scatter})
+      for (const bool registered : {false, true}) {
+        Call call = offered();
+        call.function = function;
+        call.registered = registered;
+        EXPECT_EQ(tuner.choose(call).cheapest(),
+                  registered && has_both_buffers_everywhere(function) ? "tree/ll" : "ring/simple")
+            << name_of(function) << registered;
+      }
+    EXPECT_FALSE(has_both_buffers_everywhere(Function::broadcast) || has_both_buffers_everywhere(Function::reduce));
+  });
 }
 
 TEST(TunerPlugin, what_nccl_marks_as_unavailable_is_never_forced) {

@@ -180,7 +180,7 @@ TEST_F(TuningFiles, say_what_they_are_valid_for_and_what_they_gain) {
 }
 
 TEST_F(TuningFiles, say_for_which_buffers_their_rows_are) {
-  constexpr const char* text = "P5BENCH_TUNER_REGISTERED=leave, on all ranks";
+  constexpr const char* text = "# The settings for sizes are for calls on buffers that are not registered with NCCL";
   for (const NamedFile& each : tuning_files(tuned())) EXPECT_THAT(each.text, HasSubstr(text)) << each.name;
   TuningResult variables = tuned();
   variables.table.rows.clear();
@@ -506,8 +506,8 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   const auto made = example_plugin_csv(tuned(), all_defaults(), {});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   const std::string text = std::get<NamedFile>(made).text;
-  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"))
-      << "the first that matches wins; ranks may be told differently of their buffers";
+  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,0\n"))
+      << "the first that matches wins, for buffers that are not registered";
   for (const char* name : {"broadcast", "reduce", "allgather", "reducescatter", "allreduce"}) {
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",0,4095,ring,ll,4,1,8,-1,-1\n"));
     EXPECT_THAT(text, HasSubstr(std::string("\n") + name + ",4096,18446744073709551615,ring,simple,24,1,8,-1,-1\n"));
@@ -517,15 +517,14 @@ TEST(ExamplePluginCsv, covers_every_call_with_channels) {
   for (std::string line; std::getline(lines, line);) EXPECT_LT(line.size(), 250u);
 }
 
-TEST(ExamplePluginCsv, has_rows_for_all_buffers_since_ranks_may_be_told_of_different_ones) {
+TEST(ExamplePluginCsv, has_rows_for_all_buffers_where_ranks_would_be_told_of_different_ones) {
   TuningResult result = tuned();
-  for (const Function function : {Function::broadcast, Function::reduce, Function::all_reduce}) {
+  for (const Function function : {Function::broadcast, Function::reduce}) {
     result.table.rows[0].function = function;
     const auto made = example_plugin_csv(result, all_defaults(), {});
     ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
     EXPECT_THAT(content(std::get<NamedFile>(made).text),
-                StartsWith((function == Function::all_reduce ? "allreduce" : std::string(name_of(function))) +
-                           ",1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
+                StartsWith(std::string(name_of(function)) + ",1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
   }
 }
 

@@ -274,12 +274,10 @@ class Library(unittest.TestCase):
                     self.assertRegex(self.log.text(), r"chunks of 262144 bytes\n.*AllReduce: 6000 Bytes")
                 self.assertEqual(self.log.warnings(), [])
 
-    LEAVE = {"P5BENCH_TUNER_REGISTERED": "leave"}
-    WAYS = (("ring/simple", {}, LEAVE), (OWN, {"register": "local"}, LEAVE), (OWN, {"cuda_graph": True}, LEAVE),
-            ("ring/simple", {"cuda_graph": True}, {**LEAVE, "NCCL_GRAPH_REGISTER": "0"}),
-            ("ring/simple", {"register": "local"}, {}), ("ring/simple", {"cuda_graph": True}, {}))
+    WAYS = (("ring/simple", {}, {}), (OWN, {"register": "local"}, {}), (OWN, {"cuda_graph": True}, {}),
+            ("ring/simple", {"cuda_graph": True}, {"NCCL_GRAPH_REGISTER": "0"}))
 
-    def test_rows_are_for_registered_buffers_and_graphs_too_unless_the_operator_leaves_them_to_nccl(self):
+    def test_rows_are_for_buffers_that_are_not_registered_and_not_for_graphs(self):
         environment = self.environment(self.ROWS)
         for expected, way, more in self.WAYS:
             for version in (3, 5):

@@ -27,9 +27,6 @@ namespace {
 
 constexpr const char* file_variable = "NCCL_TUNER_CONFIG_FILE";
 constexpr const char* hash_variable = "P5BENCH_TUNER_HASH";
-// With "leave" calls of which NCCL says that their buffers are registered, or that they are captured in a CUDA graph,
-// get no row. It has to be the same on all ranks.
-constexpr const char* registered_variable = "P5BENCH_TUNER_REGISTERED";
 
 struct File {
   std::vector<Table> tables;
@@ -174,38 +171,20 @@ bool is_rank_0() {
 
 class TablePolicy final : public Policy {
  public:
-  TablePolicy(const Table& table, const Log& log, bool leaves_registered)
-      : table_(table), log_(log), leaves_registered_(leaves_registered) {}
+  explicit TablePolicy(const Table& table) : table_(table) {}
 
-  // Rows were measured on buffers that are not registered, and yet hold for all calls: ranks may be told differently.
-  // Of calls that NCCL joins in a group it asks whether the address of one, with the bytes of all, is within one
-  // registered region, which depends on where in the region a rank's buffer is.
+  // Rows were measured on buffers that are not registered. NCCL demands of all ranks of a call that either all pass
+  // registered buffers or none does.
   std::optional<Override> override_of(const Asked& call) override {
-    if (call.registered && leaves_registered_ && has_both_buffers_everywhere(call.function)) return std::nullopt;
+    if (call.registered && has_both_buffers_everywhere(call.function)) return std::nullopt;
     const Row* const row = find_row(table_, call.function, call.bytes);
     if (!row) return std::nullopt;
-    static std::atomic_flag told;
-    if (call.registered && has_both_buffers_everywhere(call.function) && !told.test_and_set())
-      log_.inform(
-          std::string("calls on registered buffers or in CUDA graphs get settings that were measured without; ") +
-          registered_variable + "=leave on all ranks leaves them to NCCL");
     return Override{row->setting, row->microseconds};
   }
 
  private:
   const Table& table_;
-  const Log log_;
-  const bool leaves_registered_;
 };
-
-// True if the operator says that calls on registered buffers are to be left to NCCL.
-bool leaves_registered_calls(const Log& log) {
-  static std::atomic_flag warned;
-  const std::string value = variable(registered_variable);
-  if (!value.empty() && value != "leave")
-    log.warn_once(warned, std::string(registered_variable) + "=" + value + " is not 'leave' and changes nothing");
-  return value == "leave";
-}
 
 // Set after the first communicator: a table is used, or one warning was printed. Later communicators may be splits, for
 // which no table is expected.
@@ -222,14 +201,12 @@ std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   const Nccl nccl = nccl_of(log.logger());
   if (const Table* const table = find_table(file.tables, nccl.version, job.ranks, job.nodes)) {
     reported().test_and_set();
-    const bool leaves = leaves_registered_calls(log);
     log.inform(
         file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator, " +
-        (!leaves ? "also for calls on registered buffers and in CUDA graphs"
-         : job.registration_known
+        (job.registration_known
              ? "not for calls on registered buffers or in CUDA graphs, except broadcast and reduce"
              : "also for calls on registered buffers and in CUDA graphs, of which this NCCL tells a tuner nothing"));
-    return std::make_unique<TablePolicy>(*table, log, leaves);
+    return std::make_unique<TablePolicy>(*table);
   }
   const std::string other = file.problem.empty() ? describe_other_nccl(file, nccl) : "";
   if (other.empty()) {

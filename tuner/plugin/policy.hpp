@@ -123,9 +123,8 @@ struct Job {
   bool registration_known = false;  // this version of the interface tells of registered buffers
 };
 
-// A call as its policy sees it. Ranks may see another `registered` than others: those that lack one of the buffers
-// (has_both_buffers_everywhere), and those whose buffers lie elsewhere in a registered region, where NCCL joins calls
-// of a group.
+// A call as its policy sees it. Ranks that lack one of the buffers see another `registered` than the root
+// (has_both_buffers_everywhere).
 struct Asked {
   Function function = Function::all_reduce;
   std::uint64_t bytes = 0;
