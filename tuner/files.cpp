@@ -178,7 +178,10 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
     lines.push_back("");
     lines.push_back(
         "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
-    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart.");
+    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart. A");
+    lines.push_back(
+        "program that groups calls (ncclGroupStart) on registered buffers, at other places in their regions");
+    lines.push_back("on each rank, needs P5BENCH_TUNER_REGISTERED=rows on all ranks: else it can hang.");
   }
   if (sets_anything(result)) {
     add_step(lines, result);
@@ -461,7 +464,11 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
   lines.push_back(
       "were confirmed with that one, not with the example plugin. Not for jobs that reduce float8 among more");
-  lines.push_back("than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them.");
+  lines.push_back(
+      "than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them. Not");
+  lines.push_back(
+      "where PyTorch's allocator registers buffers (TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK): NCCL may");
+  lines.push_back("tell ranks different things of one call there, and they hang.");
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);

@@ -19,6 +19,7 @@ int ncclGetVersion(int* version) {
 namespace p5::tuner::plugin_test {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -107,6 +108,47 @@ TEST(TunerPlugin, calls_on_registered_buffers_stay_as_they_are_where_nccl_tells_
                                                 HasSubstr("not for calls on"), HasSubstr("not for calls on"),
                                                 HasSubstr("not for calls on"), HasSubstr("not for calls on")));
   });
+}
+
+// NCCL joins calls of a group and looks for the bytes of all of them behind the address of one: where in a registered
+// region it lies decides what a rank is told.
+TEST(TunerPlugin, ranks_that_are_told_differently_of_their_buffers_choose_alike) {
+  const auto asks = [](const char* wanted, const char* said_of_rows) {
+    for (const int version : {4, 5, 6, 7}) {
+      Tuner rank_0(version), rank_1(version);
+      Call registered = offered();
+      registered.registered = true;
+      const Call first = rank_0.choose(registered), second = rank_1.choose(offered());
+      EXPECT_EQ(first.costs, second.costs) << "version " << version;
+      EXPECT_EQ(first.cheapest(), wanted) << "version " << version;
+    }
+    EXPECT_THAT(said().information, Each(HasSubstr(said_of_rows)));
+    EXPECT_THAT(said().warnings, IsEmpty());
+  };
+  const std::string own = offered().cheapest();
+  for (const char* const on : {"1", "true", "Yes"})
+    with_file(to_csv(rows, ""), {{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", on}},
+              [&] { asks(own.c_str(), "for broadcast and reduce alone"); });
+  with_file(to_csv(rows, ""), {{"P5BENCH_TUNER_REGISTERED", "rows"}},
+            [&] { asks("ring/simple", "also for calls on registered buffers"); });
+}
+
+TEST(TunerPlugin, an_allocator_that_registers_nothing_changes_nothing) {
+  for (const std::map<std::string, std::string>& environment :
+       {std::map<std::string, std::string>{{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "0"}},
+        std::map<std::string, std::string>{{"P5BENCH_TUNER_REGISTERED", "1"}}})
+    with_file(to_csv(rows, ""), environment, [&] {
+      Call registered = offered();
+      registered.registered = true;
+      for (int communicator = 0; communicator < 2; ++communicator) {
+        EXPECT_EQ(Tuner(5).choose(registered).costs, registered.costs);
+        EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");
+      }
+      if (environment.contains("P5BENCH_TUNER_REGISTERED"))
+        EXPECT_THAT(said().warnings, ElementsAre(HasSubstr("P5BENCH_TUNER_REGISTERED=1 is not 'rows'")));
+      else
+        EXPECT_THAT(said().warnings, IsEmpty());
+    });
 }
 
 // Ranks other than the root may pass one buffer alone: they would decide otherwise than the root.

@@ -27,6 +27,8 @@ namespace {
 
 constexpr const char* file_variable = "NCCL_TUNER_CONFIG_FILE";
 constexpr const char* hash_variable = "P5BENCH_TUNER_HASH";
+// With "rows", rows decide calls on registered buffers and in CUDA graphs too. It has to be the same on all ranks.
+constexpr const char* registered_variable = "P5BENCH_TUNER_REGISTERED";
 
 struct File {
   std::vector<Table> tables;
@@ -169,14 +171,44 @@ bool is_rank_0() {
   throw Refusal{file.refusal};
 }
 
+// Rows were measured on buffers that are not registered.
+enum class RegisteredCalls {
+  left,          // to NCCL, which says which calls these are
+  tuned,         // rows decide all calls
+  all_are_left,  // NCCL may tell ranks different things of one call, so all calls that could be registered are left
+};
+
+// True if PyTorch registers each segment of its allocator (torch/csrc/distributed/c10d, getCvarBool).
+bool allocator_registers_buffers() {
+  for (const char* const name :
+       {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"}) {
+    std::string value = variable(name);
+    for (char& letter : value) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
+    if (value == "1" || value == "y" || value == "yes" || value == "t" || value == "true") return true;
+  }
+  return false;
+}
+
+// Of calls that NCCL joins in a group it asks whether the address of one, with the bytes of all, is within one
+// registered region. Buffers that an application registers as a whole are, on all ranks alike. A segment of PyTorch's
+// allocator holds several tensors, at places that differ between ranks: ranks would choose differently and hang.
+RegisteredCalls registered_calls(bool told_by_nccl, const Log& log) {
+  static std::atomic_flag warned;
+  const std::string value = variable(registered_variable);
+  if (!value.empty() && value != "rows")
+    log.warn_once(warned, std::string(registered_variable) + "=" + value + " is not 'rows' and changes nothing");
+  if (value == "rows" || !told_by_nccl) return RegisteredCalls::tuned;
+  return allocator_registers_buffers() ? RegisteredCalls::all_are_left : RegisteredCalls::left;
+}
+
 class TablePolicy final : public Policy {
  public:
-  explicit TablePolicy(const Table& table) : table_(table) {}
+  TablePolicy(const Table& table, RegisteredCalls registered) : table_(table), registered_(registered) {}
 
-  // Rows were measured on buffers that are not registered. NCCL demands of all ranks of a call that either all pass
-  // registered buffers or none does.
   std::optional<Override> override_of(const Asked& call) override {
-    if (call.registered && has_both_buffers_everywhere(call.function)) return std::nullopt;
+    const bool leaves =
+        registered_ == RegisteredCalls::all_are_left || (registered_ == RegisteredCalls::left && call.registered);
+    if (leaves && has_both_buffers_everywhere(call.function)) return std::nullopt;
     const Row* const row = find_row(table_, call.function, call.bytes);
     if (!row) return std::nullopt;
     return Override{row->setting, row->microseconds};
@@ -184,7 +216,23 @@ class TablePolicy final : public Policy {
 
  private:
   const Table& table_;
+  const RegisteredCalls registered_;
 };
+
+std::string describe(RegisteredCalls registered, bool told_by_nccl) {
+  switch (registered) {
+    case RegisteredCalls::left:
+      return "not for calls on registered buffers or in CUDA graphs, except broadcast and reduce";
+    case RegisteredCalls::all_are_left:
+      return std::string(
+                 "for broadcast and reduce alone: PyTorch's allocator registers all buffers, and ranks could ") +
+             "be told differently which are; " + registered_variable + "=rows on all ranks lets rows decide all calls";
+    case RegisteredCalls::tuned:
+      break;
+  }
+  return std::string("also for calls on registered buffers and in CUDA graphs") +
+         (told_by_nccl ? "" : ", of which this NCCL tells a tuner nothing");
+}
 
 // Set after the first communicator: a table is used, or one warning was printed. Later communicators may be splits, for
 // which no table is expected.
@@ -201,12 +249,10 @@ std::unique_ptr<Policy> make_policy(const Job& job, const Log& log) {
   const Nccl nccl = nccl_of(log.logger());
   if (const Table* const table = find_table(file.tables, nccl.version, job.ranks, job.nodes)) {
     reported().test_and_set();
-    log.inform(
-        file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator, " +
-        (job.registration_known
-             ? "not for calls on registered buffers or in CUDA graphs, except broadcast and reduce"
-             : "also for calls on registered buffers and in CUDA graphs, of which this NCCL tells a tuner nothing"));
-    return std::make_unique<TablePolicy>(*table);
+    const RegisteredCalls registered = registered_calls(job.registration_known, log);
+    log.inform(file.name + ": " + std::to_string(table->rows.size()) + " rows for this communicator, " +
+               describe(registered, job.registration_known));
+    return std::make_unique<TablePolicy>(*table, registered);
   }
   const std::string other = file.problem.empty() ? describe_other_nccl(file, nccl) : "";
   if (other.empty()) {
