@@ -157,7 +157,8 @@ std::vector<const Nic*> nics_of_fabric(const Host& host);
 
 // Names of each host's NICs of the fabric (EFA, else InfiniBand), so that an index means corresponding NICs on all
 // hosts. The order is that of the PCI addresses (of names where those are unknown) of the first host with the most
-// NICs. "" means that the host has no NIC there; NICs at other addresses fill the remaining places in order.
+// NICs. "" means that the host has no NIC there; NICs at other addresses fill the remaining places in order. NICs that
+// this job cannot open, while it can open others of the host, have no place.
 std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts);
 
 // Sets each GPU's rails: the NICs of the fabric nearest to it on PCIe, or by NUMA node where PCIe does not decide.
