@@ -50,7 +50,8 @@ std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 std::optional<double> processors_left_by_cgroup(const std::filesystem::path& root);
 
 // Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
-void add_software(Host& host, const std::filesystem::path& root);
+// `environment`: that of the processes that load the libraries; a recorded root has none.
+void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});
 // Xid errors of GPUs in the kernel log; null where the log cannot be read.
 std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
 // Limits of this process; a recorded root holds none.
@@ -64,12 +65,14 @@ struct ProbeAnswer {
   std::string json, problem;
   bool started = true;
 };
-ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
+// `environment`: absent for that of this process.
+ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit,
+                      const std::optional<Environment>& environment = std::nullopt);
 
 // Merges the GPUs that NVML reports with those on PCI, by PCI address.
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 
-Libfabric ask_libfabric(const std::string& program, Seconds limit);
+Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::optional<Environment>& environment);
 
 // EC2's instance metadata: "instance", "instance type", "availability zone", "vpc", "subnet", "placement group",
 // "partition"; what it does not answer within the limit is not there.

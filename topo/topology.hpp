@@ -124,6 +124,9 @@ struct Probes {
   bool metadata = false;             // EC2's instance metadata, for at most a second, and only on an EC2 instance
   Seconds limit{20};                 // time limit of a probe, because a driver may hang
   const NvmlAnswer* told = nullptr;  // NVML's answer, if this process has it already: asking 8 GPUs takes a second
+  // The environment of the job's processes on this host, by which its libraries are searched for; absent: that of this
+  // process.
+  std::optional<Environment> environment{};
 };
 
 // NVML's report through its probe alone: uses no thread and takes little more than the limit.

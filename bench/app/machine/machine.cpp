@@ -289,6 +289,12 @@ topo::Probes probes_for(const Options& options) {
           .limit = duration_variable("P5BENCH_PROBE_LIMIT").value_or(longest)};
 }
 
+topo::Probes probes_of_workers(ControlPlane& control, const Options& options) {
+  topo::Probes probes = probes_for(options);
+  probes.environment = environment_of_nccl(environment_of_workers(control, options), read_file);
+  return probes;
+}
+
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own) {
   Machine machine;
   const BackendInfo& backend = choose_backend(control, options);
@@ -300,7 +306,8 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.domain_of_rank = wide_domains(machine.topology);
     machine.gpus_alike = are_gpus_alike(machine.topology);
   } else {
-    topo::Probes probes = probes_for(options);
+    topo::Probes probes =
+        backend.ranks == BackendInfo::Ranks::workers ? probes_of_workers(control, options) : probes_for(options);
     if (own && own->told.answered) probes.told = &own->told;
     machine.topology = discover_cluster(control, probes);
     machine.platform = agree_on_platform(control, options, machine.topology);

@@ -119,6 +119,8 @@ struct Machine {
 
 // The probe programs of a live host, and their time limit.
 topo::Probes probes_for(const Options& options);
+// The same where workers load the libraries, which are then searched for in their environment. Collective.
+topo::Probes probes_of_workers(ControlPlane& control, const Options& options);
 
 // Collective. Discovers the machine, or synthesizes it for sim. `own`: the GPUs of a check without a launcher. A check
 // without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.
