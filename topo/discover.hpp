@@ -49,6 +49,9 @@ std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 // quota.
 std::optional<double> processors_left_by_cgroup(const std::filesystem::path& root);
 
+// True if RLIMIT_MEMLOCK does not hold for this process's NICs: it has CAP_IPC_LOCK in the first user namespace.
+bool locks_without_limit(const std::filesystem::path& root);
+
 // Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
 // `environment`: that of the processes that load the libraries; a recorded root has none.
 void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});

@@ -17,7 +17,8 @@ namespace p5::topo {
 
 // Limits of this process that matter for registering memory and for shared memory.
 struct ProcessLimits {
-  std::optional<Bytes> locked_memory{};  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited
+  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited, also by the capability CAP_IPC_LOCK
+  std::optional<Bytes> locked_memory{};
   std::optional<std::uint64_t> open_files{};
   std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
   std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages

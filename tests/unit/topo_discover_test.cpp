@@ -274,6 +274,23 @@ TEST(TopoDiscover, an_exhausted_group_leaves_nothing) {
   EXPECT_EQ(discover_host(tree.root()).memory_available, Bytes{0});
 }
 
+// As containers with the capability IPC_LOCK have it, and processes of root.
+TEST(TopoDiscover, memory_may_be_locked_without_limit_by_a_capability_of_the_first_user_namespace) {
+  Tree tree;
+  EXPECT_FALSE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapPrm:\t0000000000004000\nCapEff:\t0000000000000000");
+  EXPECT_FALSE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t00000000a80465fb");
+  EXPECT_TRUE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t00000000a80425fb");
+  EXPECT_FALSE(locks_without_limit(tree.root())) << "what Docker gives without it";
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff");
+  tree.file("proc/self/uid_map", "         0          0 4294967295");
+  EXPECT_TRUE(locks_without_limit(tree.root()));
+  tree.file("proc/self/uid_map", "         0       1000          1");
+  EXPECT_FALSE(locks_without_limit(tree.root())) << "root of a user namespace";
+}
+
 TEST(TopoDiscover, a_cpu_quota_lowers_the_allowed_threads) {
   Tree tree;
   tree.processors(8).file("proc/self/cgroup", "0::/pod").file("sys/fs/cgroup/pod/cpu.max", "250000 100000");
