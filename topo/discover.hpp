@@ -52,6 +52,10 @@ std::optional<double> processors_left_by_cgroup(const std::filesystem::path& roo
 // True if RLIMIT_MEMLOCK does not hold for this process's NICs: it has CAP_IPC_LOCK in the first user namespace.
 bool locks_without_limit(const std::filesystem::path& root);
 
+// Huge pages of 2 MiB that the control groups of this process leave it: the least over all levels; absent without a
+// limit.
+std::optional<std::uint64_t> huge_pages_left_by_cgroup(const std::filesystem::path& root);
+
 // Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
 // `environment`: that of the processes that load the libraries; a recorded root has none.
 void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});

@@ -66,6 +66,9 @@ ProcessLimits discover_process_limits() {
   }
   limits.huge_pages = count_in("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
   limits.huge_pages_free = count_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  // The kubelet leaves a pod none that did not request some, whatever the host has.
+  if (const auto left = huge_pages_left_by_cgroup("/"); left && limits.huge_pages_free)
+    limits.huge_pages_free = std::min(*limits.huge_pages_free, *left);
   return limits;
 }
 
@@ -85,7 +88,7 @@ std::map<std::string, std::vector<std::string>> interface_addresses() {
   return addresses;
 }
 
-// ---- Memory and CPU limits that the control groups of this process set, in cgroup v1 and v2.
+// ---- Limits of memory, huge pages and processors that the control groups of this process set, in cgroup v1 and v2.
 
 namespace fs = std::filesystem;
 
@@ -135,6 +138,13 @@ std::optional<double> memory_left(const Group& group) {
   return std::max(0.0, *limit - used);
 }
 
+std::optional<double> huge_bytes_left(const Group& group) {
+  const auto limit = read_number(group.folder / (group.unified ? "hugetlb.2MB.max" : "hugetlb.2MB.limit_in_bytes"));
+  const auto usage = read_number(group.folder / (group.unified ? "hugetlb.2MB.current" : "hugetlb.2MB.usage_in_bytes"));
+  if (!limit || *limit >= 0x1p62) return std::nullopt;
+  return std::max(0.0, *limit - usage.value_or(0));
+}
+
 std::optional<double> processors_left(const Group& group) {
   std::optional<double> quota, period;
   if (group.unified) {
@@ -161,6 +171,12 @@ std::optional<Bytes> memory_left_by_cgroup(const fs::path& root) {
   const auto left = least(groups_of(root, "memory"), memory_left);
   if (!left) return std::nullopt;
   return Bytes{static_cast<std::uint64_t>(*left)};
+}
+
+std::optional<std::uint64_t> huge_pages_left_by_cgroup(const fs::path& root) {
+  const auto left = least(groups_of(root, "hugetlb"), huge_bytes_left);
+  if (!left) return std::nullopt;
+  return static_cast<std::uint64_t>(*left) / MiB(2).count;
 }
 
 std::optional<double> processors_left_by_cgroup(const fs::path& root) {

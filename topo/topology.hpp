@@ -20,8 +20,9 @@ struct ProcessLimits {
   // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited, also by the capability CAP_IPC_LOCK
   std::optional<Bytes> locked_memory{};
   std::optional<std::uint64_t> open_files{};
-  std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
-  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages
+  std::optional<Bytes> shared_memory{}, shared_memory_free{};  // /dev/shm
+  // Number of 2 MiB pages: of the host, and those that are free and that the control groups leave this process.
+  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};
 };
 
 // NVLink between hosts needs NVIDIA's IMEX daemon, which passes memory handles on, and a channel to use it.
