@@ -94,6 +94,9 @@ std::vector<std::uint16_t> hosts_of_ranks(const std::vector<MachineOfRank>& mach
 // hosts_of_ranks().
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);
 
+// The settings of libfabric alone, which hold where it is measured without NCCL.
+topo::JobSettings settings_of_libfabric(Environment environment);
+
 struct Machine {
   topo::Topology topology;                   // complete at the leader only: see discover_cluster()
   const topo::Platform* platform = nullptr;  // null: unknown instance type
