@@ -274,7 +274,7 @@ TEST(TopoDiscover, an_exhausted_group_leaves_nothing) {
   EXPECT_EQ(discover_host(tree.root()).memory_available, Bytes{0});
 }
 
-// As containers with the capability IPC_LOCK have it, and processes of root.
+// Containers with the capability IPC_LOCK are such processes, and those of root.
 TEST(TopoDiscover, memory_may_be_locked_without_limit_by_a_capability_of_the_first_user_namespace) {
   Tree tree;
   EXPECT_FALSE(locks_without_limit(tree.root()));
