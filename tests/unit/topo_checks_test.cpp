@@ -253,10 +253,10 @@ TEST(TopoChecks, as_few_efa_devices_on_all_hosts_are_how_these_were_launched_and
   }
   EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
   topology.hosts[1].nics.pop_back();
-  const auto lost = only(topology, "nic.count");
-  ASSERT_THAT(lost, SizeIs(1)) << "this one has lost one besides";
-  EXPECT_EQ(lost[0].subject.host, "n1");
-  EXPECT_TRUE(condemns(lost[0]));
+  const auto short_one = only(topology, "nic.count");
+  ASSERT_THAT(short_one, SizeIs(1)) << "this one has lost one besides";
+  EXPECT_EQ(short_one[0].subject.host, "n1");
+  EXPECT_TRUE(condemns(short_one[0]));
   EXPECT_EQ(only(topology, "nic.launched").size(), topology.hosts.size() - 1);
 }
 
