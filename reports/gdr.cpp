@@ -97,7 +97,7 @@ class PathKind {
 std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
   std::map<std::pair<int, double>, PathKind> path_kinds;
   for (std::size_t i = 0; i < paths.size(); ++i)
-    if (paths[i].gb_per_s > 0) path_kinds[path_kind_of(paths[i])].add(i, paths[i].gb_per_s);
+    if (paths[i].compared_gb_per_s > 0) path_kinds[path_kind_of(paths[i])].add(i, paths[i].compared_gb_per_s);
   for (auto& [kind, its] : path_kinds) its.sort();
   std::vector<std::size_t> taken;
   std::size_t low = 0;
@@ -124,14 +124,50 @@ std::vector<bool> low_paths(const std::vector<GdrPath>& paths) {
   return is_low;
 }
 
+// Other load on the hosts only lowers a rate, and a slow link limits even the best sample, so the best one counts.
+double best_rate(const Measurement& m, const GroupResult& pair) {
+  double best = pair.median.count;
+  for (const float each : pair.samples) best = std::min(best, static_cast<double>(each));
+  return (m.measured_case.bytes / Seconds{best}).count;
+}
+
+bool is_of_a_nic(const Measurement& m) { return m.measured_case.nic && m.outcome == Outcome::measured; }
+
+// Rates of NICs with data in the GPUs nearest to them, by which the part of a partner is told.
+class NearestRates {
+ public:
+  explicit NearestRates(const std::vector<Measurement>& measured) {
+    for (const Measurement& m : measured) {
+      if (!is_of_a_nic(m) || m.measured_case.gpu) continue;
+      const int nic = *m.measured_case.nic;
+      for (const GroupResult& pair : m.groups) {
+        const double rate = best_rate(m, pair);
+        for (double* const known : {&of_pair_[{nic, pair.group}], &of_source_[{nic, pair.group.front()}]})
+          *known = std::max(*known, rate);
+      }
+    }
+  }
+
+  // The NIC's rate with its best partner over that with this one; 0: unknown.
+  double best_over_partner(int nic, const Group& pair) const {
+    const auto its = of_pair_.find({nic, pair});
+    return its == of_pair_.end() ? 0 : of_source_.at({nic, pair.front()}) / its->second;
+  }
+
+ private:
+  std::map<std::pair<int, Group>, double> of_pair_;
+  std::map<std::pair<int, int>, double> of_source_;
+};
+
 }  // namespace
 
 std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics& gpus,
                                const std::vector<Measurement>& measured) {
   std::map<Key, GdrPath> all;
+  const NearestRates nearest(measured);
   for (const Measurement& m : measured) {
     const Case& c = m.measured_case;
-    if (!c.nic || m.outcome != Outcome::measured) continue;
+    if (!is_of_a_nic(m)) continue;
     const auto nic = static_cast<std::size_t>(*c.nic);
     for (const GroupResult& pair : m.groups) {
       const auto source = static_cast<std::size_t>(pair.group.front());
@@ -144,13 +180,11 @@ std::vector<GdrPath> gdr_paths(const topo::Topology& topology, const GpusOfNics&
       const bool by_place = !c.gpu && !path.crosses && !knows_better(host, path.gpu, path.nic);
       path.beside = by_place || lists(host, path.gpu, path.nic);
       path.nic_gb_per_s = rate_of_nic(host, path.nic);
-      // Other load on the hosts only lowers a rate, and a slow link limits even the best sample, so the best one
-      // counts.
-      double best = pair.median.count;
-      for (const float each : pair.samples) best = std::min(best, static_cast<double>(each));
-      path.gb_per_s = (c.bytes / Seconds{best}).count;
+      path.gb_per_s = best_rate(m, pair);
+      path.compared_gb_per_s = path.gb_per_s * nearest.best_over_partner(*c.nic, pair.group);
       GdrPath& kept = all.try_emplace({path.host, path.gpu, path.nic}, path).first->second;
       kept.gb_per_s = std::max(kept.gb_per_s, path.gb_per_s);
+      kept.compared_gb_per_s = std::max(kept.compared_gb_per_s, path.compared_gb_per_s);
     }
   }
   std::vector<GdrPath> paths;

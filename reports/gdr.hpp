@@ -19,7 +19,11 @@ struct GdrPath {
   bool crosses = false;
   double nic_gb_per_s = 0;  // as the kernel states it; 0: unknown. Not in reports.
   double gb_per_s = 0;      // reading GPU memory, best sample
-  bool slow = false;        // slower than paths of its kind, while other paths of its NIC are not
+  // The rate that is compared: as if the partner had taken what the NIC's best partner takes from the GPU nearest to
+  // the NIC. Without it a slow NIC of the partner would make the path slow. 0: the partner's part is unknown. Not in
+  // reports.
+  double compared_gb_per_s = 0;
+  bool slow = false;  // slower than paths of its kind, while other paths of its NIC are not
 };
 
 // Data reported by the ranks' workers: PCI addresses of their GPUs, and for each NIC the index of its nearest GPU.

@@ -92,7 +92,7 @@ namespace {
 
 // Host facts from files alone. PCI discovery needs neither the VBIOS nor the driver, so a GPU with a broken driver
 // still counts.
-Host host_from_files(const std::string& root) {
+Host host_from_files(const std::string& root, const Environment& environment) {
   const fs::path files = root + "/";
   Host host;
   host.host_name = root.empty() ? kernel_host_name() : read_text(files / "proc/sys/kernel/hostname").value_or("");
@@ -111,7 +111,7 @@ Host host_from_files(const std::string& root) {
   host.gpu_devices = std::move(pci.gpus);
   add_memory(host, files);
   host.nics = discover_nics(files);
-  add_software(host, files);
+  add_software(host, files, environment);
   if (host.gpus > 0) host.xids = discover_xids(files);
   return host;
 }
@@ -149,7 +149,7 @@ bool on_ec2() {
 }  // namespace
 
 Host discover_host(const std::string& root) {
-  Host host = host_from_files(root);
+  Host host = host_from_files(root, {});
   finish(host, root + "/");
   return host;
 }
@@ -167,12 +167,12 @@ Host discover_host(const Probes& probes) {
   });
   auto libfabric = launch([&]() -> std::optional<Libfabric> {
     if (probes.libfabric.empty()) return std::nullopt;
-    return ask_libfabric(probes.libfabric, probes.limit);
+    return ask_libfabric(probes.libfabric, probes.limit, probes.environment);
   });
   auto metadata = launch([&] {
     return probes.metadata && on_ec2() ? ask_instance_metadata(metadata_limit) : std::map<std::string, std::string>{};
   });
-  Host host = host_from_files("");
+  Host host = host_from_files("", probes.environment.value_or(current_environment()));
   host.limits = discover_process_limits();
   const auto addresses = interface_addresses();
   for (Nic& nic : host.nics)

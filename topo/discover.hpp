@@ -49,8 +49,16 @@ std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 // quota.
 std::optional<double> processors_left_by_cgroup(const std::filesystem::path& root);
 
+// True if RLIMIT_MEMLOCK does not hold for this process's NICs: it has CAP_IPC_LOCK in the first user namespace.
+bool locks_without_limit(const std::filesystem::path& root);
+
+// Huge pages of 2 MiB that the control groups of this process leave it: the least over all levels; absent without a
+// limit.
+std::optional<std::uint64_t> huge_pages_left_by_cgroup(const std::filesystem::path& root);
+
 // Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
-void add_software(Host& host, const std::filesystem::path& root);
+// `environment`: that of the processes that load the libraries; a recorded root has none.
+void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});
 // Xid errors of GPUs in the kernel log; null where the log cannot be read.
 std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
 // Limits of this process; a recorded root holds none.
@@ -64,12 +72,14 @@ struct ProbeAnswer {
   std::string json, problem;
   bool started = true;
 };
-ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit);
+// `environment`: absent for that of this process.
+ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit,
+                      const std::optional<Environment>& environment = std::nullopt);
 
 // Merges the GPUs that NVML reports with those on PCI, by PCI address.
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 
-Libfabric ask_libfabric(const std::string& program, Seconds limit);
+Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::optional<Environment>& environment);
 
 // EC2's instance metadata: "instance", "instance type", "availability zone", "vpc", "subnet", "placement group",
 // "partition"; what it does not answer within the limit is not there.

@@ -240,12 +240,22 @@ namespace {
 
 const std::string& place_on_bus(const Nic* nic) { return nic->pci.address.empty() ? nic->name : nic->pci.address; }
 
+bool is_closed(const Nic* nic) { return nic->verbs_usable == false; }
+
+// Without those that this job cannot open, where it can open others: a container sees all devices of its host in /sys,
+// and may have been given some of them.
+std::vector<const Nic*> nics_of_job(const Host& host) {
+  std::vector<const Nic*> nics = nics_of_fabric(host);
+  if (!std::ranges::all_of(nics, is_closed)) std::erase_if(nics, is_closed);
+  return nics;
+}
+
 }  // namespace
 
 std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts) {
   std::vector<std::vector<const Nic*>> of_hosts;
   for (const Host& host : hosts) {
-    of_hosts.push_back(nics_of_fabric(host));
+    of_hosts.push_back(nics_of_job(host));
     std::ranges::stable_sort(of_hosts.back(), {}, place_on_bus);
   }
   std::vector<std::vector<std::string>> names;

@@ -59,7 +59,7 @@ Output read_until(int descriptor, Clock::time_point deadline) {
 }
 
 // Starts the program with stdout and stderr in one pipe; returns minus the error number if it cannot be started.
-pid_t start(const std::vector<std::string>& command, int writing_end) {
+pid_t start(const std::vector<std::string>& command, int writing_end, const std::optional<Environment>& environment) {
   posix_spawn_file_actions_t actions{};
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
@@ -70,8 +70,14 @@ pid_t start(const std::vector<std::string>& command, int writing_end) {
   std::vector<char*> arguments;
   for (std::string& text : texts) arguments.push_back(text.data());
   arguments.push_back(nullptr);
+  std::vector<std::string> variables;
+  for (const auto& [name, value] : environment.value_or(Environment())) variables.push_back(name + "=" + value);
+  std::vector<char*> pointers;
+  for (std::string& variable : variables) pointers.push_back(variable.data());
+  pointers.push_back(nullptr);
   pid_t pid = -1;
-  const int result = ::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(), environ);
+  const int result = ::posix_spawn(&pid, command[0].c_str(), &actions, nullptr, arguments.data(),
+                                   environment ? pointers.data() : environ);
   posix_spawn_file_actions_destroy(&actions);
   return result == 0 ? pid : -result;
 }
@@ -91,10 +97,11 @@ void reap(pid_t pid) {
 
 }  // namespace
 
-ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit) {
+ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit,
+                      const std::optional<Environment>& environment) {
   std::array<int, 2> ends{};
   if (::pipe2(ends.data(), O_CLOEXEC) != 0) return {"", std::strerror(errno)};
-  const pid_t pid = start(command, ends[1]);
+  const pid_t pid = start(command, ends[1], environment);
   ::close(ends[1]);
   const auto deadline =
       Clock::now() + std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(limit.count));
@@ -173,8 +180,8 @@ void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
 
 // ---- Reads what the libfabric probe prints.
 
-Libfabric ask_libfabric(const std::string& program, Seconds limit) {
-  const ProbeAnswer answer = ask_probe({program}, limit);
+Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::optional<Environment>& environment) {
+  const ProbeAnswer answer = ask_probe({program}, limit, environment);
   Libfabric told;
   told.problem = answer.problem;
   told.answered = false;

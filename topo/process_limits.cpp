@@ -10,7 +10,9 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <charconv>
 #include <memory>
+#include <sstream>
 
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
@@ -26,17 +28,36 @@ std::optional<std::uint64_t> count_in(const char* file) {
   return number ? std::optional(static_cast<std::uint64_t>(*number)) : std::nullopt;
 }
 
+constexpr std::uint64_t unlimited = ~std::uint64_t{0};
+
 struct FreeAddresses {
   void operator()(ifaddrs* list) const { freeifaddrs(list); }
 };
 
 }  // namespace
 
+// The kernel asks capable(CAP_IPC_LOCK), that is, in the first user namespace, before it refuses to keep a NIC's
+// buffers in place (ib_umem_get). In that namespace each user id is mapped to itself.
+bool locks_without_limit(const std::filesystem::path& root) {
+  constexpr unsigned ipc_lock = 14;
+  const std::string text = value_of(root / "proc/self/status", "CapEff:").value_or("");
+  std::uint64_t capabilities = 0;
+  std::from_chars(text.data(), text.data() + text.size(), capabilities, 16);
+  if ((capabilities >> ipc_lock & 1) == 0) return false;
+  const auto map = read_text(root / "proc/self/uid_map");
+  if (!map) return true;  // a kernel without user namespaces
+  std::istringstream words(*map);
+  std::uint64_t inside = 1, outside = 1, count = 0;
+  constexpr std::uint64_t all_ids = 4294967295;
+  return words >> inside >> outside >> count && inside == 0 && outside == 0 && count == all_ids;
+}
+
 ProcessLimits discover_process_limits() {
   ProcessLimits limits;
   rlimit limit{};
-  static_assert(RLIM_INFINITY == ~std::uint64_t{0});  // "unlimited" is the largest Bytes there are
-  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0) limits.locked_memory = Bytes{limit.rlim_cur};
+  static_assert(RLIM_INFINITY == unlimited);  // the largest Bytes there are
+  if (getrlimit(RLIMIT_MEMLOCK, &limit) == 0)
+    limits.locked_memory = Bytes{locks_without_limit("/") ? unlimited : limit.rlim_cur};
   limits.open_files = initial_open_file_limit();
   struct statvfs shared {};
   if (statvfs("/dev/shm", &shared) == 0) {
@@ -45,6 +66,9 @@ ProcessLimits discover_process_limits() {
   }
   limits.huge_pages = count_in("/sys/kernel/mm/hugepages/hugepages-2048kB/nr_hugepages");
   limits.huge_pages_free = count_in("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");
+  // The kubelet leaves a pod none that did not request some, whatever the host has.
+  if (const auto left = huge_pages_left_by_cgroup("/"); left && limits.huge_pages_free)
+    limits.huge_pages_free = std::min(*limits.huge_pages_free, *left);
   return limits;
 }
 
@@ -64,7 +88,7 @@ std::map<std::string, std::vector<std::string>> interface_addresses() {
   return addresses;
 }
 
-// ---- Memory and CPU limits that the control groups of this process set, in cgroup v1 and v2.
+// ---- Limits of memory, huge pages and processors that the control groups of this process set, in cgroup v1 and v2.
 
 namespace fs = std::filesystem;
 
@@ -114,6 +138,13 @@ std::optional<double> memory_left(const Group& group) {
   return std::max(0.0, *limit - used);
 }
 
+std::optional<double> huge_bytes_left(const Group& group) {
+  const auto limit = read_number(group.folder / (group.unified ? "hugetlb.2MB.max" : "hugetlb.2MB.limit_in_bytes"));
+  const auto usage = read_number(group.folder / (group.unified ? "hugetlb.2MB.current" : "hugetlb.2MB.usage_in_bytes"));
+  if (!limit || *limit >= 0x1p62) return std::nullopt;
+  return std::max(0.0, *limit - usage.value_or(0));
+}
+
 std::optional<double> processors_left(const Group& group) {
   std::optional<double> quota, period;
   if (group.unified) {
@@ -140,6 +171,12 @@ std::optional<Bytes> memory_left_by_cgroup(const fs::path& root) {
   const auto left = least(groups_of(root, "memory"), memory_left);
   if (!left) return std::nullopt;
   return Bytes{static_cast<std::uint64_t>(*left)};
+}
+
+std::optional<std::uint64_t> huge_pages_left_by_cgroup(const fs::path& root) {
+  const auto left = least(groups_of(root, "hugetlb"), huge_bytes_left);
+  if (!left) return std::nullopt;
+  return static_cast<std::uint64_t>(*left) / MiB(2).count;
 }
 
 std::optional<double> processors_left_by_cgroup(const fs::path& root) {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <cstdlib>
 #include <optional>
 #include <set>
 #include <string_view>
@@ -68,11 +67,10 @@ void add_modules(Host& host, const fs::path& root) {
 }
 
 // Folders that the loader and NCCL search: those in LD_LIBRARY_PATH, the EFA installer's and those of ld.so.conf.
-std::vector<fs::path> library_folders(const fs::path& root) {
+std::vector<fs::path> library_folders(const fs::path& root, const Environment& environment) {
   std::vector<fs::path> folders;
-  if (const char* path = std::getenv("LD_LIBRARY_PATH"); path && root == "/")
-    for (const std::string& folder : split(path, ':'))
-      if (!folder.empty()) folders.emplace_back(folder);
+  for (const std::string& folder : split(value_or_empty(environment, "LD_LIBRARY_PATH"), ':'))
+    if (!folder.empty()) folders.emplace_back(folder);
   const auto add_listed = [&](const fs::path& file) {
     for (const std::string& line : lines_of(read_text(file).value_or("")))
       if (line.starts_with('/')) folders.push_back(root / line.substr(1));
@@ -101,12 +99,17 @@ std::string plugin_version(const fs::path& library) {
   return "";
 }
 
-// NCCL takes libnccl-net.so, or libnccl-net-NAME.so where NCCL_NET_PLUGIN names it.
-void add_libraries(Host& host, const fs::path& root) {
-  host.net_plugins.emplace();
+// NCCL takes the file that NCCL_NET_PLUGIN names, or libnccl-net-NAME.so; else libnccl-net.so.
+void add_libraries(Host& host, const fs::path& root, const Environment& environment) {
+  const std::string wanted = value_or_empty(environment, "NCCL_NET_PLUGIN");
+  std::vector<std::string> named, others;  // plugins
+  std::error_code problem;
+  if (wanted.find('/') != std::string::npos && fs::is_regular_file(wanted, problem)) named.push_back(wanted);
+  const auto is_named = [&](const std::string& file) {
+    return !wanted.empty() && (file == wanted || file == "libnccl-net-" + wanted + ".so");
+  };
   std::set<fs::path> seen;
-  bool plugin_known = false;  // by a library, which counts more than the list of packages
-  for (const fs::path& folder : library_folders(root)) {
+  for (const fs::path& folder : library_folders(root, environment)) {
     const fs::path real = target_of(folder);
     if (real.empty() || !seen.insert(real).second) continue;
     for (const std::string& name : names_in(folder)) {
@@ -115,13 +118,18 @@ void add_libraries(Host& host, const fs::path& root) {
       if (name.starts_with("libnvidia-ml.so.") && !host.versions.contains("nvidia driver") &&
           !host.versions.contains("nvidia libraries"))
         add(host, "nvidia libraries", version_in(target_name(folder / name).substr(sizeof "libnvidia-ml.so." - 1)));
-      if (!name.starts_with("libnccl-net") || !name.ends_with(".so")) continue;
-      host.net_plugins->push_back(folder / name);
-      const std::string version = plugin_known ? "" : plugin_version(folder / name);
-      plugin_known = plugin_known || !version.empty();
-      add(host, "aws-ofi-nccl", version);
+      const std::string path = folder / name;
+      if (is_named(name))
+        named.push_back(path);
+      else if (name.starts_with("libnccl-net") && name.ends_with(".so") && !std::ranges::count(named, path))
+        others.push_back(path);
     }
   }
+  host.net_plugins = named;
+  host.net_plugins->insert(host.net_plugins->end(), others.begin(), others.end());
+  // A library counts more than the list of packages.
+  for (const std::string& path : *host.net_plugins)
+    if (const std::string version = plugin_version(path); !version.empty()) return add(host, "aws-ofi-nccl", version);
 }
 
 // Fabric manager's version, from the file name of its library.
@@ -190,13 +198,13 @@ const std::vector<std::string>& interesting_modules() {
   return names;
 }
 
-void add_software(Host& host, const fs::path& root) {
+void add_software(Host& host, const fs::path& root, const Environment& environment) {
   std::string os = value_of(root / "etc/os-release", "PRETTY_NAME=").value_or("");
   std::erase(os, '"');
   add(host, "os", os);
   add_efa_packages(host, root);
   add_modules(host, root);
-  add_libraries(host, root);
+  add_libraries(host, root, environment);
   add_fabric_manager(host, root);
   add_imex(host, root);
   add_daemons(host, root);

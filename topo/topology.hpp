@@ -17,10 +17,12 @@ namespace p5::topo {
 
 // Limits of this process that matter for registering memory and for shared memory.
 struct ProcessLimits {
-  std::optional<Bytes> locked_memory{};  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited
+  // RLIMIT_MEMLOCK; the largest Bytes there are: unlimited, also by the capability CAP_IPC_LOCK
+  std::optional<Bytes> locked_memory{};
   std::optional<std::uint64_t> open_files{};
-  std::optional<Bytes> shared_memory{}, shared_memory_free{};    // /dev/shm
-  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};  // number of 2 MiB pages
+  std::optional<Bytes> shared_memory{}, shared_memory_free{};  // /dev/shm
+  // Number of 2 MiB pages: of the host, and those that are free and that the control groups leave this process.
+  std::optional<std::uint64_t> huge_pages{}, huge_pages_free{};
 };
 
 // NVLink between hosts needs NVIDIA's IMEX daemon, which passes memory handles on, and a channel to use it.
@@ -124,6 +126,9 @@ struct Probes {
   bool metadata = false;             // EC2's instance metadata, for at most a second, and only on an EC2 instance
   Seconds limit{20};                 // time limit of a probe, because a driver may hang
   const NvmlAnswer* told = nullptr;  // NVML's answer, if this process has it already: asking 8 GPUs takes a second
+  // The environment of the job's processes on this host, by which its libraries are searched for; absent: that of this
+  // process.
+  std::optional<Environment> environment{};
 };
 
 // NVML's report through its probe alone: uses no thread and takes little more than the limit.
@@ -157,7 +162,8 @@ std::vector<const Nic*> nics_of_fabric(const Host& host);
 
 // Names of each host's NICs of the fabric (EFA, else InfiniBand), so that an index means corresponding NICs on all
 // hosts. The order is that of the PCI addresses (of names where those are unknown) of the first host with the most
-// NICs. "" means that the host has no NIC there; NICs at other addresses fill the remaining places in order.
+// NICs. "" means that the host has no NIC there; NICs at other addresses fill the remaining places in order. NICs that
+// this job cannot open, while it can open others of the host, have no place.
 std::vector<std::vector<std::string>> nics_by_place(const std::vector<Host>& hosts);
 
 // Sets each GPU's rails: the NICs of the fabric nearest to it on PCIe, or by NUMA node where PCIe does not decide.

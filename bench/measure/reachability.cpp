@@ -109,8 +109,15 @@ NicResults told_by(const NicResults& a, const NicResults& b) {
 }
 
 void add_trial(int a, int b, const NicResults& nics, Reachability& found) {
+  if (!nics.empty() && std::ranges::all_of(nics, untried)) {
+    found.nothing_common.insert({a, b});
+    return;
+  }
   if (std::ranges::none_of(nics, passed)) {
-    found.trials.push_back({{a, b}, nics.empty() ? std::string(nothing_heard) : nics.front()});
+    std::string because(nothing_heard);
+    for (const std::string& failure : nics)
+      if (!untried(failure)) because = told_by(because, failure);
+    found.trials.push_back({{a, b}, because});
     return;
   }
   found.trials.push_back({{a, b}, ""});
@@ -137,8 +144,11 @@ void note_unmatched(int host, const NicResults& nics, Reachability& found) {
 }
 
 // Pairs for the next round: of hosts as next_probe_pairs(), then of hosts with a silent NIC or one that was not tried.
+// Hosts without a NIC in common have met, and do not meet again.
 std::vector<std::pair<int, int>> next_pairs(const std::vector<int>& hosts, const Reachability& found) {
-  std::vector<std::pair<int, int>> round = next_probe_pairs(hosts, found.trials);
+  std::vector<JoinAttempt> meetings = found.trials;
+  for (const auto& [a, b] : found.nothing_common) meetings.push_back({{a, b}, std::string(nic_unmatched)});
+  std::vector<std::pair<int, int>> round = next_probe_pairs(hosts, meetings);
   std::set<int> busy;
   for (const auto& [a, b] : round) busy.insert({a, b});
   for (std::size_t nic = 0; nic < found.trials_of_nics.size(); ++nic) {
@@ -156,7 +166,16 @@ std::vector<std::pair<int, int>> next_pairs(const std::vector<int>& hosts, const
       round.emplace_back(a, b);
     }
   }
+  std::erase_if(round, [&](const auto& each) { return found.nothing_common.contains(each); });
   return round;
+}
+
+// Notes the hosts that were tried with no other, since their partners had no NIC in common with them.
+void note_nothing_common(Reachability& found) {
+  for (const auto& [a, b] : found.nothing_common)
+    for (const int host : {a, b})
+      if (!tried(found.trials, host))
+        found.not_tried.try_emplace(host, "hosts that were paired with it have no NIC of the same place");
 }
 
 class ReachabilityProbe {
@@ -288,6 +307,7 @@ Reachability check_reachability(ControlPlane& control, Backend& backend, const s
     }
     meetings.run(pairs, found);
   }
+  note_nothing_common(found);
   return found;
 }
 

@@ -34,7 +34,9 @@ struct Reachability {
   // The same by number of the NIC, of pairs that exchanged a message through some NIC.
   std::vector<std::vector<JoinAttempt>> trials_of_nics = {};
   std::map<std::size_t, std::set<int>> unmatched = {};  // by number of the NIC: hosts whose partners all lacked it
-  std::map<int, std::string> not_tried = {};            // hosts whose own side failed before any message, and why
+  std::set<std::pair<int, int>> nothing_common = {};    // pairs without a NIC of the same number, so nothing was tried
+  // Hosts whose own side failed before any message, or that have nothing in common with their partners, and why.
+  std::map<int, std::string> not_tried = {};
 };
 
 // Checks with one rank per host, which uses all NICs of the host, in fresh workers each round, at most four rounds: 20

@@ -93,6 +93,26 @@ class FirstMorning(Folder):
         ids = [re.search(r"i-0{10,}\d+", text)[0] for name, text in files.items() if name.endswith("report.json")]
         self.assertEqual(len(set(ids)), 1)
 
+    def test_the_names_that_hosts_have_of_themselves_are_in_no_file(self):
+        self.program("mpirun", MPIRUN.replace("--host |", "--host) export FIRST=${2%%,*}; shift 2 ;;\n    --map-by |").replace("| --map-by", ""))
+        names = 'case $FIRST in 10.0.1.5) echo Acme-train-01 ;; *) echo acme-train-02DOMAIN ;; esac\n'
+        self.program("uname", "#!/bin/bash\n" + names.replace("DOMAIN", ""))
+        self.program("hostname", "#!/bin/bash\necho 'Warning: added' >&2\n" + names.replace("DOMAIN", ".corp.example"))
+        p5bench = P5BENCH.replace("worker-17 with", "acme-train-02.corp.example:17 [0] with").replace("worker-17", "acme-train-01")
+        topology = {"topology": {"hosts": [{"host_name": "acme-train-01", "name": "acme-train-01"}, {"host_name": "other-03", "name": "other-03"}]}}
+        p5bench = p5bench.replace('{"host":', json.dumps(topology)[:-1] + ', "host":')
+        done = self.start("--hosts", "10.0.1.5,10.0.1.6", "--program", self.program("p5bench", p5bench), "--ranks", "1")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        with tarfile.open(self.folder / "first-morning.tar.gz") as archive:
+            files = {member.name: archive.extractfile(member).read().decode() for member in archive if member.isfile()}
+        for name, text in files.items():
+            for secret in ("acme", "corp.example", "other-03", "10.0.1."):
+                self.assertNotIn(secret, (name + text).lower(), name)
+        self.assertIn("on host2:17 [0] with", files["first-morning/nccl.txt"])
+        self.assertIn("first-morning/runs/nccl/host1/report.json", files)
+        self.assertEqual(json.loads(files["first-morning/topology.json"])["topology"]["hosts"],
+                         [{"host_name": "host1", "name": "host1"}, {"host_name": "host3", "name": "host3"}])
+
     def test_a_signal_ends_the_step_that_runs_and_keeps_those_before_it(self):
         self.program("mpirun", MPIRUN.replace("exec", "case $* in *fi_info*) echo \"began, of $$\"; exec sleep 300 ;; esac\nexec"))
         environment = self.environment()
@@ -113,7 +133,7 @@ class FirstMorning(Folder):
             self.assertEqual((script.returncode, stderr), (128 + signal_number, "first-morning: ends early; packing what was measured\n"))
             with tarfile.open(self.folder / "first-morning.tar.gz") as archive:
                 steps = archive.extractfile("first-morning/steps.txt").read().decode()
-            self.assertEqual(re.findall(r"(?m)^(.*): exit code (\d+)", steps), [("devices", "0"), ("libfabric", "143")])
+            self.assertEqual(re.findall(r"(?m)^(.*): exit code (\d+)", steps), [("names-1", "0"), ("names-2", "0"), ("devices", "0"), ("libfabric", "143")])
             self.assertRaises(ProcessLookupError, os.kill, step, 0)
             self.assertEqual(list(self.folder.glob("tmp.*")), [])
 

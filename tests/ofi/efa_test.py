@@ -118,7 +118,7 @@ class Whole(OnEfa):
         for m in self.of_nics(report):
             self.assertEqual(m["selection"]["protocol"], "packets")
             self.assertIn("without device RDMA", m["verdict"]["because"])
-
+        self.assertIn(("settings.device_rdma_off", "error"), {(each["id"], each["severity"]) for each in report["findings"]})
 
     def test_writes_that_the_kernel_does_not_count_are_not_taken_for_packets(self):
         kept = tuple(name for name in COUNTERS if not name.startswith("rdma_write"))

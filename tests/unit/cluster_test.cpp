@@ -17,6 +17,7 @@
 #include "tests/unit/in_folder.hpp"
 #include "topo/nccl_log.hpp"
 #include "topo/platform.hpp"
+#include "topo/settings.hpp"
 
 namespace p5 {
 namespace {
@@ -89,6 +90,22 @@ TEST_F(DiscoverClusterInFolder, the_settings_are_those_of_nccls_files_too) {
     EXPECT_EQ(topo::variable_that_disables_domains(discover_cluster(control, {})), "NCCL_MNNVL_ENABLE=0");
   });
   unsetenv("NCCL_CONF_FILE");
+}
+
+TEST(SettingsOfLibfabric, are_told_without_those_of_nccl) {
+  topo::Topology topology;
+  topology.hosts.resize(2);
+  topology.settings = settings_of_libfabric({{"FI_EFA_USE_DEVICE_RDMA", "0"},
+                                             {"FI_EFA_IFACE", "rdmap79s0"},
+                                             {"RDMAV_FORK_SAFE", "1"},
+                                             {"NCCL_PROTO", "simple"},
+                                             {"OFI_NCCL_GDR_FLUSH_DISABLE", "1"},
+                                             {"PATH", "/bin"}});
+  std::vector<std::string> ids;
+  for (const topo::Finding& each : topo::stale_settings(topology)) ids.push_back(each.id);
+  EXPECT_THAT(ids,
+              testing::UnorderedElementsAre("settings.device_rdma_off", "settings.efa_iface", "settings.fork_safe"));
+  EXPECT_EQ(topology.settings->variables.size(), 3u);
 }
 
 TEST(HostsOfRanks, are_numbered_by_name_in_order_of_their_first_ranks) {

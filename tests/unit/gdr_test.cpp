@@ -90,6 +90,44 @@ TEST_F(GdrPaths, of_a_nic_that_is_slow_from_every_gpu_are_the_nics_fault) {
   EXPECT_THAT(slow_paths(paths()), IsEmpty());
 }
 
+// A third host whose first NIC is slow: from the nearest GPU each NIC has both other hosts as partners, from the far
+// one a single partner.
+class GdrPathsOfThreeHosts : public GdrPaths {
+ protected:
+  GdrPathsOfThreeHosts() {
+    topology_.hosts.emplace_back().name = "gamma";
+    topology_.host_of_rank.push_back(2);
+    topology_.nics_of_rank.push_back(topology_.nics_of_rank.front());
+    gpus_.gpus_of_rank.push_back(gpus_.gpus_of_rank.front());
+    gpus_.beside_of_rank.push_back(gpus_.beside_of_rank.front());
+    for (Measurement& m : measured_) {
+      m.groups.clear();
+      for (int source = 0; source < 3; ++source)
+        for (const int partner : {(source + 1) % 3, (source + 2) % 3})
+          if (!m.measured_case.gpu || partner == (source + 1) % 3) {
+            const bool slow = *m.measured_case.nic == 0 && (source == 2 || partner == 2);
+            m.groups.push_back({{source, partner}, time_of(slow ? full / 2 : full)});
+          }
+    }
+  }
+};
+
+TEST_F(GdrPathsOfThreeHosts, to_a_slow_nic_of_the_only_partner_accuse_nobody) {
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
+TEST_F(GdrPathsOfThreeHosts, are_slow_where_they_are_slower_than_the_partner) {
+  measured_[2].groups[1].median = time_of(full / 4);  // beta to gamma, whose NIC takes twice as much
+  const std::vector<topo::Finding> found = slow_paths(paths());
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].subject.host, "beta");
+}
+
+TEST_F(GdrPathsOfThreeHosts, with_partners_that_were_not_measured_from_the_nearest_gpu_are_not_judged) {
+  std::erase_if(measured_[0].groups, [](const GroupResult& pair) { return pair.group == Group{1, 2}; });
+  EXPECT_THAT(slow_paths(paths()), IsEmpty());
+}
+
 TEST_F(GdrPaths, two_slow_ones_do_not_hide_each_other) {
   from(1, 0, true) = from(0, 1, true) = time_of(full / 2);
   EXPECT_EQ(slow_paths(paths()).size(), 2u);

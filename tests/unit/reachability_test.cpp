@@ -298,7 +298,46 @@ TEST(ReachHosts, ends_where_nobody_can_try) {
   EXPECT_GE(found.not_tried.size(), 2u);
 }
 
+// ---- hosts without a NIC in common
+
+// Host 0 has NICs 0 and 1, host 1 has 2 and 3, and all others have all.
+bool is_of_other_half(int nic, int host) { return host < 2 && (nic < 2) != (host == 0); }
+
+TEST(ReachHosts, that_have_no_nic_in_common_are_not_silent) {
+  const Reachability two = reach(2, {.absent_nics = is_of_other_half});
+  EXPECT_THAT(two.trials, IsEmpty());
+  EXPECT_EQ(two.not_tried.size(), 2u);
+  for (const int hosts : {3, 4, 5}) {
+    const Reachability found = reach(hosts, {.absent_nics = is_of_other_half});
+    EXPECT_EQ(locate_fault(hosts, found.trials).kind, Culprit::together) << hosts;
+    std::set<int> tried;
+    for (const JoinAttempt& each : found.trials) {
+      EXPECT_EQ(each.failure, "");
+      tried.insert(each.hosts.begin(), each.hosts.end());
+    }
+    EXPECT_EQ(tried.size(), static_cast<std::size_t>(hosts));
+    EXPECT_THAT(found.not_tried, IsEmpty());
+  }
+}
+
+TEST(ReachHosts, that_are_silent_are_told_by_a_nic_that_was_tried) {
+  const Reachability found = reach(2, {.cut_nics = [](int, int, int) { return true; },
+                                       .absent_nics = [](int nic, int host) { return nic == 0 && host == 0; }});
+  ASSERT_FALSE(found.trials.empty());
+  for (const JoinAttempt& each : found.trials) EXPECT_EQ(each.failure, nothing_heard);
+}
+
 // ---- findings
+
+TEST(ReachFindings, condemn_no_hosts_without_a_nic_in_common) {
+  std::vector<reports::ReachabilityHost> hosts(2);
+  hosts[0].name = "pod-0", hosts[1].name = "pod-1";
+  const std::vector<topo::Finding> found =
+      reports::reachability_findings(reach(2, {.absent_nics = is_of_other_half}), hosts, {5});
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].id, "fabric.untried");
+  EXPECT_FALSE(topo::condemns(found[0]));
+}
 
 std::vector<reports::ReachabilityHost> so_many(int count) {
   std::vector<reports::ReachabilityHost> made;

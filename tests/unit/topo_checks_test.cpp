@@ -240,6 +240,36 @@ TEST(TopoChecks, a_missing_efa_device_is_an_error) {
   EXPECT_THAT(found[0].evidence, HasSubstr("31 EFA devices, p5.48xlarge has 32"));
 }
 
+TEST(TopoChecks, as_few_efa_devices_on_all_hosts_are_how_these_were_launched_and_condemn_none) {
+  Topology topology = healthy();
+  ASSERT_GT(topology.hosts.size(), 2u);
+  for (Host& host : topology.hosts) host.nics.resize(16);
+  const auto found = only(topology, "nic.launched");
+  EXPECT_EQ(found.size(), topology.hosts.size());
+  for (const Finding& each : found) {
+    EXPECT_EQ(each.severity, Severity::error);
+    EXPECT_FALSE(condemns(each));
+    EXPECT_THAT(each.evidence, HasSubstr("16 EFA devices, p5.48xlarge has 32"));
+  }
+  EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
+  topology.hosts[1].nics.pop_back();
+  const auto short_one = only(topology, "nic.count");
+  ASSERT_THAT(short_one, SizeIs(1)) << "this one has lost one besides";
+  EXPECT_EQ(short_one[0].subject.host, "n1");
+  EXPECT_TRUE(condemns(short_one[0]));
+  EXPECT_EQ(only(topology, "nic.launched").size(), topology.hosts.size() - 1);
+}
+
+TEST(TopoChecks, fewer_efa_devices_on_one_host_or_on_hosts_of_which_another_has_all_are_its_own) {
+  Topology alone = healthy(1);
+  alone.hosts[0].nics.resize(16);
+  EXPECT_THAT(only(alone, "nic.count"), SizeIs(1));
+  Topology most = healthy();
+  for (std::size_t at = 1; at < most.hosts.size(); ++at) most.hosts[at].nics.resize(31);
+  EXPECT_EQ(only(most, "nic.count").size(), most.hosts.size() - 1);
+  EXPECT_THAT(only(most, "nic.launched"), IsEmpty());
+}
+
 TEST(TopoChecks, slower_infiniband_ports_of_all_hosts_may_serve_storage_and_one_that_is_faster_elsewhere_does_not) {
   Topology topology;
   topology.platform = "hgx-h100";

@@ -274,6 +274,41 @@ TEST(TopoDiscover, an_exhausted_group_leaves_nothing) {
   EXPECT_EQ(discover_host(tree.root()).memory_available, Bytes{0});
 }
 
+// Containers with the capability IPC_LOCK are such processes, and those of root.
+TEST(TopoDiscover, memory_may_be_locked_without_limit_by_a_capability_of_the_first_user_namespace) {
+  Tree tree;
+  EXPECT_FALSE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapPrm:\t0000000000004000\nCapEff:\t0000000000000000");
+  EXPECT_FALSE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t00000000a80465fb");
+  EXPECT_TRUE(locks_without_limit(tree.root()));
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t00000000a80425fb");
+  EXPECT_FALSE(locks_without_limit(tree.root())) << "what Docker gives without it";
+  tree.file("proc/self/status", "Name:\tx\nCapEff:\t000001ffffffffff");
+  tree.file("proc/self/uid_map", "         0          0 4294967295");
+  EXPECT_TRUE(locks_without_limit(tree.root()));
+  tree.file("proc/self/uid_map", "         0       1000          1");
+  EXPECT_FALSE(locks_without_limit(tree.root())) << "root of a user namespace";
+}
+
+TEST(TopoDiscover, a_pod_without_huge_pages_has_none_of_its_hosts) {
+  Tree tree;
+  EXPECT_FALSE(huge_pages_left_by_cgroup(tree.root()));
+  tree.file("proc/self/cgroup", "0::/pods/pod");
+  tree.file("sys/fs/cgroup/pods/hugetlb.2MB.max", "max").file("sys/fs/cgroup/pods/hugetlb.2MB.current", "4194304");
+  EXPECT_FALSE(huge_pages_left_by_cgroup(tree.root()));
+  tree.file("sys/fs/cgroup/pods/pod/hugetlb.2MB.max", "0").file("sys/fs/cgroup/pods/pod/hugetlb.2MB.current", "0");
+  EXPECT_EQ(huge_pages_left_by_cgroup(tree.root()), 0u);
+  tree.file("sys/fs/cgroup/pods/pod/hugetlb.2MB.max", "8388608");
+  tree.file("sys/fs/cgroup/pods/pod/hugetlb.2MB.current", "2097152");
+  EXPECT_EQ(huge_pages_left_by_cgroup(tree.root()), 3u);
+  tree.file("proc/self/cgroup", "4:hugetlb:/docker/abc\n0::/");
+  tree.file("sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes", "9223372036854771712");
+  EXPECT_FALSE(huge_pages_left_by_cgroup(tree.root()));
+  tree.file("sys/fs/cgroup/hugetlb/hugetlb.2MB.limit_in_bytes", "2097152");
+  EXPECT_EQ(huge_pages_left_by_cgroup(tree.root()), 1u);
+}
+
 TEST(TopoDiscover, a_cpu_quota_lowers_the_allowed_threads) {
   Tree tree;
   tree.processors(8).file("proc/self/cgroup", "0::/pod").file("sys/fs/cgroup/pod/cpu.max", "250000 100000");

@@ -126,6 +126,25 @@ TEST(TopoPlaces, of_nics_stay_where_a_host_lacks_some) {
   EXPECT_THAT(names_by_place({}), IsEmpty());
 }
 
+// A container sees all NICs of its host, and opens those that it was given; those of two containers differ.
+TEST(TopoPlaces, are_of_the_nics_that_the_job_can_open) {
+  using Names = std::vector<std::string>;
+  std::vector<Host> hosts(3);
+  for (std::size_t i = 0; i < hosts.size(); ++i)
+    for (const std::string bus : {"10", "20", "30", "40"}) {
+      Nic& nic = hosts[i].nics.emplace_back();
+      nic.kind = "efa";
+      nic.name = "rdmap" + bus;
+      nic.pci.address = "0000:" + bus + ":00.0";
+      nic.verbs_usable = i == 0 ? bus < "30" : i == 1 ? bus >= "30" : bus == "10" || bus == "40";
+    }
+  EXPECT_THAT(nics_by_place(hosts),
+              ElementsAre(Names{"rdmap10", "rdmap20"}, Names{"rdmap30", "rdmap40"}, Names{"rdmap10", "rdmap40"}));
+  for (Host& host : hosts)
+    for (Nic& nic : host.nics) nic.verbs_usable = false;
+  EXPECT_THAT(nics_by_place(hosts), ElementsAre(SizeIs(4), SizeIs(4), SizeIs(4))) << "none of them can be opened";
+}
+
 TEST(TopoRails, are_the_nics_behind_the_same_switch) {
   Machine machine;  // as p5: a switch has one GPU and its NICs
   for (const char* bus : {"10", "20"}) {

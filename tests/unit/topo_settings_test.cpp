@@ -96,6 +96,13 @@ TEST(Settings, knows_a_tuner_that_is_not_there) {
   EXPECT_THAT(ids(topology), ElementsAre("settings.tuner_missing"));
 }
 
+TEST(Settings, knows_a_network_plugin_that_is_not_there) {
+  Topology topology = job({{"NCCL_NET_PLUGIN", "/lib/libnccl-net.so"}});
+  EXPECT_THAT(ids(topology), IsEmpty());
+  topology.settings->dangling = {"NCCL_NET_PLUGIN"};
+  EXPECT_THAT(ids(topology), ElementsAre("settings.plugin_missing"));
+}
+
 TEST(Settings, of_this_process_are_those_of_the_transport_and_say_what_leads_nowhere) {
   setenv("NCCL_TUNER_PLUGIN", "/nowhere/tuner.so", 1);
   setenv("FI_TEST_TOKEN", "hunter2", 1);

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "tests/unit/topo_tree.hpp"
+#include "topo/discover.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {
@@ -59,6 +60,45 @@ TEST(TopoSoftware, the_version_of_the_network_plugin_is_that_of_the_first_folder
   tree.file("opt/somewhere/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.17.1");
   tree.file("opt/aws-ofi-nccl/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.7.1");
   EXPECT_EQ(discover_host(tree.root()).versions.at("aws-ofi-nccl"), "1.17.1");
+}
+
+// Workers get the library path of rank 0, which the process that looks does not have.
+TEST(TopoSoftware, libraries_are_searched_for_by_the_environment_of_the_workers) {
+  Tree tree;
+  tree.file("opt/aws-ofi-nccl/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.16.3");
+  tree.file("fsx/lib/libnccl-net.so", "Initializing aws-ofi-nccl 1.19.0");
+  Host host;
+  add_software(host, tree.root() + "/", {{"LD_LIBRARY_PATH", tree.root() + "/fsx/lib"}});
+  EXPECT_EQ(host.versions.at("aws-ofi-nccl"), "1.19.0");
+  EXPECT_EQ(host.net_plugins->front(), tree.root() + "/fsx/lib/libnccl-net.so");
+}
+
+TEST(TopoSoftware, the_network_plugin_that_a_variable_names_comes_first) {
+  Tree tree;
+  tree.file("apps/plugin.so", "Initializing aws-ofi-nccl 1.19.0");
+  const std::string path = tree.root() + "/apps/plugin.so";
+  const auto plugins_with = [&](const std::string& wanted) {
+    Host host;
+    add_software(host, tree.root() + "/", {{"NCCL_NET_PLUGIN", wanted}});
+    return std::pair(*host.net_plugins, host.versions.contains("aws-ofi-nccl") ? host.versions["aws-ofi-nccl"] : "");
+  };
+  EXPECT_EQ(plugins_with(path), std::pair(std::vector{path}, "1.19.0"s)) << "and there is no other";
+  EXPECT_EQ(plugins_with(tree.root() + "/nowhere.so"), std::pair(std::vector<std::string>(), ""s));
+  tree.file("usr/lib64/libnccl-net.so", "Initializing aws-ofi-nccl 1.16.3");
+  tree.file("usr/lib64/libnccl-net-ofi.so", "Initializing aws-ofi-nccl 1.17.1");
+  tree.file("usr/lib64/own.so", "Initializing aws-ofi-nccl 1.18.0");
+  EXPECT_EQ(plugins_with(path).second, "1.19.0");
+  EXPECT_EQ(plugins_with("ofi").second, "1.17.1");
+  EXPECT_EQ(plugins_with("libnccl-net.so").second, "1.16.3");
+  EXPECT_EQ(plugins_with("own.so").second, "1.18.0");
+}
+
+TEST(TopoSoftware, a_probe_has_the_environment_that_it_is_given) {
+  const std::vector<std::string> command{"/bin/sh", "-c", "echo \"{$P5BENCH_NONE,$LD_LIBRARY_PATH}\""};
+  EXPECT_EQ(ask_probe(command, {20}, Environment{{"LD_LIBRARY_PATH", "/of/rank0"}}).json, "{,/of/rank0}");
+  setenv("P5BENCH_NONE", "own", 1);
+  EXPECT_TRUE(ask_probe(command, {20}).json.starts_with("{own,"));
+  unsetenv("P5BENCH_NONE");
 }
 
 TEST(TopoSoftware, the_fabric_manager_is_missing_only_where_it_could_be_seen) {

@@ -4,9 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
 #include <map>
 
 #include "bench/app/machine/machine.hpp"
+#include "tests/unit/in_folder.hpp"
 #include "topo/platform.hpp"
 #include "topo/settings.hpp"
 
@@ -106,6 +109,22 @@ TEST(SettingsOfWorker, differ_by_nccls_files_on_its_host) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].severity, topo::Severity::error);
   EXPECT_THAT(found[0].evidence, HasSubstr("rank 1 on n1 has another environment than rank 0: NCCL_NTHREADS is '64'"));
+}
+
+using LibraryPath = InFolder;
+
+TEST_F(LibraryPath, has_the_folders_of_the_jobs_libraries_once) {
+  const std::string launchers = (folder / "openmpi").string(), plugins = (folder / "aws-ofi-nccl").string(),
+                    nowhere = (folder / "not mounted").string();
+  std::filesystem::create_directories(launchers);
+  std::filesystem::create_directories(plugins);
+  std::ofstream(launchers + "/libmpi.so");
+  std::ofstream(plugins + "/libnccl-net.so");
+  const auto path = [](const std::string& text) { return library_path_of_job({{"LD_LIBRARY_PATH", text}}); };
+  EXPECT_EQ(path(launchers + ":" + launchers + ":" + plugins + ":" + plugins), plugins) << "as a launcher prepends";
+  EXPECT_EQ(path(nowhere + "::" + plugins), nowhere + ":" + plugins);
+  EXPECT_EQ(path(""), "");
+  EXPECT_EQ(library_path_of_job({}), "");
 }
 
 // ---- libfabric, which NCCL will use

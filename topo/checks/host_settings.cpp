@@ -64,8 +64,8 @@ std::vector<Finding> no_huge_pages(const Topology& topology) {
     if (!has_efa(host) || !pages || *pages > 0) continue;
     findings.push_back(about_host(
         host, "host.huge_pages", Severity::warning,
-        fmt::format("none of {} huge pages of 2 MiB is free on {}: EFA's buffers take small pages, of which a device "
-                    "registers only so many",
+        fmt::format("none of {} huge pages of 2 MiB is free for this job on {}: EFA's buffers take small pages, of "
+                    "which a device registers only so many",
                     host.limits.huge_pages.value_or(0), host.name),
         "set some aside (sysctl vm.nr_hugepages, as the EFA installer does; Kubernetes: hugepages-2Mi: 5120Mi), or "
         "set FI_EFA_USE_HUGE_PAGE=0 where they are meant for others"));

@@ -6,8 +6,9 @@
 
 namespace p5::topo {
 
-// ---- nic.down, nic.count, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu, host.peermem,
-// settings.ib_hca and nic.unusable: NICs that are missing, down, slow, differently named or not accessible.
+// ---- nic.down, nic.count, nic.launched, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu,
+// host.peermem, settings.ib_hca and nic.unusable: NICs that are missing, down, slow, differently named or not
+// accessible.
 
 namespace {
 
@@ -138,26 +139,51 @@ std::vector<Finding> nics_down(const Topology& topology) {
   return findings;
 }
 
-std::vector<Finding> wrong_nic_counts(const Topology& topology) {
+namespace {
+
+// Hosts whose number of EFA devices is not their platform's, by whether it is the highest of two or more hosts of the
+// platform: these were launched so, and have lost none.
+std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so, const char* id, const char* action) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  std::vector<int> counts;
+  std::map<const Platform*, std::vector<int>> of_platforms;
+  for (std::size_t at = 0; at < platforms.size(); ++at) {
+    counts.push_back(static_cast<int>(std::ranges::count(topology.hosts[at].nics, "efa", &Nic::kind)));
+    of_platforms[platforms[at]].push_back(counts.back());
+  }
   std::vector<Finding> findings;
   for (std::size_t at = 0; at < platforms.size(); ++at) {
     const Host& host = topology.hosts[at];
     const Platform* const platform = platforms[at];
-    if (!has_efa_by(platform) || platform->nics == 0) continue;
-    const auto count =
-        std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind == "efa"; });
-    if (count == platform->nics) continue;
-    findings.push_back(
-        {"nic.count",
-         Severity::error,
-         {host.name, host.instance, {}, {}},
-         fmt::format("{} shows {} EFA {}, {} has {}", host.name, count, count == 1 ? "device" : "devices",
-                     platform->name, platform->nics),
-         "check the launch template (one EFA interface per network card), the EFA driver (fi_info -p efa) and, in a "
-         "container, that all devices are passed in; replace the host if the count stays wrong"});
+    const int count = counts[at];
+    if (!has_efa_by(platform) || platform->nics == 0 || count == platform->nics) continue;
+    const std::vector<int>& its = of_platforms.at(platform);
+    if ((count == std::ranges::max(its) && std::ranges::count(its, count) > 1) != launched_so) continue;
+    findings.push_back({id,
+                        Severity::error,
+                        {host.name, host.instance, {}, {}},
+                        fmt::format("{} shows {} EFA {}, {} has {}", host.name, count,
+                                    count == 1 ? "device" : "devices", platform->name, platform->nics),
+                        action});
+    if (launched_so) findings.back().evidence += ", and none of these hosts has more: they were launched with so many";
   }
   return findings;
+}
+
+}  // namespace
+
+std::vector<Finding> wrong_nic_counts(const Topology& topology) {
+  return other_nic_counts(
+      topology, false, "nic.count",
+      "check the launch template (one EFA interface per network card), the EFA driver (fi_info -p efa) and, in a "
+      "container, that all devices are passed in; replace the host if the count stays wrong");
+}
+
+std::vector<Finding> nic_counts_at_launch(const Topology& topology) {
+  return other_nic_counts(
+      topology, true, "nic.launched",
+      "launch the hosts with one EFA interface per network card (launch template), and see that the EFA driver is "
+      "loaded (fi_info -p efa) and that containers get all devices");
 }
 
 std::vector<Finding> slow_nics(const Topology& topology) {

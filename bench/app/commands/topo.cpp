@@ -101,7 +101,7 @@ topo::Topology find_topology(const Request& request) {
           json::parse(to_json(load_topology(options.load_file)).dump(-1, ' ', false, json::error_handler_t::replace)));
     });
   else
-    topology = discover_cluster(request.control, probes_for(options));
+    topology = discover_cluster(request.control, probes_of_workers(request.control, options));
   if (!options.platform.empty())
     from_leader(request.control,
                 [&] { topology.platform = topo::platform_named_for(topology, options.platform).name; });

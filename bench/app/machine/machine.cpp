@@ -289,6 +289,19 @@ topo::Probes probes_for(const Options& options) {
           .limit = duration_variable("P5BENCH_PROBE_LIMIT").value_or(longest)};
 }
 
+topo::JobSettings settings_of_libfabric(Environment environment) {
+  std::erase_if(environment, [](const auto& variable) {
+    return !variable.first.starts_with("FI_") && !variable.first.starts_with("RDMAV_");
+  });
+  return topo::job_settings(environment);
+}
+
+topo::Probes probes_of_workers(ControlPlane& control, const Options& options) {
+  topo::Probes probes = probes_for(options);
+  probes.environment = environment_of_nccl(environment_of_workers(control, options), read_file);
+  return probes;
+}
+
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own) {
   Machine machine;
   const BackendInfo& backend = choose_backend(control, options);
@@ -300,7 +313,8 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.domain_of_rank = wide_domains(machine.topology);
     machine.gpus_alike = are_gpus_alike(machine.topology);
   } else {
-    topo::Probes probes = probes_for(options);
+    topo::Probes probes =
+        backend.ranks == BackendInfo::Ranks::workers ? probes_of_workers(control, options) : probes_for(options);
     if (own && own->told.answered) probes.told = &own->told;
     machine.topology = discover_cluster(control, probes);
     machine.platform = agree_on_platform(control, options, machine.topology);
@@ -309,7 +323,11 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.has_one_platform = from_leader(control, [&] { return topo::has_one_platform(machine.topology); });
     machine.domain_of_rank = from_leader(control, [&] { return wide_domains(machine.topology); });
     machine.gpus_alike = from_leader(control, [&] { return are_gpus_alike(machine.topology); });
-    if (!backend.tunable) machine.topology.settings.reset();  // NCCL's settings
+    std::optional<topo::JobSettings>& settings = machine.topology.settings;
+    if (settings && backend.parts == BackendInfo::Parts::nics)
+      settings = settings_of_libfabric(current_environment());
+    else if (!backend.tunable)
+      settings.reset();  // NCCL's settings
   }
   if (own && own->usable.empty()) {
     make_idle(machine, own->why_none, own->code_of_none);

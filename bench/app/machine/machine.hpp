@@ -94,6 +94,9 @@ std::vector<std::uint16_t> hosts_of_ranks(const std::vector<MachineOfRank>& mach
 // hosts_of_ranks().
 topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probes);
 
+// The settings of libfabric alone, which hold where it is measured without NCCL.
+topo::JobSettings settings_of_libfabric(Environment environment);
+
 struct Machine {
   topo::Topology topology;                   // complete at the leader only: see discover_cluster()
   const topo::Platform* platform = nullptr;  // null: unknown instance type
@@ -119,6 +122,8 @@ struct Machine {
 
 // The probe programs of a live host, and their time limit.
 topo::Probes probes_for(const Options& options);
+// The same where workers load the libraries, which are then searched for in their environment. Collective.
+topo::Probes probes_of_workers(ControlPlane& control, const Options& options);
 
 // Collective. Discovers the machine, or synthesizes it for sim. `own`: the GPUs of a check without a launcher. A check
 // without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.

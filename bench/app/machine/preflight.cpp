@@ -32,7 +32,10 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 std::vector<topo::Finding> gather_differing_settings(ControlPlane& control, const Options& options,
                                                      const Machine& machine) {
   const Environment of_worker = settings_of_worker(worker_environment(control, options), read_file);
-  const std::vector<json> all = gather_json(control, json::array({shared_settings(current_environment()), of_worker}));
+  Environment mine = shared_settings(current_environment());
+  if (std::string path = library_path_of_job(current_environment()); !path.empty())
+    mine["LD_LIBRARY_PATH"] = std::move(path);
+  const std::vector<json> all = gather_json(control, json::array({mine, of_worker}));
   if (!control.is_leader()) return {};
   std::vector<topo::RankEnvironment> own, of_workers;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {

@@ -192,6 +192,23 @@ Environment shared_settings(Environment environment) {
   return environment;
 }
 
+std::string library_path_of_job(const Environment& environment) {
+  const auto matters = [](const std::string& folder) {
+    constexpr std::array libraries{"libnccl", "libfabric"};
+    std::error_code problem;
+    if (!fs::is_directory(folder, problem)) return true;
+    for (fs::directory_iterator each(folder, problem), end; !problem && each != end; each.increment(problem))
+      for (const char* const library : libraries)
+        if (each->path().filename().string().starts_with(library)) return true;
+    return false;
+  };
+  std::vector<std::string> folders;
+  for (const std::string& folder : split(value_or_empty(environment, "LD_LIBRARY_PATH"), ':'))
+    if (!folder.empty() && std::ranges::find(folders, folder) == folders.end() && matters(folder))
+      folders.push_back(folder);
+  return join(folders, ":");
+}
+
 Environment settings_of_worker(const Environment& changes, const ReadFile& read) {
   const Environment own = with_changes(changes);
   Environment settings = shared_settings(environment_of_nccl(own, read));

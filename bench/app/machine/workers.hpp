@@ -74,6 +74,9 @@ Environment with_changes(const Environment& changes);
 // The variables of an environment that must be equal on all ranks. NCCL_HOSTID may differ; launchers prepend to
 // LD_LIBRARY_PATH on some nodes.
 Environment shared_settings(Environment environment);
+// LD_LIBRARY_PATH without repeated folders and without those that have neither NCCL, a plugin of it nor libfabric:
+// launchers prepend their own. Folders that are not there count.
+std::string library_path_of_job(const Environment& environment);
 // Those that a worker with such changes has, with the ones of NCCL's configuration files on this host.
 Environment settings_of_worker(const Environment& changes, const ReadFile& read);
 
