@@ -280,6 +280,12 @@ class Products(WithProducts):
             self.assertEqual((compute["library"], compute["corruption"], compute["not_measured"]), ("cuBLASLt 13.0.0", "", ""))
         self.assertEqual(len({str(compute["digests"]) for compute in report["compute_checks"]}), 1)
 
+    def test_products_that_the_library_lacks_are_left_out_and_told(self):
+        for kind, words in (("fp8", "matrix products in float8"), ("bf16", "matrix products")):
+            code, output = self.products(gpus=2, faults=f"none:gpu=0:{kind}=1,none:gpu=1:{kind}=1")
+            self.assertEqual(code, 0, output)
+            self.assertIn(f"; no {words} on GPU 0, GPU 1: cuBLASLt 13.0.0 has none for this GPU (", output)
+
     def test_a_gpu_that_computes_wrong_is_named_with_product_byte_and_bit(self):
         code, output = self.products(faults="wrong:gpu=1:product=3")
         self.assertEqual(code, 11, output)
