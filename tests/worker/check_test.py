@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -92,6 +93,20 @@ class Fit(Checks):
         topology = self.report()["topology"]
         gpus = [gpu["uuid"] for gpu in topology["hosts"][0]["gpu_devices"]]
         self.assertEqual(topology["gpu_of_rank"], [gpus[0], gpus[2]])
+
+    def test_the_server_of_mps_uses_no_gpu_and_its_clients_do(self):
+        server = self.folder / "nvidia-cuda-mps-server"
+        shutil.copy(shutil.which("sleep"), server)
+        users = [subprocess.Popen([program, "1000"]) for program in (str(server), "sleep")]
+        for user in users:
+            self.addCleanup(lambda user=user: (user.kill(), user.wait()))
+        idle = f"busy:gpu=1:processes=1:pid={users[0].pid}"
+        code, output = self.check(faults=idle)
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("skipped: GPU", output)
+        code, output = self.check(faults=f"{idle},mps:gpu=1:pid={users[1].pid}")
+        self.assertEqual(code, 0, output)
+        self.assertIn(f"  skipped: GPU 1 (in use by pid {users[1].pid}, sleep)\n", output)
 
     def test_a_node_whose_gpus_are_all_in_use_is_looked_at_and_let_be(self):
         code, output = self.check(faults="busy:processes=2")
