@@ -455,6 +455,29 @@ TEST(Judge, leaves_out_the_groups_of_hosts_whose_gpus_others_use) {
   EXPECT_EQ(judge(m, gpu_limits(), topology, beside).grade, Grade::wrong);
 }
 
+TEST(Judge, withdraws_what_waited_for_cores_beside_hosts_whose_gpus_others_use) {
+  Report report;
+  report.limits = gpu_limits();
+  report.topology = machine(1);
+  report.topology.hosts.resize(2);
+  report.topology.hosts[0].name = "h0";
+  report.topology.hosts[1].name = "h1";
+  report.topology.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  Result& result = report.results.emplace_back();
+  Measurement& m = result.measurement = measured(all_gather, GiB(4), 0.3 * link_rate, 8, 1, "sim");
+  m.measured_case.group = "node";
+  const double slowest = m.throughput->summary.median;
+  const auto fast = static_cast<float>(0.3 * slowest), slow = static_cast<float>(0.6 * slowest);
+  m.groups = {{{0, 1, 2, 3, 4, 5, 6, 7}, {slowest}},
+              {{8, 9, 10, 11, 12, 13, 14, 15}, {slow}, {fast, slow, slow, slow}}};
+  m.slowest_group = m.groups[0].group;
+  result.verdict =
+      judge(m, report.limits, report.topology, {.comparable = true, .why_not = "others", .shared_hosts = {0}});
+  ASSERT_EQ(result.verdict.grade, Grade::slow);
+  EXPECT_EQ(withdraw_slow_by_waiting(report, {1}), (std::map<int, std::size_t>{{1, 1}}));
+  EXPECT_EQ(result.verdict.grade, Grade::unknown);
+}
+
 TEST(Judge, says_where_data_is_wrong) {
   Measurement m = measured(all_reduce, {8}, 1, 8, 1, "sim");
   m.wrong_elements = 3;

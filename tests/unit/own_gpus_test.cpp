@@ -109,6 +109,7 @@ TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
   const std::string launch = "cudaFree, the first call on the device: (cudaErrorLaunchFailure, 719)";
   EXPECT_THAT(failed_gpus(topology, {launch, launch, launch}, nullptr), IsEmpty()) << "what all have in common fails";
   EXPECT_EQ(failed_gpus(topology, {"", launch, ""}, nullptr).size(), 1U);
+  EXPECT_EQ(failed_gpus(topology, {problem, problem, problem}, nullptr).size(), 3U);
   topology.hosts.push_back(topology.hosts.front());
   topology.host_of_rank = {0, 0, 1};
   EXPECT_THAT(failed_gpus(topology, {"", "", launch}, nullptr), IsEmpty()) << "its host may be to blame";

@@ -104,9 +104,11 @@ class Fit(Checks):
         code, output = self.check(faults=idle)
         self.assertEqual(code, 0, output)
         self.assertNotIn("skipped: GPU", output)
-        code, output = self.check(faults=f"{idle},mps:gpu=1:pid={users[1].pid}")
-        self.assertEqual(code, 0, output)
-        self.assertIn(f"  skipped: GPU 1 (in use by pid {users[1].pid}, sleep)\n", output)
+        client = f"mps:gpu=1:pid={users[1].pid}"
+        for faults in (f"{idle},{client}", f"busy:gpu=1:processes=1:pid={users[1].pid},{client}"):
+            code, output = self.check(faults=faults)
+            self.assertEqual(code, 0, output)
+            self.assertIn(f"  skipped: GPU 1 (in use by pid {users[1].pid}, sleep)\n", output)
 
     def test_a_node_whose_gpus_are_all_in_use_is_looked_at_and_let_be(self):
         code, output = self.check(faults="busy:processes=2")
