@@ -143,7 +143,7 @@ std::optional<Figure> reference_of(const Result& result, const std::vector<Figur
 bool is_comparable(const Result& result, const topo::Platform& platform) {
   const Measurement& m = result.measurement;
   const Case& c = m.measured_case;
-  return m.outcome == Outcome::measured && result.verdict.fraction &&
+  return m.outcome == Outcome::measured && result.verdict.fraction && result.verdict.not_judged_hosts.empty() &&
          (c.group == "world" || c.group == "node" || c.group == "domain") &&
          find_backend(c.backend).parts == BackendInfo::Parts::gpus && c.ranks == c.nodes * platform.gpus &&
          bytes_of_rank(c) >= large_part;

@@ -2,13 +2,16 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/embedded.hpp"
+#include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
@@ -413,8 +416,45 @@ std::string name_of_rank(const topo::Topology& topology, int rank) {
   return fmt::format("rank {} on {}", rank, topology.hosts[static_cast<std::size_t>(topology.host_of_rank[at])].name);
 }
 
-Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
-              const Comparability& comparability) {
+namespace {
+
+// Those of these hosts that have a rank of the group.
+std::set<int> hosts_among(const std::set<int>& hosts, const Group& group, const topo::Topology& topology) {
+  std::set<int> its;
+  for (const int rank : group)
+    if (rank >= 0 && std::cmp_less(rank, topology.host_of_rank.size()))
+      if (const int host = topology.host_of_rank[static_cast<std::size_t>(rank)]; hosts.contains(host))
+        its.insert(host);
+  return its;
+}
+
+// Those of these hosts that took part. A measurement without groups is of all ranks.
+std::set<int> hosts_among(const std::set<int>& hosts, const Measurement& m, const topo::Topology& topology) {
+  std::set<int> its;
+  for (const GroupResult& each : m.groups) its.merge(hosts_among(hosts, each.group, topology));
+  if (m.groups.empty())
+    std::ranges::copy_if(topology.host_of_rank, std::inserter(its, its.end()),
+                         [&](int host) { return hosts.contains(host); });
+  return its;
+}
+
+// The measurement of the other groups alone; null without any.
+std::optional<Measurement> without_groups_on(const std::set<int>& hosts, Measurement m,
+                                             const topo::Topology& topology) {
+  std::erase_if(m.groups, [&](const GroupResult& each) { return !hosts_among(hosts, each.group, topology).empty(); });
+  if (m.groups.empty()) return std::nullopt;
+  const GroupResult& slowest =
+      *std::ranges::max_element(m.groups, {}, [](const GroupResult& each) { return each.median.count; });
+  m.slowest_group = slowest.group;
+  m.throughput->summary = slowest.samples.empty()
+                              ? Summary{}
+                              : summarize(std::vector<double>(slowest.samples.begin(), slowest.samples.end()));
+  m.throughput->summary.median = slowest.median.count;
+  return m;
+}
+
+Verdict judge_all_groups(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
+                         const Comparability& comparability) {
   if (m.wrong_elements > 0)
     return without_limit(Grade::wrong,
                          wrong_text(m) + (m.outcome == Outcome::failed ? "; and it failed: " + m.because : ""));
@@ -439,6 +479,25 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
     v.grade = Grade::unknown;
     v.because = "not judged: " + comparability.why_not;
   }
+  return v;
+}
+
+}  // namespace
+
+Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
+              const Comparability& comparability) {
+  if (comparability.shared_hosts.empty() || m.outcome != Outcome::measured || !m.throughput)
+    return judge_all_groups(m, limits, topology, comparability);
+  const std::set<int> shared = hosts_among(comparability.shared_hosts, m, topology);
+  if (shared.empty()) return judge_all_groups(m, limits, topology, comparability);
+  // Wrong data is wrong whatever else runs.
+  const std::optional<Measurement> rest = m.wrong_elements > 0 ? std::nullopt : without_groups_on(shared, m, topology);
+  Comparability own = comparability;
+  own.comparable = own.comparable && rest;
+  Verdict v = judge_all_groups(rest ? *rest : m, limits, topology, own);
+  for (const int host : shared) v.not_judged_hosts.push_back(topology.hosts[static_cast<std::size_t>(host)].name);
+  if (own.comparable && v.limit)
+    v.because += fmt::format("; without {}: {}", join(v.not_judged_hosts), comparability.why_not);
   return v;
 }
 
@@ -468,6 +527,20 @@ void withdraw_sampled_pairs(std::vector<Result>& results) {
   }
 }
 
+bool is_not_judged_on(const Verdict& verdict, std::string_view host) {
+  return std::ranges::find(verdict.not_judged_hosts, host) != verdict.not_judged_hosts.end();
+}
+
+bool is_not_judged(const Group& group, const Result& result, const Report& report) {
+  const topo::Topology& topology = report.topology;
+  return !result.verdict.not_judged_hosts.empty() && std::ranges::any_of(group, [&](int rank) {
+    return rank >= 0 && std::cmp_less(rank, topology.host_of_rank.size()) &&
+           is_not_judged_on(
+               result.verdict,
+               topology.hosts[static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)])].name);
+  });
+}
+
 // The slowest of several groups; empty where the report does not have them.
 static Group slowest_group_of(const Measurement& m) {
   if (!m.slowest_group.empty() || m.groups.size() < 2) return m.slowest_group;
@@ -479,6 +552,7 @@ static bool is_steadily_slow(const Result& result, const Report& report, const a
   const GroupResult* slowest = nullptr;  // without ranks that waited
   GroupResult steadiest;                 // with such ranks; the median is its fastest sample
   for (const GroupResult& each : result.measurement.groups) {
+    if (is_not_judged(each.group, result, report)) continue;
     if (!waited(each.group)) {
       if (!slowest || slowest->median < each.median) slowest = &each;
     } else if (!each.samples.empty()) {
@@ -502,10 +576,17 @@ std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::s
   };
   for (Result& each : report.results) {
     if (each.verdict.grade != Grade::slow) continue;
-    const Group group = slowest_group_of(each.measurement);
+    std::set<int> not_judged;
+    for (std::size_t host = 0; host < report.topology.hosts.size(); ++host)
+      if (is_not_judged_on(each.verdict, report.topology.hosts[host].name)) not_judged.insert(static_cast<int>(host));
+    const Measurement judged =
+        not_judged.empty()
+            ? each.measurement
+            : without_groups_on(not_judged, each.measurement, report.topology).value_or(each.measurement);
+    const Group group = slowest_group_of(judged);
     const std::set<int> waiting = group.empty() ? nodes : waiting_nodes_of(group);
     if (waiting.empty()) continue;
-    Measurement fastest = each.measurement;
+    Measurement fastest = judged;
     Summary& summary = fastest.throughput->summary;
     summary.median = summary.min;
     summary.trimmed_mean.reset();

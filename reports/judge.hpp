@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/base/route.hpp"
@@ -17,14 +18,21 @@
 
 namespace p5::reports {
 
-// `comparable` is false when the figures are unfit for judging (ranks share cores or a GPU); `why_not` is the reason.
+// `comparable` is false when all figures are unfit for judging (ranks share cores); `why_not` is the reason.
 struct Comparability {
   bool comparable = true;
-  std::string why_not;
+  std::string why_not = {};
+  // Numbers of the hosts whose GPUs other programs use too (`why_not`): groups with a rank there are not judged.
+  std::set<int> shared_hosts = {};
 };
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& comparability);
+
+// True where other programs used GPUs of the host, so that its groups were not judged.
+bool is_not_judged_on(const Verdict& verdict, std::string_view host);
+// True for a group with a rank on such a host.
+bool is_not_judged(const Group& group, const Result& result, const Report& report);
 
 // True for a finding of wrong data.
 bool tells_wrong_data(const topo::Finding& finding);

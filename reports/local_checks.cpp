@@ -10,6 +10,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <tuple>
 #include <utility>
 
 #include "bench/base/names.hpp"
@@ -77,6 +78,7 @@ std::optional<double> figure(const Report& report, std::size_t rank, const Local
 bool was_left_out(const Report& report, std::size_t rank, const LocalCheck& check) {
   if (rank >= report.compute_checks.size()) return false;
   const ComputeCheck& compute = report.compute_checks[rank];
+  if (check.name.starts_with("fp8") && !compute.fp8_not_measured.empty()) return true;
   return !compute.corruption.empty() || (check.unit == "TFLOP/s" && !compute.not_measured.empty());
 }
 
@@ -507,6 +509,7 @@ static void add_digests(ComputeCheck& first, const ComputeCheck& second) {
   if (second.digests.empty()) return;
   first.library = second.library;
   first.not_measured.clear();
+  first.fp8_not_measured = second.fp8_not_measured;
 }
 
 void keep_better(LocalChecks& first, const LocalChecks& second) {
@@ -682,17 +685,22 @@ std::string burn_table(const Report& report, std::size_t host) {
 }
 
 std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host) {
-  std::map<std::pair<std::string, std::string>, std::vector<std::string>> by_reason;  // by host and reason
+  using Reason = std::tuple<std::string, std::string, std::string>;  // host, what is left out, why
+  std::map<Reason, std::vector<std::string>> by_reason;
   for (std::size_t rank = 0; rank < report.compute_checks.size(); ++rank) {
-    const std::string& why = report.compute_checks[rank].not_measured;
+    const ComputeCheck& compute = report.compute_checks[rank];
     const Device device = device_of(report, rank);
-    if (why.empty() || (host && device.host != &report.topology.hosts[*host])) continue;
-    by_reason[{device.host ? device.host->name : "", why}].push_back(name_on_host(device));
+    if (host && device.host != &report.topology.hosts[*host]) continue;
+    for (const auto& [what, why] : {std::pair("matrix products", compute.not_measured),
+                                    std::pair("matrix products in float8", compute.fp8_not_measured)})
+      if (!why.empty()) by_reason[{device.host ? device.host->name : "", what, why}].push_back(name_on_host(device));
   }
   std::vector<std::string> sentences;
-  for (const auto& [place, gpus] : by_reason)
-    sentences.push_back(fmt::format("no matrix products on {}{}: {}", join(gpus),
-                                    host || place.first.empty() ? "" : " of " + place.first, place.second));
+  for (const auto& [reason, gpus] : by_reason) {
+    const auto& [name, what, why] = reason;
+    sentences.push_back(
+        fmt::format("no {} on {}{}: {}", what, join(gpus), host || name.empty() ? "" : " of " + name, why));
+  }
   return sentences;
 }
 

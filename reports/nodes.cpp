@@ -25,6 +25,7 @@
 namespace p5::reports {
 
 bool is_slow_group(const GroupResult& group, const Result& result, const Report& report) {
+  if (is_not_judged(group.group, result, report)) return false;
   Measurement own = result.measurement;
   const std::vector<double> samples(group.samples.begin(), group.samples.end());
   own.throughput->summary = samples.empty() ? Summary{} : summarize(samples);
@@ -112,10 +113,12 @@ std::optional<std::size_t> host_of_group(const GroupResult& group, const Report&
   return host_of_rank(group.group.empty() ? -1 : group.group.front(), report);
 }
 
-// The slowest group of each host, under whose number it is; those of hosts that the topology does not have under null.
+// The slowest group that was judged of each host, under whose number it is; those of hosts that the topology does not
+// have under null.
 std::map<std::optional<std::size_t>, const GroupResult*> slowest_groups(const Result& result, const Report& report) {
   std::map<std::optional<std::size_t>, const GroupResult*> slowest;
   for (const GroupResult& group : result.measurement.groups) {
+    if (is_not_judged(group.group, result, report)) continue;
     const auto [at, first] = slowest.try_emplace(host_of_group(group, report), &group);
     if (!first && at->second->median.count < group.median.count) at->second = &group;
   }
@@ -233,6 +236,12 @@ std::string title_of(const topo::Host& host) {
                                : fmt::format("{} ({})", printable(host.name), printable(host.instance));
 }
 
+// True where something was not judged because other programs use GPUs of the host.
+bool has_shared_gpus(const Report& report, const std::string& host) {
+  return std::ranges::any_of(report.results,
+                             [&](const Result& result) { return is_not_judged_on(result.verdict, host); });
+}
+
 // Summary of the checks of a node, and how many measurements were judged.
 std::string checks_of(const Report& report, std::size_t host) {
   std::vector<std::string> parts{"software and settings"};
@@ -245,7 +254,8 @@ std::string checks_of(const Report& report, std::size_t host) {
     const Measurement& m = result.measurement;
     if (m.outcome == Outcome::skipped) ++(lacked_time(result) ? late : skipped);
     if (m.outcome != Outcome::measured) continue;
-    const bool is_judged = result.verdict.grade != Grade::unknown;
+    const bool is_judged =
+        result.verdict.grade != Grade::unknown && !is_not_judged_on(result.verdict, report.topology.hosts[host].name);
     ++measured;
     if (is_judged) ++judged;
     if (m.measured_case.nodes > 1) {
@@ -281,6 +291,7 @@ std::string checks_of(const Report& report, std::size_t host) {
   std::string text = "checked " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);
   if (between > 0 && judged_between == 0) text += ", in none between nodes";
+  if (has_shared_gpus(report, there.name)) text += " (other programs use its GPUs)";
   if (skipped > 0) text += fmt::format(", {} skipped", skipped);
   if (late > 0) text += fmt::format(", {} skipped for lack of time (a longer --limit measures more)", late);
   for (const std::string& sentence : products_left_out(report, host)) text += "; " + printable(sentence);
@@ -314,7 +325,9 @@ std::string details(const Report& report, const std::string& host) {
   for (const Suspect& suspect : report.suspects)
     if (suspect.host == host && !is_shared(suspect)) text += line_of(suspect);
   for (const topo::Finding& finding : report.findings)
-    if (finding.subject.host == host && topo::is_notable(finding)) text += line_of(finding);
+    if (finding.subject.host == host &&
+        (topo::is_notable(finding) || (finding.id == "gpu.busy" && has_shared_gpus(report, host))))
+      text += line_of(finding);
   return text;
 }
 

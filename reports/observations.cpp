@@ -374,6 +374,16 @@ std::set<Transfers> kinds_that_spare_nics(const Report& report) {
   return spare;
 }
 
+// Numbers of the hosts whose GPUs other programs used: times of their transfers say nothing about parts.
+std::set<int> hosts_not_judged(const Report& report) {
+  std::set<int> hosts;
+  for (const Result& result : report.results)
+    for (const std::string& name : result.verdict.not_judged_hosts)
+      hosts.insert(static_cast<int>(std::ranges::find(report.topology.hosts, name, &topo::Host::name) -
+                                    report.topology.hosts.begin()));
+  return hosts;
+}
+
 }  // namespace
 
 std::optional<Transfers> transfers_of(const Case& c) {
@@ -510,7 +520,13 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
   for (const Measurement& m : again) collector.add_silence(m, true);
   std::vector<TransferRecord> all = std::move(collector).all();
   const std::set<Transfers> spare_nics = kinds_that_spare_nics(report);
-  for (TransferRecord& each : all) each.spares_nics = spare_nics.contains(each.kind);
+  const std::set<int> shared = hosts_not_judged(report);
+  for (TransferRecord& each : all) {
+    each.spares_nics = spare_nics.contains(each.kind);
+    if (std::ranges::none_of(each.ranks, [&](RankLocation rank) { return shared.contains(rank.node); })) continue;
+    each.slow = each.slow_again = {};
+    each.samples.clear();
+  }
   return all;
 }
 

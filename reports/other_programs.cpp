@@ -65,4 +65,20 @@ std::string add_programs_that_came(Report& report, const std::vector<std::vector
   return evidence;
 }
 
+Comparability without_shared_gpus(const topo::Topology& topology, const std::vector<std::string>& gpu_of_rank,
+                                  const std::vector<topo::Finding>& findings) {
+  Comparability found;
+  for (const topo::Finding& finding : findings) {
+    const auto host = std::ranges::find(topology.hosts, finding.subject.host, &topo::Host::name);
+    if (finding.id != "gpu.busy" || !finding.subject.gpu || host == topology.hosts.end() ||
+        !std::cmp_less(*finding.subject.gpu, host->gpu_devices.size()))
+      continue;
+    const std::string& uuid = host->gpu_devices[static_cast<std::size_t>(*finding.subject.gpu)].uuid;
+    if (std::ranges::find(gpu_of_rank, uuid) == gpu_of_rank.end()) continue;
+    found.shared_hosts.insert(static_cast<int>(host - topology.hosts.begin()));
+    if (found.why_not.empty()) found.why_not = "others use a GPU of the job (" + finding.evidence + ")";
+  }
+  return found;
+}
+
 }  // namespace p5::reports

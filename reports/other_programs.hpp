@@ -7,7 +7,9 @@
 #include <vector>
 
 #include "bench/base/json_fields.hpp"
+#include "reports/judge.hpp"
 #include "reports/report.hpp"
+#include "topo/finding.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::reports {
@@ -34,5 +36,9 @@ ProgramsOnGpu programs_on(const topo::Gpu& gpu, const std::function<std::optiona
 // as findings gpu.busy. A rank has one worker on its GPU, which may be among the unknown processes. `by_host`: empty
 // for a host where NVML told nothing. Returns the evidence of the first such finding; "" without one.
 std::string add_programs_that_came(Report& report, const std::vector<std::vector<ProgramsOnGpu>>& by_host);
+
+// Leaves out the hosts on which other programs use GPUs of ranks, by findings gpu.busy.
+Comparability without_shared_gpus(const topo::Topology& topology, const std::vector<std::string>& gpu_of_rank,
+                                  const std::vector<topo::Finding>& findings);
 
 }  // namespace p5::reports

@@ -167,6 +167,8 @@ struct Verdict {
   std::optional<double> mean_fraction = {};
   std::string binding;  // the part that limits
   std::string because;  // one sentence
+  // Names of hosts that took part and whose GPUs other programs used: their groups are not judged.
+  std::vector<std::string> not_judged_hosts = {};
 };
 
 // Times of the same case in the baseline.

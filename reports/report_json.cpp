@@ -316,6 +316,7 @@ void fields(auto& archive, Is<Verdict> auto& v) {
   archive.may("mean_fraction_of_limit", v.mean_fraction);
   archive.must("binding", or_null(v.binding));
   archive.must("because", v.because);
+  archive.some("not_judged_hosts", v.not_judged_hosts);
 }
 
 void fields(auto& archive, Is<BaselineTimes> auto& times) {

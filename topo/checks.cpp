@@ -2,14 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
-#include "bench/base/names.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/finding.hpp"
 #include "topo/settings.hpp"
@@ -17,30 +14,6 @@
 namespace p5::topo {
 
 using nlohmann::json;
-
-namespace {
-
-constexpr std::array<std::pair<Severity, std::string_view>, 3> severity_names{
-    {{Severity::error, "error"}, {Severity::warning, "warning"}, {Severity::info, "info"}}};
-
-constexpr std::array<std::pair<About, std::string_view>, 5> about_names{{{About::hardware, "hardware"},
-                                                                         {About::fabric, "fabric"},
-                                                                         {About::software, "software"},
-                                                                         {About::settings, "settings"},
-                                                                         {About::host, "host"}}};
-
-template <class Enum, std::size_t count>
-Enum named(const std::array<std::pair<Enum, std::string_view>, count>& all, std::string_view kind,
-           const std::string& name) {
-  std::vector<std::string> known;
-  for (const auto& [value, text] : all) {
-    if (text == name) return value;
-    known.emplace_back(text);
-  }
-  throw UsageError(unknown_name(kind, name, known));
-}
-
-}  // namespace
 
 void fields(auto& archive, Is<Subject> auto& subject) {
   archive.must("host", subject.host);
@@ -58,11 +31,6 @@ void fields(auto& archive, Is<Finding> auto& finding) {
   archive.may("about", json_fields::named(finding.about, about_from));
   archive.some("hosts", finding.hosts);
 }
-
-Severity severity_from(const std::string& name) { return named(severity_names, "severity", name); }
-About about_from(const std::string& name) { return named(about_names, "part that findings are about", name); }
-std::string_view name_of(Severity severity) { return severity_names[static_cast<std::size_t>(severity)].second; }
-std::string_view name_of(About about) { return about_names[static_cast<std::size_t>(about)].second; }
 
 namespace {
 

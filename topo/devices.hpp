@@ -133,7 +133,7 @@ int links_between(const Gpu& one, const Gpu& other);
 struct Xid {
   std::string pci{};   // address in the format of the driver: "0000:53:00"
   int code = 0;        // NVIDIA, XID Errors
-  int count = 1;       // occurrences; `text` is from the last one
+  int count = 1;       // occurrences of the code with this remedy; `text` is from the last one
   std::string text{};  // message after the code
 };
 

@@ -61,6 +61,10 @@ std::optional<std::uint64_t> huge_pages_left_by_cgroup(const std::filesystem::pa
 void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});
 // Xid errors of GPUs in the kernel log; null where the log cannot be read.
 std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
+// The GPU's last `count` Xids of that code, of which NVML states the code only, by the texts that the kernel log has of
+// them `now` and did not have `before`. Those that it has not yet: with the text of the last one that it has.
+std::vector<Xid> xids_by_text(const std::vector<Xid>& before, const std::vector<Xid>& now, std::string_view pci,
+                              int code, int count);
 // Limits of this process; a recorded root holds none.
 ProcessLimits discover_process_limits();
 // Addresses of network devices, by device name.

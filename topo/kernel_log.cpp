@@ -13,6 +13,7 @@
 #include "bench/base/names.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
+#include "topo/tables.hpp"
 
 namespace p5::topo {
 
@@ -41,13 +42,18 @@ std::optional<Xid> xid_in(std::string_view line) {
   return xid;
 }
 
+// Errors of one code are told apart where their texts ask for different remedies: fatal and nonfatal ones of NVLinks.
+bool are_alike(const Xid& one, const Xid& other) {
+  return one.pci == other.pci && one.code == other.code &&
+         &class_of_xid(one.code, one.text) == &class_of_xid(other.code, other.text);
+}
+
 // Keeps the order of the last occurrences: a later Xid may take back what an earlier one asked for.
 void add(std::vector<Xid>& xids, std::string_view line) {
   if (line.find(driver_loads) != std::string_view::npos) xids.clear();
   std::optional<Xid> xid = xid_in(line);
   if (!xid) return;
-  const auto at =
-      std::ranges::find_if(xids, [&](const Xid& other) { return other.pci == xid->pci && other.code == xid->code; });
+  const auto at = std::ranges::find_if(xids, [&](const Xid& other) { return are_alike(other, *xid); });
   if (at == xids.end()) {
     xids.push_back(std::move(*xid));
   } else {
@@ -137,6 +143,26 @@ std::optional<std::vector<Xid>> discover_xids(const fs::path& root) {
   if (root == "/")
     if (auto xids = in_buffer("/dev/kmsg")) return xids;
   return in_files(root);
+}
+
+std::vector<Xid> xids_by_text(const std::vector<Xid>& before, const std::vector<Xid>& now, std::string_view pci,
+                              int code, int count) {
+  std::vector<Xid> found;
+  std::string last;
+  for (const Xid& each : now) {
+    if (each.code != code || each.pci.empty() || !pci.starts_with(each.pci)) continue;
+    last = each.text;
+    const auto then = std::ranges::find_if(before, [&](const Xid& other) { return are_alike(other, each); });
+    // The log may have been cut since, so that it has fewer of them.
+    const int more = std::min(count, each.count - (then == before.end() ? 0 : std::min(then->count, each.count)));
+    if (more == 0) continue;
+    found.push_back({each.pci, code, more, each.text});
+    count -= more;
+  }
+  if (count == 0) return found;
+  if (found.empty()) return {{std::string(pci), code, count, last}};
+  found.back().count += count;
+  return found;
 }
 
 }  // namespace p5::topo

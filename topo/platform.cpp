@@ -402,10 +402,22 @@ bool has_one_platform(const Topology& topology) {
   return all.empty() || std::ranges::count(all, all.front()) == std::ssize(all);
 }
 
+namespace {
+
+// True if the host has the GPUs of the platform, or fewer and the board's NVSwitches all the same. A virtual machine
+// may have been given a part of a board.
+bool has_board_of(const Platform& platform, const Host& host) {
+  if (std::cmp_equal(host.gpu_devices.size(), platform.gpus)) return true;
+  return std::cmp_less(host.gpu_devices.size(), platform.gpus) && platform.nvswitch &&
+         host.nvswitches.value_or(0) > 0 && host.virtual_machine == false;
+}
+
+}  // namespace
+
 const Platform* platform_of(const Host& host) {
   if (const Platform* known = platform_of_instance_type(host.instance_type)) return known;
   for (const Platform& platform : platforms())
-    if (platform.network == "any" && std::cmp_equal(host.gpu_devices.size(), platform.gpus) &&
+    if (platform.network == "any" && has_board_of(platform, host) &&
         std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) { return !gpu.name.empty(); }) &&
         std::ranges::all_of(host.gpu_devices,
                             [&](const Gpu& gpu) {

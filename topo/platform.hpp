@@ -79,8 +79,9 @@ std::vector<std::string> platform_names();
 const Platform& find_platform(std::string_view name);
 // Platform of that name, or null.
 const Platform* platform_of_instance_type(std::string_view instance_type);
-// Platform of the host by its instance type; else a whole box with NVSwitches by its GPUs and their links. Null:
-// neither, as of boards whose GPUs are joined directly.
+// Platform of the host by its instance type; else a box with NVSwitches by its GPUs and their links, with fewer GPUs
+// too where the host sees the switches and is no virtual machine. Null: neither, as of boards whose GPUs are joined
+// directly.
 const Platform* platform_of(const Host& host);
 // The platform that most hosts have, of several with as many the first host's. Null: most have none.
 const Platform* platform_of_most(const std::vector<Host>& hosts);

@@ -156,6 +156,8 @@ struct ComputeCheck {
   bool in_messages = false;  // the wrong data came in messages, whose links or NICs may be at fault as well
   // Why there were no matrix products; "" if there were.
   std::string not_measured = {};
+  // Why the library has no products in float8, which the device has; "" if there were, or none of both.
+  std::string fp8_not_measured = {};
   friend bool operator==(const ComputeCheck&, const ComputeCheck&) = default;
 };
 

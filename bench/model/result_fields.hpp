@@ -60,6 +60,7 @@ void fields(auto& archive, Is<ComputeCheck> auto& check) {
   archive.some("under_load", check.under_load);
   archive.some("in_messages", check.in_messages);
   archive.must("not_measured", check.not_measured);
+  archive.some("fp8_not_measured", check.fp8_not_measured);
 }
 
 // Between ranks.

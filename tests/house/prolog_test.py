@@ -24,13 +24,13 @@ class Prolog(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.program = pathlib.Path(folder.name) / "stand-in"
 
-    def run_with(self, code, **variables):
+    def run_with(self, code, is_called=True, **variables):
         self.program.write_text(STAND_IN % code)
         self.program.chmod(0o755)
         # As slurmd starts it: next to no environment, and the root as its folder.
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": str(self.program), "PATH": "/usr/bin:/bin", **variables}, cwd="/", text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
-        self.assertTrue(pathlib.Path(f"{self.program}.called").exists())
+        self.assertTrue(pathlib.Path(f"{self.program}.called").exists() or not is_called)
         return done
 
     def test_it_drains_a_node_that_is_at_fault_and_says_why(self):
@@ -49,6 +49,23 @@ class Prolog(unittest.TestCase):
                                 ({"SLURM_JOB_GPUS": "6", "CUDA_VISIBLE_DEVICES": "0"}, "6")):
             self.run_with(0, **variables)
             self.assertEqual(pathlib.Path(f"{self.program}.sees").read_text(), f"sees {seen}\n", variables)
+
+    def test_a_job_without_gpus_leaves_those_of_other_jobs_alone(self):
+        folder = self.program.parent
+        configuration = folder / "slurm.conf"
+        job = {"SLURM_JOB_ID": "7", "SLURM_CONF": str(configuration)}
+        for text, included, variables, is_checked in (
+                ("GresTypes=gpu,mps\n", "", {}, False), ("  grestypes = shard,gpu\n", "", {"SLURM_JOB_GPUS": ""}, False),
+                ("include nodes.conf\n", "GresTypes=gpu\n", {}, False), ("GresTypes=gpu\n", "", {"SLURM_JOB_GPUS": "2"}, True),
+                ("GresTypes=gpu\n", "", {"SLURM_JOB_ID": ""}, True), ("#GresTypes=gpu\n", "GresTypes=bandwidth\n", {}, True),
+                ("ClusterName=c\n", "", {}, True)):
+            configuration.write_text(text)
+            (folder / "nodes.conf").write_text(included)
+            for trace in ("called", "sees"):
+                pathlib.Path(f"{self.program}.{trace}").unlink(missing_ok=True)
+            done = self.run_with(10, is_called=is_checked, **{**job, **variables})
+            self.assertEqual(pathlib.Path(f"{self.program}.called").exists(), is_checked, (text, included, variables))
+            self.assertEqual(done.returncode, 1 if is_checked else 0)
 
     def test_nor_where_there_is_no_such_program(self):
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": "/nowhere/p5bench", "PATH": "/usr/bin:/bin"}, cwd="/", timeout=60)

@@ -418,6 +418,66 @@ TEST(Judge, does_not_judge_speed_where_figures_are_unfit_but_does_judge_data) {
   EXPECT_EQ(judge(m, gpu_limits(), machine(1), unfit).grade, Grade::wrong);
 }
 
+TEST(Judge, leaves_out_the_groups_of_hosts_whose_gpus_others_use) {
+  topo::Topology topology = machine(1);
+  topology.hosts.resize(3);
+  for (std::size_t host = 0; host < 3; ++host) {
+    topology.hosts[host].name = "h" + std::to_string(host);
+    topology.host_of_rank.insert(topology.host_of_rank.end(), 8, static_cast<int>(host));
+  }
+  const Comparability beside{.comparable = true, .why_not = "others", .shared_hosts = {0}};
+  Measurement m = measured(all_gather, GiB(4), 0.3 * link_rate, 8, 1, "sim");
+  m.measured_case.group = "node";
+  const Seconds slowest{m.throughput->summary.median};
+  const Seconds fast{0.3 * slowest.count}, slow{0.6 * slowest.count};
+  m.groups = {{{0, 1, 2, 3, 4, 5, 6, 7}, slowest},
+              {{8, 9, 10, 11, 12, 13, 14, 15}, fast},
+              {{16, 17, 18, 19, 20, 21, 22, 23}, fast}};
+  m.slowest_group = m.groups[0].group;
+  EXPECT_EQ(judge(m, gpu_limits(), topology, {}).grade, Grade::slow);
+  const Verdict sound = judge(m, gpu_limits(), topology, beside);
+  EXPECT_EQ(sound.grade, Grade::ok) << sound.because;
+  EXPECT_EQ(sound.not_judged_hosts, std::vector<std::string>{"h0"});
+  EXPECT_NE(sound.because.find("; without h0: others"), std::string::npos) << sound.because;
+  m.groups[2].median = slow;
+  const Verdict other = judge(m, gpu_limits(), topology, beside);
+  EXPECT_EQ(other.grade, Grade::slow);
+  EXPECT_NE(other.because.find("the slowest of 2 groups, from rank 16 on h2"), std::string::npos) << other.because;
+  Comparability all = beside;
+  all.shared_hosts = {0, 1, 2};
+  const Verdict none = judge(m, gpu_limits(), topology, all);
+  EXPECT_EQ(none.grade, Grade::unknown);
+  EXPECT_EQ(none.because, "not judged: others");
+  EXPECT_EQ(none.not_judged_hosts.size(), 3U);
+  m.groups.clear();
+  EXPECT_EQ(judge(m, gpu_limits(), topology, beside).grade, Grade::unknown) << "of all ranks together";
+  m.wrong_elements = 1;
+  EXPECT_EQ(judge(m, gpu_limits(), topology, beside).grade, Grade::wrong);
+}
+
+TEST(Judge, withdraws_what_waited_for_cores_beside_hosts_whose_gpus_others_use) {
+  Report report;
+  report.limits = gpu_limits();
+  report.topology = machine(1);
+  report.topology.hosts.resize(2);
+  report.topology.hosts[0].name = "h0";
+  report.topology.hosts[1].name = "h1";
+  report.topology.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1};
+  Result& result = report.results.emplace_back();
+  Measurement& m = result.measurement = measured(all_gather, GiB(4), 0.3 * link_rate, 8, 1, "sim");
+  m.measured_case.group = "node";
+  const double slowest = m.throughput->summary.median;
+  const auto fast = static_cast<float>(0.3 * slowest), slow = static_cast<float>(0.6 * slowest);
+  m.groups = {{{0, 1, 2, 3, 4, 5, 6, 7}, {slowest}},
+              {{8, 9, 10, 11, 12, 13, 14, 15}, {slow}, {fast, slow, slow, slow}}};
+  m.slowest_group = m.groups[0].group;
+  result.verdict =
+      judge(m, report.limits, report.topology, {.comparable = true, .why_not = "others", .shared_hosts = {0}});
+  ASSERT_EQ(result.verdict.grade, Grade::slow);
+  EXPECT_EQ(withdraw_slow_by_waiting(report, {1}), (std::map<int, std::size_t>{{1, 1}}));
+  EXPECT_EQ(result.verdict.grade, Grade::unknown);
+}
+
 TEST(Judge, says_where_data_is_wrong) {
   Measurement m = measured(all_reduce, {8}, 1, 8, 1, "sim");
   m.wrong_elements = 3;

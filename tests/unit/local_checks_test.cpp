@@ -618,6 +618,34 @@ TEST(LocalChecks, say_whose_products_were_not_computed_and_why) {
               ElementsAre("no matrix products on GPU 2, GPU 0 of alpha: no libcublasLt.so.13"));
   EXPECT_THAT(products_left_out(report, 0), ElementsAre("no matrix products on GPU 2, GPU 0: no libcublasLt.so.13"));
   EXPECT_THAT(render_console(report), HasSubstr("no libcublasLt.so.13"));
+  report.compute_checks[0].not_measured = report.compute_checks[2].not_measured = "";
+  report.compute_checks[1].fp8_not_measured = "cuBLASLt 12.0.0 has none for this GPU";
+  EXPECT_THAT(products_left_out(report, 0),
+              ElementsAre("no matrix products in float8 on GPU 1: cuBLASLt 12.0.0 has none for this GPU"));
+}
+
+// Hosts may load cuBLASLt from different places.
+TEST(LocalChecks, blame_no_gpu_for_products_that_its_library_lacks) {
+  std::vector<LocalFigures> all(3, figures(4000, 55, 3));
+  for (LocalFigures& each : all) each["bf16_tflop_per_s"] = 700, each["fp8_tflop_per_s"] = 1400;
+  all[1].erase("fp8_tflop_per_s");
+  Report report = report_of_checks(all);
+  report.compute_checks.resize(3);
+  EXPECT_THAT(slow_alone(report), SizeIs(1));
+  report.compute_checks[1].fp8_not_measured = "cuBLASLt 12.0.0 has none for this GPU";
+  EXPECT_THAT(slow_alone(report), IsEmpty());
+}
+
+TEST(LocalChecks, of_a_repetition_tell_whether_products_were_left_out) {
+  LocalChecks first{.figures = {}, .compute = {.digests = {{"bf16 8192", "0a"}}, .fp8_not_measured = "none"}};
+  LocalChecks failed = first, again = first;
+  failed.compute.digests.clear();
+  failed.compute.fp8_not_measured.clear();
+  keep_better(first, failed);
+  EXPECT_EQ(first.compute.fp8_not_measured, "none");
+  again.compute.fp8_not_measured.clear();
+  keep_better(first, again);
+  EXPECT_EQ(first.compute.fp8_not_measured, "");
 }
 
 TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {

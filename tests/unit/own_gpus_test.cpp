@@ -106,11 +106,29 @@ TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
     EXPECT_EQ(found(visible)[0].subject.host, "node");
     EXPECT_EQ(found(visible)[0].subject.gpu, std::nullopt) << "the ranks' GPUs are not known";
   }
-  EXPECT_THAT(failed_gpus(topology, {problem, problem, problem}, nullptr), IsEmpty())
-      << "what all have in common fails";
+  const std::string launch = "cudaFree, the first call on the device: (cudaErrorLaunchFailure, 719)";
+  EXPECT_THAT(failed_gpus(topology, {launch, launch, launch}, nullptr), IsEmpty()) << "what all have in common fails";
+  EXPECT_EQ(failed_gpus(topology, {"", launch, ""}, nullptr).size(), 1U);
+  EXPECT_EQ(failed_gpus(topology, {problem, problem, problem}, nullptr).size(), 3U);
   topology.hosts.push_back(topology.hosts.front());
   topology.host_of_rank = {0, 0, 1};
-  EXPECT_THAT(failed_gpus(topology, {"", "", problem}, nullptr), IsEmpty()) << "its host may be to blame";
+  EXPECT_THAT(failed_gpus(topology, {"", "", launch}, nullptr), IsEmpty()) << "its host may be to blame";
+}
+
+TEST(FailedGpus, with_errors_of_memory_or_links_are_at_fault_by_themselves_too) {
+  topo::Topology topology;
+  topology.hosts.resize(1);
+  topology.hosts[0].name = "node";
+  topology.hosts[0].gpu_devices = four().gpus;
+  topology.host_of_rank = {0};
+  for (const char* const error : {"cudaErrorECCUncorrectable", "cudaErrorNvlinkUncorrectable"}) {
+    const std::vector<topo::Finding> found = failed_gpus(topology, {error}, "GPU-d3");
+    ASSERT_EQ(found.size(), 1U) << error;
+    EXPECT_TRUE(topo::condemns(found[0]));
+    EXPECT_EQ(found[0].subject.gpu, 3);
+  }
+  for (const char* const error : {"cudaErrorLaunchFailure", "cudaErrorContained", "cudaErrorHardwareStackError"})
+    EXPECT_THAT(failed_gpus(topology, {error}, "GPU-d3"), IsEmpty()) << error;
 }
 
 topo::Gpu gpu_with_links(int links, const std::string& remote) {

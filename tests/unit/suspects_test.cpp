@@ -33,6 +33,7 @@
 namespace p5::reports {
 namespace {
 
+using testing::Each;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -375,6 +376,24 @@ TEST(Suspects, of_a_job_on_half_of_the_gpus_are_the_nics_of_these_gpus) {
   const std::vector<Suspect> found = diagnose(report, {}).suspects;
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(found[0].kind + " " + found[0].name, "nic n0r4-7");
+}
+
+TEST(Suspects, are_found_beside_hosts_whose_gpus_other_programs_use) {
+  const auto longer = [](int a, int g, int b, int h) {
+    const auto is = [&](int node, int gpu) { return (a == node && g == gpu) || (b == node && h == gpu); };
+    return is(0, 0) || is(2, 5) ? 2.0 : 1.0;
+  };
+  Report report = report_of({.longer = longer}, 1);
+  const auto names = [&] {
+    std::vector<std::string> all;
+    for (const Suspect& each : diagnose(report, {}).suspects) all.push_back(each.kind + " " + each.name);
+    return all;
+  };
+  EXPECT_THAT(names(), UnorderedElementsAre("gpu n0g0", "gpu n2g5"));
+  for (Result& each : report.results) each.verdict.not_judged_hosts = {"n0"};
+  EXPECT_THAT(names(), ElementsAre("gpu n2g5"));
+  for (const RetestCase& each : to_retest(report))
+    for (const Group& pair : each.pairs) EXPECT_THAT(pair, Each(testing::Ge(8)));
 }
 
 TEST(Suspects, of_the_runs_library_are_not_told_by_messages_of_another_one) {

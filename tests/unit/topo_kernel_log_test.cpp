@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/unit/topo_tree.hpp"
@@ -91,8 +92,52 @@ TEST(KernelLog, tells_of_a_reset_that_the_driver_takes_back) {
   const std::string other = "0000:63:00 on n1: Xid 95", failed = "0000:53:00 on n1: Xid 64";
   EXPECT_THAT(errors(before), ElementsAre("0000:53:00 on n1: Xid 95", other, failed, "0000:53:00 on n1: Xid 154"));
   EXPECT_THAT(errors(before + reset), ElementsAre(other, failed)) << "of another GPU, and what no reset mends";
+  EXPECT_THAT(errors(before + reset + line("2023-11-14T22:45:00Z", changed + "0x0 (None) to 0x1 (GPU Reset Required)")),
+              ElementsAre(other, failed, "0000:53:00 on n1: Xid 154 (2 times)"));
   EXPECT_THAT(errors(before + reset + ecc("2023-11-14T22:50:00Z", "0000:53:00")),
               ElementsAre(other, failed, "0000:53:00 on n1: Xid 95 (2 times)"));
+}
+
+TEST(KernelLog, keeps_a_fatal_error_of_an_nvlink_apart_from_nonfatal_ones) {
+  const auto error = [](const std::string& second, const std::string& text) {
+    return line("2023-11-14T22:30:0" + second + "Z", "NVRM: Xid (PCI:0000:53:00): 149, NETIR_LINK_EVT " + text);
+  };
+  const std::string fatal = "Fatal XC0 i0 Link 08", nonfatal = "Nonfatal XC0 i0 Link 03";
+  const auto severities = [](const std::string& log) {
+    Started tree;
+    tree.file("var/log/kern.log", log);
+    Topology topology;
+    Host& host = topology.hosts.emplace_back();
+    host.xids = discover_xids(tree.root() + "/");
+    std::vector<std::pair<Severity, bool>> found;
+    for (const Finding& finding : earlier_xids(topology))
+      found.emplace_back(finding.severity, finding.evidence.find("(2 times)") != std::string::npos);
+    return found;
+  };
+  using testing::Pair;
+  EXPECT_THAT(severities(error("1", fatal) + error("2", nonfatal) + error("3", nonfatal)),
+              ElementsAre(Pair(Severity::error, false), Pair(Severity::warning, true)));
+  EXPECT_THAT(severities(error("1", nonfatal) + error("2", fatal) + error("3", nonfatal)),
+              ElementsAre(Pair(Severity::error, false), Pair(Severity::warning, true)));
+}
+
+TEST(KernelLog, has_the_texts_of_errors_that_nvml_counts) {
+  const Xid fatal{"0000:53:00", 149, 1, "NETIR_LINK_EVT Fatal XC0"}, older{"0000:53:00", 149, 4, "RLW Nonfatal XC1"},
+      newer{"0000:53:00", 149, 6, "RLW Nonfatal XC1"}, other{"0000:63:00", 149, 9, "RLW Fatal XC2"};
+  const auto told = [&](const std::vector<Xid>& before, const std::vector<Xid>& now, int count) {
+    std::vector<std::pair<std::string, int>> found;
+    for (const Xid& each : xids_by_text(before, now, "0000:53:00.0", 149, count))
+      found.emplace_back(each.text, each.count);
+    return found;
+  };
+  using testing::Pair;
+  EXPECT_THAT(told({older}, {other, fatal, newer}, 3), ElementsAre(Pair(fatal.text, 1), Pair(newer.text, 2)));
+  EXPECT_THAT(told({fatal, older}, {fatal, newer}, 2), ElementsAre(Pair(newer.text, 2))) << "the fatal one is old";
+  EXPECT_THAT(told({older}, {fatal, newer}, 5), ElementsAre(Pair(fatal.text, 1), Pair(newer.text, 4)));
+  EXPECT_THAT(told({newer}, {newer}, 2), ElementsAre(Pair(newer.text, 2))) << "the log does not have them yet";
+  EXPECT_THAT(told({newer}, {older}, 2), ElementsAre(Pair(older.text, 2))) << "a log that was cut";
+  EXPECT_THAT(told({}, {other}, 2), ElementsAre(Pair("", 2)));
+  EXPECT_THAT(xids_by_text({}, {other}, "", 149, 1), SizeIs(1)) << "of an unknown GPU";
 }
 
 TEST(KernelLog, times_without_a_year_are_of_the_last_twelve_months) {

@@ -122,6 +122,28 @@ TEST(MixedHosts, are_not_what_a_first_host_with_a_lost_gpu_makes_of_alike_ones) 
   EXPECT_EQ(platform_of_most(topology.hosts), nullptr) << "most are boxes of seven";
 }
 
+TEST(LoneHosts, with_a_boards_switches_and_fewer_gpus_have_lost_one) {
+  Topology topology = job_on({box_of("a", "NVIDIA H100 80GB HBM3", 90, 26.5625, 7)});
+  topology.hosts[0].virtual_machine = false;
+  EXPECT_THAT(findings_of(topology, true), IsEmpty()) << "no switches are seen: it may be a part of a board";
+  topology.hosts[0].nvswitches = 4;
+  topology = job_on(topology.hosts);
+  EXPECT_EQ(topology.platform, "hgx-h100");
+  EXPECT_THAT(findings_of(topology, true), ElementsAre("gpu.count a"));
+  topology.hosts[0].virtual_machine = true;
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr) << "a virtual machine gets what it was given";
+  topology.hosts[0].virtual_machine.reset();
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr);
+  topology.hosts = {box_of("a", "NVIDIA H100 80GB HBM3", 90, 26.5625, 9)};
+  topology.hosts[0].virtual_machine = false;
+  topology.hosts[0].nvswitches = 4;
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr) << "more than a board has";
+  topology.hosts = {box_of("a", "NVIDIA L40S", 89, 0, 4)};
+  topology.hosts[0].virtual_machine = false;
+  topology.hosts[0].nvswitches = 4;
+  EXPECT_EQ(platform_of(topology.hosts[0]), nullptr);
+}
+
 TEST(MixedHosts, with_nics_of_two_rates_have_no_slow_ones) {
   Topology topology = job_on({hgx_h100("a"), hgx_h100("b"), box_of("c", "NVIDIA A100-SXM4-80GB", 80, 25),
                               box_of("d", "NVIDIA A100-SXM4-80GB", 80, 25)});

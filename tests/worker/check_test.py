@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -92,6 +93,22 @@ class Fit(Checks):
         topology = self.report()["topology"]
         gpus = [gpu["uuid"] for gpu in topology["hosts"][0]["gpu_devices"]]
         self.assertEqual(topology["gpu_of_rank"], [gpus[0], gpus[2]])
+
+    def test_the_server_of_mps_uses_no_gpu_and_its_clients_do(self):
+        server = self.folder / "nvidia-cuda-mps-server"
+        shutil.copy(shutil.which("sleep"), server)
+        users = [subprocess.Popen([program, "1000"]) for program in (str(server), "sleep")]
+        for user in users:
+            self.addCleanup(lambda user=user: (user.kill(), user.wait()))
+        idle = f"busy:gpu=1:processes=1:pid={users[0].pid}"
+        code, output = self.check(faults=idle)
+        self.assertEqual(code, 0, output)
+        self.assertNotIn("skipped: GPU", output)
+        client = f"mps:gpu=1:pid={users[1].pid}"
+        for faults in (f"{idle},{client}", f"busy:gpu=1:processes=1:pid={users[1].pid},{client}"):
+            code, output = self.check(faults=faults)
+            self.assertEqual(code, 0, output)
+            self.assertIn(f"  skipped: GPU 1 (in use by pid {users[1].pid}, sleep)\n", output)
 
     def test_a_node_whose_gpus_are_all_in_use_is_looked_at_and_let_be(self):
         code, output = self.check(faults="busy:processes=2")
@@ -279,6 +296,12 @@ class Products(WithProducts):
             self.assertGreater(figures["memory_read_gb_per_s"], 0)
             self.assertEqual((compute["library"], compute["corruption"], compute["not_measured"]), ("cuBLASLt 13.0.0", "", ""))
         self.assertEqual(len({str(compute["digests"]) for compute in report["compute_checks"]}), 1)
+
+    def test_products_that_the_library_lacks_are_left_out_and_told(self):
+        for kind, words in (("fp8", "matrix products in float8"), ("bf16", "matrix products")):
+            code, output = self.products(gpus=2, faults=f"none:gpu=0:{kind}=1,none:gpu=1:{kind}=1")
+            self.assertEqual(code, 0, output)
+            self.assertIn(f"; no {words} on GPU 0, GPU 1: cuBLASLt 13.0.0 has none for this GPU (", output)
 
     def test_a_gpu_that_computes_wrong_is_named_with_product_byte_and_bit(self):
         code, output = self.products(faults="wrong:gpu=1:product=3")

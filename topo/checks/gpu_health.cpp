@@ -299,7 +299,8 @@ std::optional<std::size_t> gpu_at(const Host& host, const std::string& pci) {
   return std::nullopt;
 }
 
-// Its class; that of a later Xid by which the driver says that the GPU needs no reset or reboot any more.
+// The class of one of `of_host`; that of a later Xid by which the driver says that the GPU needs no reset or reboot any
+// more.
 const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
   const XidClass& kind = class_of_xid(xid.code, xid.text);
   if (kind.name != "reset" && kind.name != "reboot") return kind;
@@ -307,7 +308,7 @@ const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
   for (const Xid& other : of_host) {
     if (is_later && other.pci == xid.pci)
       if (const XidClass& then = class_of_xid(other.code, other.text); then.name == "none") return then;
-    is_later = is_later || (other.pci == xid.pci && other.code == xid.code);
+    is_later = is_later || &other == &xid;
   }
   return kind;
 }
@@ -316,8 +317,9 @@ const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
 
 std::vector<Finding> earlier_xids(const Topology& topology) {
   std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    for (const Xid& xid : host.xids.value_or(std::vector<Xid>{})) {
+  for (const Host& host : topology.hosts) {
+    if (!host.xids) continue;
+    for (const Xid& xid : *host.xids) {
       const XidClass& kind = class_at_last(xid, *host.xids);
       const std::optional<std::size_t> gpu = gpu_at(host, xid.pci);
       std::string evidence = fmt::format(
@@ -334,6 +336,7 @@ std::vector<Finding> earlier_xids(const Topology& topology) {
                                     kind.action + (kind.name == "reset" ? after_reset : "")));
       if (gpu) findings.back().subject.gpu = static_cast<int>(*gpu);
     }
+  }
   return findings;
 }
 

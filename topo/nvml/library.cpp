@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <fstream>
+#include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace p5::nvml {
 
@@ -76,28 +79,67 @@ void add_modes(const Gpu& gpu, topo::Gpu& told) {
 }
 
 // A process of another namespace has no name here.
-std::string words_about(unsigned pid) {
+std::string name_of_process(unsigned pid) {
   std::string name;
   std::getline(std::ifstream("/proc/" + std::to_string(pid) + "/comm"), name);
+  return name;
+}
+
+std::string words_about(unsigned pid) {
+  const std::string name = name_of_process(pid);
   return "pid " + std::to_string(pid) + (name.empty() ? "" : ", " + name);
 }
 
-void add_processes(const Gpu& gpu, topo::Gpu& told) {
+// The server of NVIDIA's Multi-Process Service stays on the GPUs without clients, and computes nothing by itself. The
+// kernel keeps 15 characters of a name.
+bool is_server_of_mps(unsigned pid) { return name_of_process(pid) == "nvidia-cuda-mps"; }
+
+struct Processes {
+  int count = 0;
+  std::vector<unsigned> ids = {};  // none where there are more than NVML is asked for
+};
+
+// Null where the driver has none of these functions, or fails.
+std::optional<Processes> processes_by(const Gpu& gpu, std::initializer_list<const char*> functions) {
   constexpr unsigned most_named = 16;
-  for (const char* function : {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"}) {
+  for (const char* const function : functions) {
     std::array<ProcessInfo, most_named> list{};
     unsigned count = most_named;
     const Result result = gpu.call(function, &count, static_cast<void*>(list.data()));
     if (result == no_such_function) continue;
-    if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
+    if (result != success && result != insufficient_size) return std::nullopt;
+    Processes found{.count = static_cast<int>(count)};
     if (result == success)
-      for (unsigned i = 0; i < std::min(count, most_named); ++i) told.used_by.push_back(words_about(list[i].pid));
+      for (unsigned i = 0; i < std::min(count, most_named); ++i) found.ids.push_back(list[i].pid);
+    return found;
+  }
+  return std::nullopt;
+}
+
+void add_processes(const Gpu& gpu, topo::Gpu& told) {
+  std::optional<Processes> all =
+      processes_by(gpu, {"nvmlDeviceGetComputeRunningProcesses_v3", "nvmlDeviceGetComputeRunningProcesses_v2"});
+  if (!all) {
+    // Older drivers export only the older function. It returns the number of processes when the buffer cannot hold
+    // them.
+    unsigned count = 0;
+    const Result result = gpu.call("nvmlDeviceGetComputeRunningProcesses", &count, static_cast<void*>(nullptr));
+    if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
     return;
   }
-  // Older drivers export only the older function. It returns the number of processes when the buffer cannot hold them.
-  unsigned count = 0;
-  const Result result = gpu.call("nvmlDeviceGetComputeRunningProcesses", &count, static_cast<void*>(nullptr));
-  if (result == success || result == insufficient_size) told.processes = static_cast<int>(count);
+  all->count -= static_cast<int>(std::erase_if(all->ids, is_server_of_mps));
+  // The service's clients may be listed apart, or in both lists.
+  if (const auto clients = processes_by(
+          gpu, {"nvmlDeviceGetMPSComputeRunningProcesses_v3", "nvmlDeviceGetMPSComputeRunningProcesses_v2"})) {
+    if (clients->ids.empty()) all->count = std::max(all->count, clients->count);
+    for (const unsigned id : clients->ids) {
+      if (std::ranges::find(all->ids, id) != all->ids.end()) continue;
+      all->ids.push_back(id);
+      ++all->count;
+    }
+  }
+  told.processes = all->count;
+  for (const unsigned id : all->ids) told.used_by.push_back(words_about(id));
 }
 
 void add_pcie(const Gpu& gpu, topo::Gpu& told) {

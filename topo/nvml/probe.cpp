@@ -72,17 +72,12 @@ void* listen(const Library& library, const std::vector<Watched>& gpus, Asking& a
   return set;
 }
 
-// NVML reports the code only; some codes need the message that the driver logs beside them.
-std::string text_of(const std::optional<std::vector<topo::Xid>>& logged, const std::string& pci,
-                    unsigned long long code) {
-  if (!logged || pci.empty()) return "";
-  const auto at = std::ranges::find_if(*logged, [&](const topo::Xid& xid) {
-    return std::cmp_equal(xid.code, code) && !xid.pci.empty() && pci.starts_with(xid.pci);
-  });
-  return at == logged->end() ? "" : at->text;
-}
+std::vector<topo::Xid> logged_xids() { return topo::discover_xids("/").value_or(std::vector<topo::Xid>{}); }
 
-json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, Asking& asking) {
+// NVML reports the code only; some codes need the message that the driver logs beside them. `logged`: the log as it was
+// when last read.
+json xids_since(const Library& library, const std::vector<Watched>& gpus, void* set, std::vector<topo::Xid>& logged,
+                Asking& asking) {
   std::map<std::pair<const Watched*, unsigned long long>, int> counts;
   constexpr int most = 1000;  // a faulty GPU may report the same Xid endlessly
   for (int i = 0; set && i < most; ++i) {
@@ -94,13 +89,11 @@ json xids_since(const Library& library, const std::vector<Watched>& gpus, void* 
   }
   json xids = json::array();
   if (counts.empty()) return xids;
-  const auto logged = topo::discover_xids("/");
+  const std::vector<topo::Xid> before = std::exchange(logged, logged_xids());
   for (const auto& [of, count] : counts) {
     const auto& [gpu, code] = of;
-    xids.push_back({{"uuid", gpu ? gpu->uuid : ""},
-                    {"code", code},
-                    {"text", gpu ? text_of(logged, gpu->pci, code) : ""},
-                    {"count", count}});
+    for (const topo::Xid& each : topo::xids_by_text(before, logged, gpu ? gpu->pci : "", static_cast<int>(code), count))
+      xids.push_back({{"uuid", gpu ? gpu->uuid : ""}, {"code", code}, {"text", each.text}, {"count", each.count}});
   }
   return xids;
 }
@@ -165,6 +158,7 @@ class Driver {
       return;
     }
     const std::vector<Watched> gpus = find_gpus(*library, asking);
+    std::vector<topo::Xid> logged = logged_xids();
     void* const events = listen(*library, gpus, asking);
     for (;;) {
       std::unique_lock lock(mutex_);
@@ -173,7 +167,7 @@ class Driver {
       lock.unlock();
       WatchAnswers told;
       for (const Watched& gpu : gpus) told.gpus.push_back(look_at(*library, gpu));
-      told.xids = xids_since(*library, gpus, events, asking);
+      told.xids = xids_since(*library, gpus, events, logged, asking);
       lock.lock();
       done_ = wanted;
       told_.gpus = std::move(told.gpus);

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
@@ -100,10 +101,20 @@ std::vector<std::string> device_problems(const std::vector<std::string>& answers
 
 }  // namespace
 
-bool is_of_device(const std::string& problem) {
-  constexpr std::array errors{"cudaErrorECCUncorrectable", "cudaErrorNvlinkUncorrectable",
-                              "cudaErrorHardwareStackError", "cudaErrorContained", "cudaErrorLaunchFailure"};
+namespace {
+
+bool has_one_of(const std::string& problem, std::span<const char* const> errors) {
   return std::ranges::any_of(errors, [&](const char* name) { return problem.find(name) != std::string::npos; });
+}
+
+// Errors that no program, driver or container causes.
+constexpr std::array errors_of_hardware{"cudaErrorECCUncorrectable", "cudaErrorNvlinkUncorrectable"};
+
+}  // namespace
+
+bool is_of_device(const std::string& problem) {
+  constexpr std::array others{"cudaErrorHardwareStackError", "cudaErrorContained", "cudaErrorLaunchFailure"};
+  return has_one_of(problem, errors_of_hardware) || has_one_of(problem, others);
 }
 
 std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
@@ -120,7 +131,8 @@ std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std
   };
   std::vector<topo::Finding> findings;
   for (std::size_t rank = 0; rank < problems.size(); ++rank)
-    if (!problems[rank].empty() && works_there(topology.host_of_rank.at(rank)))
+    if (!problems[rank].empty() &&
+        (has_one_of(problems[rank], errors_of_hardware) || works_there(topology.host_of_rank.at(rank))))
       findings.push_back(reports::failed_check(known, static_cast<int>(rank), problems[rank]));
   return findings;
 }

@@ -45,9 +45,9 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
 
 // True for a CUDA error that a device reports of itself: memory or links that failed, a program that it stopped.
 bool is_of_device(const std::string& problem);
-// Findings about GPUs that failed when they were first used, on hosts where another rank's did not; `problems`: by
-// rank,
-// "" without one. `visible`: the CUDA_VISIBLE_DEVICES of all ranks, which names the GPUs of a single host by UUID.
+// Findings about GPUs that failed when they were first used: with an error that only hardware causes, or on hosts where
+// another rank's did not fail; `problems`: by rank, "" without one. `visible`: the CUDA_VISIBLE_DEVICES of all ranks,
+// which names the GPUs of a single host by UUID.
 std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
                                        const char* visible);
 

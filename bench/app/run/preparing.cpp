@@ -28,6 +28,7 @@
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/nodes.hpp"
+#include "reports/other_programs.hpp"
 #include "reports/reachability.hpp"
 
 namespace p5 {
@@ -238,14 +239,6 @@ reports::Report new_report(const Run& run) {
   return report;
 }
 
-bool belongs_to_rank(const topo::Subject& subject, const Machine& machine) {
-  for (const topo::Host& host : machine.topology.hosts)
-    if (host.name == subject.host && subject.gpu && std::cmp_less(*subject.gpu, host.gpu_devices.size()))
-      return std::ranges::find(machine.gpu_of_rank, host.gpu_devices[static_cast<std::size_t>(*subject.gpu)].uuid) !=
-             machine.gpu_of_rank.end();
-  return false;
-}
-
 // Conditions under which figures are not judged.
 reports::Comparability comparability_of(const Options& options, const Machine& machine,
                                         const std::vector<topo::Finding>& findings) {
@@ -256,10 +249,9 @@ reports::Comparability comparability_of(const Options& options, const Machine& m
     if (finding.id == "host.oversubscribed" && !machine.backend_info().on_gpus())
       return {false, "ranks share hardware threads (" + finding.evidence + ")"};
     if (finding.id == "host.pretended") return {false, "nodes are pretended"};
-    if (finding.id == "gpu.busy" && options.checks() && belongs_to_rank(finding.subject, machine))
-      return {false, "others use a GPU of the job (" + finding.evidence + ")"};
   }
-  return {};
+  return options.checks() ? reports::without_shared_gpus(machine.topology, machine.gpu_of_rank, findings)
+                          : reports::Comparability{};
 }
 
 RunnerOptions runner_options(Run& run) {

@@ -190,11 +190,21 @@ void ReportBuilder::add_programs(const std::vector<std::vector<reports::Programs
   combine_launches();
   const std::string evidence = reports::add_programs_that_came(report_, by_host);
   if (evidence.empty() || !fitness_.comparable) return;
-  fitness_ = {.comparable = false, .why_not = "others use a GPU of the job (" + evidence + ")"};
+  fitness_ = reports::without_shared_gpus(report_.topology, report_.topology.gpu_of_rank, report_.findings);
   for (reports::Result& result : report_.results) result.verdict = judge(result.measurement);
-  const auto is_slow = [](const auto& each) { return each.fault == "slow"; };
-  std::erase_if(report_.suspects, is_slow);
-  std::erase_if(report_.open_questions, is_slow);
+  // Those that remain, and others that were hidden, are found anew by diagnose().
+  const auto is_shared = [&](std::size_t host) { return fitness_.shared_hosts.contains(static_cast<int>(host)); };
+  const auto is_on_shared = [&](const std::optional<reports::Part>& part) {
+    return !part || std::ranges::any_of(reports::hosts_of(*part, report_.topology), is_shared);
+  };
+  std::erase_if(report_.suspects, [&](const reports::Suspect& each) {
+    return each.fault == "slow" && is_on_shared(reports::part_of(each));
+  });
+  std::erase_if(report_.open_questions, [&](const reports::OpenQuestion& each) {
+    return each.fault == "slow" && std::ranges::any_of(each.candidates, [&](const std::string& candidate) {
+             return is_on_shared(reports::part_named(candidate));
+           });
+  });
 }
 
 void ReportBuilder::add_local_checks(std::vector<LocalChecks> of_ranks) {

@@ -9,6 +9,7 @@
 #include <exception>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -354,8 +355,15 @@ void add_products(Queue& queue, Seconds burn, LocalChecks& checks) {
       if (type == ProductType::bf16) compute.not_measured = why_not.empty() ? "too little memory is free" : why_not;
       continue;
     }
+    std::optional<ProductRun> made;
+    try {
+      made.emplace(queue, type, size);
+    } catch (const ProductUnavailable& problem) {
+      (type == ProductType::bf16 ? compute.not_measured : compute.fp8_not_measured) = problem.what();
+      continue;
+    }
+    ProductRun& run = *made;
     compute.library = MatrixProducts::library();
-    ProductRun run(queue, type, size);
     compute.digests[fmt::format("{} {}", name_of(type), size)] = run.digest();
     run.run_for({warming_up.count * share_of_time()});
     run.forget_rates();

@@ -23,6 +23,9 @@ const char* name_of(ProductType type) { return type == ProductType::bf16 ? "bf16
 
 // Like check() of handles.hpp, for cuBLASLt.
 static void check(cublasStatus_t status, const char* call) {
+  if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_ARCH_MISMATCH)
+    throw ProductUnavailable(fmt::format("{} has none for this GPU ({}: status {})", MatrixProducts::library(), call,
+                                         static_cast<int>(status)));
   if (status != CUBLAS_STATUS_SUCCESS) throw CaseError(fmt::format("{}: status {}", call, static_cast<int>(status)));
 }
 
@@ -181,7 +184,8 @@ struct MatrixProducts::Implementation {
                             preference.get(), 1, &chosen, &count),
           "cublasLtMatmulAlgoGetHeuristic");
     if (count == 0)
-      throw CaseError(fmt::format("cuBLASLt has no {} product of {} x {} by {} x {}", name_of(type), n, k, k, n));
+      throw ProductUnavailable(fmt::format("{} has no {} product of {} x {} by {} x {} for this GPU",
+                                           MatrixProducts::library(), name_of(type), n, k, k, n));
     algorithm = chosen.algo;
   }
 

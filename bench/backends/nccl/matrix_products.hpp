@@ -10,6 +10,7 @@
 
 #include "bench/backends/nccl/engine.hpp"
 #include "bench/backends/nccl/kernels.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5::nccl {
 
@@ -23,6 +24,11 @@ struct WrongResult {
   std::uint64_t byte = 0;             // of the result, of the lowest word that differs
   std::uint64_t wanted = 0, got = 0;  // that word
   std::uint64_t words = 0;            // that differ
+};
+
+// Thrown where the library has no product of the type for this device, which is no fault of the device.
+struct ProductUnavailable : CaseError {
+  using CaseError::CaseError;
 };
 
 class MatrixProducts {

@@ -4,6 +4,7 @@
 //   wrong:gpu=G:product=N   the Nth product and all later ones have one bit flipped
 //   other:gpu=G             all products differ from those of other devices, in the same way each time
 //   slow:gpu=G:percent=P    products take P percent longer; with until=N only the first N
+//   none:gpu=G:fp8=1        there are no products of this type (or bf16=1) for the device
 //   brake:gpu=G:percent=P   products take P percent longer that begin while NCCL has operations to do;
 //                           with wrong=1 they have one bit flipped
 //   crowd:gpu=G:percent=P   products take P percent longer for each channel of the operations that NCCL performs when
@@ -135,10 +136,14 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t, 
   return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t,
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t, cublasLtMatmulDesc_t, cublasLtMatrixLayout_t a_layout,
                                               cublasLtMatrixLayout_t, cublasLtMatrixLayout_t, cublasLtMatrixLayout_t,
                                               cublasLtMatmulPreference_t, int,
                                               cublasLtMatmulHeuristicResult_t results[], int* count) {
+  int device = 0;
+  if (cudaGetDevice(&device) != cudaSuccess) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const bool is_fp8 = reinterpret_cast<const Layout*>(a_layout)->type == CUDA_R_8F_E4M3;
+  if (fault("none", device, is_fp8 ? "fp8" : "bf16") > 0) return CUBLAS_STATUS_NOT_SUPPORTED;
   results[0] = {};
   *count = 1;
   return CUBLAS_STATUS_SUCCESS;

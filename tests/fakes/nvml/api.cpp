@@ -122,6 +122,13 @@ int nvmlDeviceGetComputeRunningProcesses_v3(void* device, unsigned* count, Proce
   return ok;
 }
 
+int nvmlDeviceGetMPSComputeRunningProcesses_v3(void* device, unsigned* count, ProcessInfo* list) {
+  const Fault* const client = fault("mps", index_of(device));
+  *count = client ? 1 : 0;
+  if (client) list[0].pid = static_cast<unsigned>(client->number("pid", 1));
+  return ok;
+}
+
 int nvmlDeviceGetCurrPcieLinkGeneration(void* device, unsigned* generation) {
   const Fault* const slow = fault("pcie", index_of(device));
   return *generation = slow ? static_cast<unsigned>(slow->number("generation", 5)) : 5, ok;
