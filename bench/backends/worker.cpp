@@ -265,9 +265,12 @@ class WorkerSession final : public Session {
 };
 
 WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options)
-    : control_(control), options_(std::move(options)) {
-  shared_->last_abort_epoch = options_.abort_epochs_from;
+    : WorkerBackend(control, std::move(options), std::make_shared<Shared>()) {
+  shared_->last_abort_epoch = control_.next_abort_range();
 }
+
+WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options, std::shared_ptr<Shared> shared)
+    : control_(control), options_(std::move(options)), shared_(std::move(shared)) {}
 
 WorkerBackend::~WorkerBackend() {
   if (worker_) worker_->dismiss(dismiss_limit);
@@ -508,9 +511,8 @@ Seconds WorkerBackend::rendezvous_limit() const {
 std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;
   for (const auto& [name, value] : changes) options.environment[name] = value;
-  auto other = std::make_unique<WorkerBackend>(control_, std::move(options));
+  std::unique_ptr<WorkerBackend> other(new WorkerBackend(control_, std::move(options), shared_));
   other->ranks_on_device_ = ranks_on_device_;
-  other->shared_ = shared_;
   return other;
 }
 

@@ -34,14 +34,13 @@ struct WorkerOptions {
   bool each_has_id = false;    // ranks connect with the ids of all ranks instead of rank 0's only
   std::string ras;             // address of NCCL's RAS service; "": none
   bool messages_only = false;  // supports messages between ranks only, no collectives
-  // First abort epoch. Backends that share a control plane but are not arms of each other need distinct abort notices.
-  std::uint32_t abort_epochs_from = 0;
   CostModel cost = cost_on_gpus({10e-6}, {20}, 1);
 };
 
 class WorkerBackend final : public Backend {
  public:
-  // `control` has one rank per participant.
+  // `control` has one rank per participant, all of which make the same backends in the same order: only arms of a
+  // backend share its abort notices.
   WorkerBackend(ControlPlane& control, WorkerOptions options);
   ~WorkerBackend() override;
 
@@ -94,6 +93,8 @@ class WorkerBackend final : public Backend {
   void keep_for_next_step(std::exception_ptr failure) { kept_ = std::move(failure); }
 
  private:
+  struct Shared;
+  WorkerBackend(ControlPlane& control, WorkerOptions options, std::shared_ptr<Shared> shared);
   const protocol::Identity& identify(Seconds limit);
   void assign_abort_epoch();
   std::string where() const;
@@ -121,7 +122,7 @@ class WorkerBackend final : public Backend {
     std::uint32_t last_abort_epoch = 0;
     bool stuck = false;  // the driver holds a worker
   };
-  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::shared_ptr<Shared> shared_;
   std::uint32_t abort_epoch_ = 0;  // an abort notice with this number interrupts all waits with the same number
   // Worker state: none; none, but its generation is counted; identify was sent; identified.
   enum class State { none, counted, asked, identified } state_ = State::none;
