@@ -492,7 +492,7 @@ void WorkerBackend::abandon() {
 // The communicators that exist afterwards must be the same on all ranks; if forming them fails on one, all abandon
 // their workers.
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
-  const Seconds limit{std::max(options_.timeout.count, 10 * predict_step(c, cost()).count)};
+  const Seconds limit = limit_of_request(c, cost(), options_.timeout);
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   is_group_leader_ = place && place->member.rank == 0;
   Formed wanted{communicators_of(c, round, ranks()), c.calls.cta_policy};
