@@ -377,12 +377,14 @@ const protocol::Identity& WorkerBackend::identify() {
 }
 
 const protocol::Identity& WorkerBackend::identify(Seconds limit) {
+  const auto began = Clock::now();
   prepare();
   if (state_ == State::identified) return identity_;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   if (!worker_) throw CaseError(fmt::format("{} ({})", not_started_, options_.host));
   identity_ = protocol::identity_from_json(wait(limit));
+  shared_->longest_start.count = std::max(shared_->longest_start.count, since(began).count);
   state_ = State::identified;
   return identity_;
 }

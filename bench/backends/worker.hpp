@@ -88,6 +88,7 @@ class WorkerBackend final : public Backend {
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds time_of_joining() const { return time_of_joining_; }
   Seconds rendezvous_limit() const override;
+  Seconds longest_start() const override { return shared_->longest_start; }
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
   // Keeps a failure that cannot be reported to other ranks any more; the next order fails with it.
   void keep_for_next_step(std::exception_ptr failure) { kept_ = std::move(failure); }
@@ -121,6 +122,7 @@ class WorkerBackend final : public Backend {
     // count, so that each abort notice has one meaning.
     std::uint32_t last_abort_epoch = 0;
     bool stuck = false;  // the driver holds a worker
+    Seconds longest_start{0};
   };
   std::shared_ptr<Shared> shared_;
   std::uint32_t abort_epoch_ = 0;  // an abort notice with this number interrupts all waits with the same number

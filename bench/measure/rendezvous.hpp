@@ -94,6 +94,7 @@ class Rendezvous {
   const RanksOnHosts hosts_;
   Observer& observer_;
   Clock::time_point began_{};
+  Seconds least_limit_{};  // of a trial
   std::string given_up_;
 };
 
