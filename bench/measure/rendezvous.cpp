@@ -184,7 +184,7 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
     culprit.because = name_rank(*again);
   }
   // Another search would give no new information.
-  given_up_ = "the ranks do not join: see the findings";
+  given_up_ = fmt::format("the ranks do not join: {}", see_findings);
   tell(first, culprit);
   throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
 }

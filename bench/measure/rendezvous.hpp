@@ -62,6 +62,9 @@ struct RanksOnHosts {
   std::string one_host = {};
 };
 
+// The reason of each case after a run was given up ends in this.
+inline constexpr const char* see_findings = "see the findings";
+
 // The leader's report on a failure to join.
 struct JoinFailure {
   std::optional<JoinFault> culprit = {};  // nullopt: the second attempt succeeded
