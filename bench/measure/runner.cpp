@@ -111,12 +111,12 @@ class RoundSamples {
 };
 
 // What a trial of the case decides.
-struct Trial {
+struct FittedBurst {
   int operations = 1;    // per sample
   double longest_s = 0;  // time of an operation
 };
 
-void fields(auto& archive, Is<Trial> auto& trial) {
+void fields(auto& archive, Is<FittedBurst> auto& trial) {
   archive.must("operations", trial.operations);
   archive.must("longest_s", trial.longest_s);
 }
@@ -187,7 +187,7 @@ class RoundRun {
     if (!case_.collective->moves_data) return measure_communicator_step();
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     if (!case_.beside.empty()) return run_concurrently();
-    const Trial trial = choose_operations();
+    const FittedBurst trial = choose_operations();
     const bool both = options_.latency && measures_latency(case_) && !case_.replay;
     if (both) measure(Quantity::latency, {case_.calls.aggregate, trial.longest_s}, {share_.count * latency_share});
     measure(Quantity::throughput, trial, {share_.count * (both ? 1 - latency_share : 1)});
@@ -278,7 +278,7 @@ class RoundRun {
 
   // Number of operations, a multiple of CallOptions::aggregate, that last about cost().burst: from the shortest of
   // three samples of any group of ranks.
-  Trial choose_operations() {
+  FittedBurst choose_operations() {
     const Seconds wanted = backend_.cost().burst;
     const int together = case_.calls.aggregate;
     const SampleRequest single{
@@ -295,11 +295,11 @@ class RoundRun {
           }
           const double fitting = std::ceil(wanted.count / std::max(one * together, 1e-9));
           const int most = std::max(session_->slots() / together, 1);
-          return Trial{together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most))), longest};
+          return FittedBurst{together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most))), longest};
         });
   }
 
-  void measure(Quantity quantity, const Trial& trial, Seconds part) {
+  void measure(Quantity quantity, const FittedBurst& trial, Seconds part) {
     RoundSamples samples(groups_, control_.ranks());
     const int operations = trial.operations;
     const std::string stopped = take_samples(quantity, trial, part, samples);
@@ -313,7 +313,7 @@ class RoundRun {
 
   // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns the reason, at the
   // leader. The rule is asked after each batch, which takes several requests where one might exceed its limit.
-  std::string take_samples(Quantity quantity, const Trial& trial, Seconds part, RoundSamples& samples) {
+  std::string take_samples(Quantity quantity, const FittedBurst& trial, Seconds part, RoundSamples& samples) {
     const StoppingRule rule = stopping_rule();
     const auto start = Clock::now();
     const int operations = trial.operations;

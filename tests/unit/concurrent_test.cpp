@@ -107,10 +107,10 @@ struct Sampled {
   double longest_request = 0;
 };
 
-constexpr Seconds no_limit{1e9};
+constexpr Seconds without_limit{1e9};
 
 // jitter: every other four requests, a turn of two works, take this much longer, in relation.
-Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}, Seconds limit = no_limit,
+Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}, Seconds limit = without_limit,
                 double jitter = 0) {
   Case c;
   c.collective = &find_collective("all_reduce");
@@ -210,7 +210,7 @@ OfRanks sampled_by_rank(const std::vector<std::vector<double>>& alone, Seconds s
   Case c;
   c.collective = &find_collective("send_recv");
   c.beside.push_back(parse_work("gemm"));
-  ConcurrentSampling sampling(c, {1e-3}, {}, share, no_limit, ConcurrentSampling::Detail::ranks);
+  ConcurrentSampling sampling(c, {1e-3}, {}, share, without_limit, ConcurrentSampling::Detail::ranks);
   OfRanks all;
   double spent = 0;
   for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
