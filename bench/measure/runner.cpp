@@ -110,7 +110,7 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
-// What a trial of the case decides.
+// The result of a trial of the case.
 struct FittedBurst {
   int operations = 1;    // per sample
   double longest_s = 0;  // time of an operation
