@@ -146,8 +146,9 @@ std::string about_failed(const Report& report) {
                      because.starts_with(own) ? because.substr(own.size() - 4) : ": " + because);
 }
 
-// Clause for NICs that no measurement of single NICs used, though it used others, for GPUs that no rank used, and for
-// hosts in no pair between nodes, though others were; "" if there are none. A fault there would not have been seen.
+// Clause for NICs that no measurement of single NICs used, though some were to be measured, for GPUs that no rank used,
+// and for hosts in no pair between nodes, though others were; "" if there are none. A fault there would not have been
+// seen.
 std::string about_untested(const Report& report) {
   const topo::Topology& topology = report.topology;
   std::vector<std::set<std::string>> nics(topology.hosts.size()), tested(topology.hosts.size()),
@@ -156,14 +157,16 @@ std::string about_untested(const Report& report) {
     if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < gpus.size())
       gpus[*host].insert(topology.gpu_of_rank[rank]);
   std::set<std::size_t> in_pairs;
-  bool single_nics = false, of_domains = false;
+  bool single_nics = false, of_domains = false, lacks_nics = false;
   for (std::size_t rank = 0; rank < topology.nics_of_rank.size(); ++rank)
     if (const auto host = host_of(topology, static_cast<int>(rank)); host && *host < nics.size())
       std::ranges::copy_if(topology.nics_of_rank[rank], std::inserter(nics[*host], nics[*host].end()),
                            [](const std::string& name) { return !name.empty(); });  // "": the place of an absent NIC
   for (const Result& each : report.results) {
     const Measurement& m = each.measurement;
-    if (!was_measured(each) || !is_pairwise(each) || domains_of(m.measured_case) < 2) continue;
+    if (!is_pairwise(each) || domains_of(m.measured_case) < 2) continue;
+    lacks_nics = lacks_nics || (m.measured_case.nic && !was_measured(each) && !lacked_time(each));
+    if (!was_measured(each)) continue;
     of_domains = of_domains || m.measured_case.pair == "other_domain";
     for (const GroupResult& pair : m.groups)
       for (const int rank : pair.group) {
@@ -190,6 +193,7 @@ std::string about_untested(const Report& report) {
       clauses.push_back(fmt::format("{} of {} of {} not tested", missed, counted(nics[host].size(), "NIC"),
                                     topology.hosts[host].name));
   }
+  if (!single_nics && lacks_nics) clauses.emplace_back("no single NIC tested");
   if (!alone.empty())
     clauses.insert(clauses.begin(),
                    shortened(alone) + (of_domains ? " in no pair between domains" : " in no pair between nodes"));

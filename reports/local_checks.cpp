@@ -16,6 +16,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/statistics.hpp"
 #include "bench/measure/load.hpp"
+#include "reports/reachability.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/platform.hpp"
 #include "topo/tables.hpp"
@@ -711,6 +712,12 @@ topo::Finding failed_check(const Report& report, std::optional<int> rank, const 
                         .evidence = rank ? fmt::format("rank {}: {}", *rank, what) : what,
                         .action = "run again; if it recurs, replace that GPU's host",
                         .about = topo::About::hardware};
+  if (may_be_of_host(what)) {
+    finding.action =
+        "look at the memory limit of the container (dmesg names processes that were killed), and at ulimit -a; run "
+        "again";
+    finding.about = topo::About::host;
+  }
   const Device device = rank ? device_of(report, static_cast<std::size_t>(*rank)) : Device{};
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};
   return finding;

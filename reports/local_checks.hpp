@@ -73,7 +73,8 @@ std::vector<std::string> products_left_out(const Report& report, std::optional<s
 // True for a finding about all GPUs of a host, which are slow alone or under load.
 bool is_of_all_gpus(const topo::Finding& finding);
 
-// An error: a GPU's local checks could not be measured, so the run is incomplete. `rank`: null where none is known.
+// An error: a GPU's local checks could not be measured, so the run is incomplete. About the hardware, or about the host
+// where a limit of processes or memory may be the cause. `rank`: null where none is known.
 inline constexpr std::string_view check_failed = "gpu.check_failed";
 topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what);
 

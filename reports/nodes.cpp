@@ -374,9 +374,12 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
     else
       hosts.doubt_all(word_of(finding));
   }
-  for (const topo::Finding& finding : report.findings)
+  for (const topo::Finding& finding : report.findings) {
     if (finding.id == cores_busy_id && finding.severity == topo::Severity::error)
       hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
+    if (finding.id == check_failed && !topo::condemns(finding))
+      hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+  }
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
     if (result.verdict.grade == Grade::wrong && !is_explained(report, "wrong"))

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <iterator>
 #include <optional>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -275,20 +276,20 @@ constexpr std::array join_rows{
     FindingRow{"join.again", topo::About::host, "ranks that joined only the second time",
                "run again; if it recurs, look at that rank's host"}};
 
+bool has_any_of(const std::string& text, std::span<const char* const> all) {
+  return std::ranges::any_of(all, [&](const char* words) { return text.find(words) != std::string::npos; });
+}
+
 // True where one of a host's GPUs fails by itself and others do not, whose software and variables are the same, unless
-// the failure is known not to be the GPU's. Limits of processes, memory and files may stop some of several processes.
+// the failure is known not to be the GPU's.
 bool is_of_single_gpus(const JoinFailure& failure) {
-  constexpr std::array of_limits{"signal 9 ", "signal 7 ", "cannot be started", "temporarily unavailable", "ulimit",
-                                 "out of memory", "Cannot allocate memory", "Too many open files", "No space left",
-                                 "OS call failed", "unhandled system error",
-                                 // A start that takes long on a healthy GPU too, and waits that were cut short.
-                                 "to \"identify\"", "received no order", "time limit of the whole command"};
+  // A start that takes long on a healthy GPU too, and waits that were cut short.
+  constexpr std::array cut_short{"to \"identify\"", "received no order", "time limit of the whole command"};
   if (failure.one_host.empty() || !failure.culprit || !failure.culprit->alone || failure.culprit->kind != Kind::hosts)
     return false;
   if (const std::optional<topo::Remedy> known = topo::remedy_for(failure.said))
     return known->about == topo::About::hardware;
-  return std::ranges::none_of(of_limits,
-                              [&](const char* words) { return failure.said.find(words) != std::string::npos; });
+  return !may_be_of_host(failure.said) && !has_any_of(failure.said, cut_short);
 }
 
 const FindingRow& row_of(const JoinFailure& failure) {
@@ -336,6 +337,24 @@ std::vector<topo::Finding> join_findings(const JoinFailure& failure) {
     for (const auto& [a, b] : failure.culprit->pairs) findings.push_back(finding_about(failure, name(a)));
   if (findings.empty()) findings.push_back(finding_about(failure, failure.hosts.size() == 1 ? name(0) : ""));
   return findings;
+}
+
+bool may_be_of_host(const std::string& failure) {
+  constexpr std::array words{"signal 9 ",
+                             "signal 7 ",
+                             "signal 15 ",
+                             "is stopped by a signal",
+                             "cannot be started",
+                             "temporarily unavailable",
+                             "ulimit",
+                             "out of memory",
+                             "Cannot allocate memory",
+                             "Too many open files",
+                             "No space left",
+                             "OS call failed",
+                             "unhandled system error"};
+  if (const std::optional<topo::Remedy> known = topo::remedy_for(failure)) return known->about != topo::About::hardware;
+  return has_any_of(failure, words);
 }
 
 std::string join_message(const JoinFailure& failure) {

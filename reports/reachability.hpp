@@ -34,6 +34,10 @@ std::vector<topo::Finding> join_findings(const JoinFailure& failure);
 // The same in one line, with the action.
 std::string join_message(const JoinFailure& failure);
 
+// True if the failure of one of several processes may be due to its host and not to its GPU: limits of processes,
+// memory and files, and signals from outside, such as that of the kernel where memory is short.
+bool may_be_of_host(const std::string& failure);
+
 // True if ranks did not join and nothing was measured.
 bool never_joined(const Report& report);
 

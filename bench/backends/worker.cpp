@@ -265,9 +265,12 @@ class WorkerSession final : public Session {
 };
 
 WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options)
-    : control_(control), options_(std::move(options)) {
-  shared_->last_abort_epoch = options_.abort_epochs_from;
+    : WorkerBackend(control, std::move(options), std::make_shared<Shared>()) {
+  shared_->last_abort_epoch = control_.next_abort_range();
 }
+
+WorkerBackend::WorkerBackend(ControlPlane& control, WorkerOptions options, std::shared_ptr<Shared> shared)
+    : control_(control), options_(std::move(options)), shared_(std::move(shared)) {}
 
 WorkerBackend::~WorkerBackend() {
   if (worker_) worker_->dismiss(dismiss_limit);
@@ -374,12 +377,14 @@ const protocol::Identity& WorkerBackend::identify() {
 }
 
 const protocol::Identity& WorkerBackend::identify(Seconds limit) {
+  const auto began = Clock::now();
   prepare();
   if (state_ == State::identified) return identity_;
   if (shared_->stuck)
     throw CaseError("its worker did not end after SIGKILL: the driver holds it; reboot or replace " + options_.host);
   if (!worker_) throw CaseError(fmt::format("{} ({})", not_started_, options_.host));
   identity_ = protocol::identity_from_json(wait(limit));
+  shared_->longest_start.count = std::max(shared_->longest_start.count, since(began).count);
   state_ = State::identified;
   return identity_;
 }
@@ -489,7 +494,7 @@ void WorkerBackend::abandon() {
 // The communicators that exist afterwards must be the same on all ranks; if forming them fails on one, all abandon
 // their workers.
 std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
-  const Seconds limit{std::max(options_.timeout.count, 10 * predict_step(c, cost()).count)};
+  const Seconds limit = limit_of_request(c, cost(), options_.timeout);
   const std::optional<RankInGroup> place = rank_in_group(c.rounds->at(static_cast<std::size_t>(round)), rank(), 0);
   is_group_leader_ = place && place->member.rank == 0;
   Formed wanted{communicators_of(c, round, ranks()), c.calls.cta_policy};
@@ -508,9 +513,8 @@ Seconds WorkerBackend::rendezvous_limit() const {
 std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;
   for (const auto& [name, value] : changes) options.environment[name] = value;
-  auto other = std::make_unique<WorkerBackend>(control_, std::move(options));
+  std::unique_ptr<WorkerBackend> other(new WorkerBackend(control_, std::move(options), shared_));
   other->ranks_on_device_ = ranks_on_device_;
-  other->shared_ = shared_;
   return other;
 }
 

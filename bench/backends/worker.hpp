@@ -34,14 +34,13 @@ struct WorkerOptions {
   bool each_has_id = false;    // ranks connect with the ids of all ranks instead of rank 0's only
   std::string ras;             // address of NCCL's RAS service; "": none
   bool messages_only = false;  // supports messages between ranks only, no collectives
-  // First abort epoch. Backends that share a control plane but are not arms of each other need distinct abort notices.
-  std::uint32_t abort_epochs_from = 0;
   CostModel cost = cost_on_gpus({10e-6}, {20}, 1);
 };
 
 class WorkerBackend final : public Backend {
  public:
-  // `control` has one rank per participant.
+  // `control` has one rank per participant, all of which make the same backends in the same order: only arms of a
+  // backend share its abort notices.
   WorkerBackend(ControlPlane& control, WorkerOptions options);
   ~WorkerBackend() override;
 
@@ -89,11 +88,14 @@ class WorkerBackend final : public Backend {
   Bytes agreed_memory() const { return agreed_memory_; }
   Seconds time_of_joining() const { return time_of_joining_; }
   Seconds rendezvous_limit() const override;
+  Seconds longest_start() const override { return shared_->longest_start; }
   nlohmann::json ask(const nlohmann::json& order, Seconds limit);
   // Keeps a failure that cannot be reported to other ranks any more; the next order fails with it.
   void keep_for_next_step(std::exception_ptr failure) { kept_ = std::move(failure); }
 
  private:
+  struct Shared;
+  WorkerBackend(ControlPlane& control, WorkerOptions options, std::shared_ptr<Shared> shared);
   const protocol::Identity& identify(Seconds limit);
   void assign_abort_epoch();
   std::string where() const;
@@ -120,8 +122,9 @@ class WorkerBackend final : public Backend {
     // count, so that each abort notice has one meaning.
     std::uint32_t last_abort_epoch = 0;
     bool stuck = false;  // the driver holds a worker
+    Seconds longest_start{0};
   };
-  std::shared_ptr<Shared> shared_ = std::make_shared<Shared>();
+  std::shared_ptr<Shared> shared_;
   std::uint32_t abort_epoch_ = 0;  // an abort notice with this number interrupts all waits with the same number
   // Worker state: none; none, but its generation is counted; identify was sent; identified.
   enum class State { none, counted, asked, identified } state_ = State::none;

@@ -9,6 +9,8 @@
 #include <csignal>
 #include <cstdint>
 #include <functional>
+#include <future>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -16,12 +18,29 @@
 #include <thread>
 #include <utility>
 
+#include "bench/base/error.hpp"
 #include "bench/base/units.hpp"
 
 namespace p5 {
 
 // Throws EnvironmentError where limits allow no further thread.
 std::thread start_thread(std::function<void()> body);
+
+// The result of a call that a file system may hold for ever, or nothing if it does not end within `limit`. The call
+// runs on a thread of its own, which is left behind then, so that it must not refer to what the caller owns; where no
+// thread can be started, on the caller's. Rethrows its exception.
+template <class Result>
+std::optional<Result> call_within(Seconds limit, std::function<Result()> call) {
+  const auto task = std::make_shared<std::packaged_task<Result()>>(std::move(call));
+  std::future<Result> result = task->get_future();
+  try {
+    start_thread([task] { (*task)(); }).detach();
+  } catch (const EnvironmentError&) {
+    (*task)();
+  }
+  if (result.wait_for(std::chrono::duration<double>(limit.count)) != std::future_status::ready) return std::nullopt;
+  return result.get();
+}
 
 // Raises a stack limit (ulimit -s) that is lower than libraries expect as far as permitted, and gives threads started
 // from here on stacks of at least 1 MiB.

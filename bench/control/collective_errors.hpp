@@ -49,6 +49,7 @@ class CollectiveErrors final : public ControlPlane {
   std::string broadcast(const std::string& text_of_leader) override;
   void notify_abort(std::uint32_t epoch) override { inner_.notify_abort(epoch); }
   bool abort_notified(std::uint32_t epoch) override { return inner_.abort_notified(epoch); }
+  std::uint32_t next_abort_range() override { return inner_.next_abort_range(); }
   std::vector<int> missing_participants() const override { return inner_.missing_participants(); }
 
  private:

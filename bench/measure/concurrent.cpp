@@ -49,8 +49,9 @@ double ConcurrentSampling::Combination::median_of(std::size_t rank) const {
   return seconds.empty() ? std::numeric_limits<double>::quiet_NaN() : median(std::move(seconds));
 }
 
-ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share, Detail detail)
-    : detail_(detail), burst_(burst), rule_(rule), share_(share) {
+ConcurrentSampling::ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share, Seconds limit,
+                                       Detail detail)
+    : detail_(detail), burst_(burst), rule_(rule), share_(share), limit_(limit) {
   Case own = c;
   own.beside.clear();
   names_.push_back(operation_of(own));
@@ -145,6 +146,8 @@ std::vector<int> operations_of_equal_time(const std::vector<double>& one_s, Seco
 
 void ConcurrentSampling::fit_operations() {
   fitted_ = operations_of_equal_time(one_, burst_);
+  // A guess at the longest sample, until some are taken: the operations of all works, one after the other.
+  for (std::size_t w = 0; w < names_.size(); ++w) longest_s_ += steady_bursts * fitted_[w] * one_[w];
   for (Combination& each : combinations_) {
     each.operations.assign(names_.size(), 0);
     for (std::size_t w = 0; w < names_.size(); ++w)
@@ -182,33 +185,39 @@ bool ConcurrentSampling::lengthen_others(Combination& of, const std::vector<std:
   return any;
 }
 
-// The next samples of all combinations. False if there are enough, or no time is left.
+// The next samples of all combinations. False if there are enough, or no time is left. The rule is asked after each
+// batch, which takes several turns where a request might exceed its limit.
 bool ConcurrentSampling::begin_turn(Seconds spent) {
   const int taken = static_cast<int>(combinations_.front().samples.front().size());
-  batch_ = next_batch(rule_, taken);
-  if (taken == 0) {
+  due_ -= batch_;
+  if (taken == 0)
     sampling_began_ = spent.count;
-    return true;
-  }
-  if (std::ranges::all_of(combinations_.begin(), combinations_.begin() + static_cast<std::ptrdiff_t>(sampled()),
-                          [&](const Combination& each) { return has_converged(each); })) {
+  else if (due_ == 0 &&
+           std::ranges::all_of(combinations_.begin(), combinations_.begin() + static_cast<std::ptrdiff_t>(sampled()),
+                               [&](const Combination& each) { return has_converged(each); })) {
     stopped_ = fmt::format("interval within {:g} %", rule_.relative * 100);
     return false;
   }
-  if (batch_ == 0) {
+  if (due_ == 0) due_ = next_batch(rule_, taken);
+  if (due_ == 0) {
     stopped_ = fmt::format("{} samples", rule_.most);
     return false;
   }
-  const double each = (spent.count - sampling_began_) / taken;
-  const double fitting = std::floor((share_.count - spent.count) / std::max(each, 1e-9));
-  if (fitting < 1) stopped_ = "share of the budget spent";
-  batch_ = static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(batch_)));
+  if (taken >= rule_.least) {
+    const double each = (spent.count - sampling_began_) / taken;
+    const double fitting = std::floor((share_.count - spent.count) / std::max(each, 1e-9));
+    if (fitting < 1) stopped_ = "share of the budget spent";
+    due_ = static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(due_)));
+  }
+  batch_ = std::min(due_, most_samples_within(limit_, longest_s_));
   return batch_ > 0;
 }
 
 ConcurrentRequest ConcurrentSampling::next(const std::vector<ConcurrentTimes>& parts, Seconds spent) {
   const std::vector<std::vector<double>> ends = ends_of(parts, names_.size());
   took_headline_ = stage_ == Stage::sampling && at_ == headline_;
+  if (stage_ == Stage::sampling) longest_s_ = std::max(longest_s_, (spent.count - request_began_) / batch_);
+  request_began_ = spent.count;
   if (stage_ == Stage::trial) {
     double one = std::numeric_limits<double>::infinity();
     for (const std::vector<double>& end : ends) one = std::min(one, end[at_]);

@@ -26,8 +26,9 @@ class ConcurrentSampling {
   // ("cover" it); not beside each other, and not all together. Of healthy GPUs these times differ half as much as the
   // times of an operation in one sample with all others, which depend on which of them began first (bench/RESULTS.md).
   enum class Detail { operations, ranks };
-  // burst: wanted time of one kind's operations in a sample. share: wall time for all samples.
-  ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share,
+  // burst: wanted time of one kind's operations in a sample. share: wall time for all samples. limit: after which a
+  // request counts as hanging.
+  ConcurrentSampling(const Case& c, Seconds burst, StoppingRule rule, Seconds share, Seconds limit,
                      Detail detail = Detail::operations);
 
   // The request to run first.
@@ -93,14 +94,17 @@ class ConcurrentSampling {
   Detail detail_;
   Seconds burst_;
   StoppingRule rule_;
-  Seconds share_;
+  Seconds share_, limit_;
   Stage stage_ = Stage::trial;
   std::size_t at_ = 0;       // operation of a trial, else combination
   std::vector<double> one_;  // seconds of a single operation alone
   std::vector<int> fitted_;  // operations that take the same time alone
   std::vector<Combination> combinations_;
   std::size_t headline_ = 0;
-  int batch_ = 0;  // samples of each combination in this turn
+  int due_ = 0;           // samples of each combination until the rule is asked
+  int batch_ = 0;         // of which this turn takes so many
+  double longest_s_ = 0;  // time of a sample
+  double request_began_ = 0;
   double sampling_began_ = 0;
   bool took_headline_ = false;
   std::string stopped_;

@@ -79,7 +79,7 @@ class LoadRun {
   void run_pass() {
     constexpr Seconds enough{1e6};
     const StoppingRule rule{.most = most_samples};
-    ConcurrentSampling sampling(load_.all, load_burst, rule, simulated() ? enough : short_load,
+    ConcurrentSampling sampling(load_.all, load_burst, rule, simulated() ? enough : short_load, enough,
                                 ConcurrentSampling::Detail::ranks);
     const Round& groups = load_.all.rounds->front();
     const auto start = Clock::now();

@@ -19,6 +19,8 @@ namespace {
 // and starting workers takes a part.
 constexpr Seconds fault_search_limit{45};
 constexpr Seconds least_limit{5};
+// A start may take this many times as long as the longest one so far before it counts as a failure.
+constexpr double starts_of_limit = 2;
 
 std::string name_rank(const PhaseFailed& failed) {
   return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
@@ -168,6 +170,9 @@ void Rendezvous::join_ranks(Backend& backend) {
 
 void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   began_ = Clock::now();
+  const double longest_start = agree(
+      control_, [&] { return backend.longest_start().count; }, [](const auto& all) { return std::ranges::max(all); });
+  least_limit_.count = std::max(least_limit.count, starts_of_limit * longest_start);
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
@@ -179,7 +184,7 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
     culprit.because = name_rank(*again);
   }
   // Another search would give no new information.
-  given_up_ = "the ranks do not join: see the findings";
+  given_up_ = fmt::format("the ranks do not join: {}", see_findings);
   tell(first, culprit);
   throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
 }
@@ -215,7 +220,7 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
                            std::vector<JoinAttempt>& trials) {
   start_anew(backend);
   const double left = fault_search_limit.count - since(began_).count;
-  const double limit = shared_by_leader(control_, std::max(least_limit.count, left / rounds_left));
+  const double limit = shared_by_leader(control_, std::max(least_limit_.count, left / rounds_left));
   RendezvousGroups rendezvous_groups{.groups = {}, .limit = Seconds{limit}};
   for (const std::vector<int>& group : hosts) {
     rendezvous_groups.groups.emplace_back();

@@ -62,6 +62,9 @@ struct RanksOnHosts {
   std::string one_host = {};
 };
 
+// The reason of each case after a run was given up ends in this.
+inline constexpr const char* see_findings = "see the findings";
+
 // The leader's report on a failure to join.
 struct JoinFailure {
   std::optional<JoinFault> culprit = {};  // nullopt: the second attempt succeeded
@@ -94,6 +97,7 @@ class Rendezvous {
   const RanksOnHosts hosts_;
   Observer& observer_;
   Clock::time_point began_{};
+  Seconds least_limit_{};  // of a trial
   std::string given_up_;
 };
 

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/concurrent.hpp"
@@ -109,6 +110,17 @@ class RoundSamples {
   std::vector<int> slowest_count_;
 };
 
+// The result of a trial of the case.
+struct FittedBurst {
+  int operations = 1;    // per sample
+  double longest_s = 0;  // time of an operation
+};
+
+void fields(auto& archive, Is<FittedBurst> auto& trial) {
+  archive.must("operations", trial.operations);
+  archive.must("longest_s", trial.longest_s);
+}
+
 // Collects the log of the failed rank, or of rank 0 if none is named, and the library status, for which one rank asked.
 FailureContext gather_failure_context(ControlPlane& control, const Backend& backend, const PhaseFailed& failed) {
   FailureContext mine = backend.failure_context();
@@ -131,7 +143,7 @@ class RoundRun {
   // options then ends a step only `abort_grace` after the backend's own timeout.
   template <class... Parts>
   auto step(Phase phase, const Parts&... local_and_decide) {
-    Seconds limit{std::max(options_.timeout.count, 10 * predict_step(case_, backend_.cost()).count)};
+    Seconds limit = limit_of_request(case_, backend_.cost(), options_.timeout);
     const bool watches = options_.watchdog && control_.participants() > 1;
     const std::string what = watches || watchdog_ ? fmt::format("{} of {}", name_of(phase), describe(case_)) : "";
     if (watchdog_) watchdog_->arm(what, limit);
@@ -175,10 +187,10 @@ class RoundRun {
     if (!case_.collective->moves_data) return measure_communicator_step();
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     if (!case_.beside.empty()) return run_concurrently();
-    const int operations = choose_operations();
+    const FittedBurst trial = choose_operations();
     const bool both = options_.latency && measures_latency(case_) && !case_.replay;
-    if (both) measure(Quantity::latency, case_.calls.aggregate, {share_.count * latency_share});
-    measure(Quantity::throughput, operations, {share_.count * (both ? 1 - latency_share : 1)});
+    if (both) measure(Quantity::latency, {case_.calls.aggregate, trial.longest_s}, {share_.count * latency_share});
+    measure(Quantity::throughput, trial, {share_.count * (both ? 1 - latency_share : 1)});
     step(
         Phase::verify,
         [&] {
@@ -199,7 +211,7 @@ class RoundRun {
  private:
   // Measures an operation on a communicator, such as making it, which moves no data.
   Measurement measure_communicator_step() {
-    measure(Quantity::latency, 1, share_);
+    measure(Quantity::latency, {}, share_);
     step(
         Phase::verify, [&] { return session_->communicator_costs(); },
         [&](const std::vector<CommunicatorCosts>& parts) {
@@ -215,7 +227,8 @@ class RoundRun {
 
   // Measures the case beside its works, and each of them alone.
   Measurement run_concurrently() {
-    ConcurrentSampling sampling(case_, backend_.cost().burst, stopping_rule(), share_);
+    ConcurrentSampling sampling(case_, backend_.cost().burst, stopping_rule(), share_,
+                                limit_of_request(case_, backend_.cost(), options_.timeout));
     RoundSamples headline(groups_, control_.ranks());
     const auto start = Clock::now();
     ConcurrentRequest request = sampling.first();
@@ -265,7 +278,7 @@ class RoundRun {
 
   // Number of operations, a multiple of CallOptions::aggregate, that last about cost().burst: from the shortest of
   // three samples of any group of ranks.
-  int choose_operations() {
+  FittedBurst choose_operations() {
     const Seconds wanted = backend_.cost().burst;
     const int together = case_.calls.aggregate;
     const SampleRequest single{
@@ -273,19 +286,23 @@ class RoundRun {
     return step(
         Phase::warm_up, [&] { return sample_times(*session_, single, groups_, control_.hosted()); },
         [&](const std::vector<Times>& parts) {
-          RoundSamples trial(groups_, control_.ranks());
-          trial.add(parts, single.samples);
-          double one = wanted.count;
-          for (const auto& group : trial.groups()) one = std::min(one, *std::ranges::min_element(group));
+          RoundSamples samples(groups_, control_.ranks());
+          samples.add(parts, single.samples);
+          double one = wanted.count, longest = 0;
+          for (const auto& group : samples.groups()) {
+            one = std::min(one, *std::ranges::min_element(group));
+            longest = std::max(longest, *std::ranges::max_element(group));
+          }
           const double fitting = std::ceil(wanted.count / std::max(one * together, 1e-9));
           const int most = std::max(session_->slots() / together, 1);
-          return together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most)));
+          return FittedBurst{together * static_cast<int>(std::clamp(fitting, 1.0, static_cast<double>(most))), longest};
         });
   }
 
-  void measure(Quantity quantity, int operations, Seconds part) {
+  void measure(Quantity quantity, const FittedBurst& trial, Seconds part) {
     RoundSamples samples(groups_, control_.ranks());
-    const std::string stopped = take_samples(quantity, operations, part, samples);
+    const int operations = trial.operations;
+    const std::string stopped = take_samples(quantity, trial, part, samples);
     if (quantity == Quantity::throughput) verify(operations, samples);
     if (!control_.is_leader()) return;
     if (quantity == Quantity::latency)
@@ -295,12 +312,14 @@ class RoundRun {
   }
 
   // Samples until the stopping rule holds in all groups or the part of the budget is spent. Returns the reason, at the
-  // leader.
-  std::string take_samples(Quantity quantity, int operations, Seconds part, RoundSamples& samples) {
+  // leader. The rule is asked after each batch, which takes several requests where one might exceed its limit.
+  std::string take_samples(Quantity quantity, const FittedBurst& trial, Seconds part, RoundSamples& samples) {
     const StoppingRule rule = stopping_rule();
     const auto start = Clock::now();
+    const int operations = trial.operations;
     std::string stopped;
-    int count = next_batch(rule, 0);
+    int due = next_batch(rule, 0);  // samples of the batch still to take
+    int count = std::min(due, most_of_request(trial.longest_s * operations));
     while (count > 0) {
       const SampleRequest request{
           .quantity = quantity, .operations = operations, .samples = count, .poison_last = false};
@@ -308,29 +327,39 @@ class RoundRun {
           Phase::sample, [&] { return sample_times(*session_, request, groups_, control_.hosted()); },
           [&](const std::vector<Times>& parts) {
             samples.add(parts, count);
-            return decide_next(rule, samples, operations, since(start), part, stopped);
+            due -= count;
+            return decide_next(rule, samples, operations, since(start), part, due, stopped);
           });
     }
     return stopped;
   }
 
+  int most_of_request(double each_s) const {
+    return most_samples_within(limit_of_request(case_, backend_.cost(), options_.timeout), each_s);
+  }
+
   // Number of samples to take next, at the leader; 0 with the reason in `stopped`.
-  static int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds spent,
-                         Seconds part, std::string& stopped) {
-    if (samples.all_converged(rule)) {
-      stopped = fmt::format("interval within {:g} %", rule.relative * 100);
-      return 0;
-    }
-    const int next = next_batch(rule, samples.taken());
-    if (next == 0) {
-      stopped = fmt::format("{} samples", rule.most);
-      return 0;
+  int decide_next(const StoppingRule& rule, const RoundSamples& samples, int operations, Seconds spent, Seconds part,
+                  int& due, std::string& stopped) const {
+    if (due == 0) {
+      if (samples.all_converged(rule)) {
+        stopped = fmt::format("interval within {:g} %", rule.relative * 100);
+        return 0;
+      }
+      due = next_batch(rule, samples.taken());
+      if (due == 0) {
+        stopped = fmt::format("{} samples", rule.most);
+        return 0;
+      }
     }
     // A sample may need untimed work besides its operations, such as a communicator of its own.
     const double each = std::max({samples.latest() * operations, spent.count / samples.taken(), 1e-9});
-    const double fitting = std::floor((part.count - spent.count) / each);
-    if (fitting < 1) stopped = "share of the budget spent";
-    return static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(next)));
+    if (samples.taken() >= rule.least) {
+      const double fitting = std::floor((part.count - spent.count) / each);
+      if (fitting < 1) stopped = "share of the budget spent";
+      due = static_cast<int>(std::clamp(fitting, 0.0, static_cast<double>(due)));
+    }
+    return std::min(due, most_of_request(each));
   }
 
   // Takes one more sample into poisoned outputs and verifies them. Operations in place overwrite their inputs, so that

@@ -213,6 +213,8 @@ class Backend {
     return offers.front();
   }
   virtual void join(const RendezvousGroups& /*joiners*/, const std::string& /*terms*/) {}
+  // Longest time that this rank waited for the start of its process and device; 0: not known.
+  virtual Seconds longest_start() const { return {0}; }
   // Starts abandon() without waiting for processes to end.
   virtual void stop() {}
   // Called on all ranks after a phase failed on any: destroys what cannot be used further. joined() is false from then

@@ -239,6 +239,15 @@ Seconds predict_step(const Case& c, const CostModel& cost) {
   return {(usual_samples + usual_untimed) * steady_bursts * works * predicted_burst_beside(c, cost)};
 }
 
+Seconds limit_of_request(const Case& c, const CostModel& cost, Seconds timeout) {
+  return {std::max(timeout.count, 10 * predict_step(c, cost).count)};
+}
+
+int most_samples_within(Seconds limit, double each_s) {
+  constexpr double share_of_limit = 0.5, most = 1e6;
+  return static_cast<int>(std::clamp(std::floor(share_of_limit * limit.count / std::max(each_s, 1e-9)), 1.0, most));
+}
+
 Seconds predict_minimum_round(const Case& c, const CostModel& cost) {
   return {predict_round(c, cost).count * StoppingRule{}.least / usual_samples_of(c)};
 }

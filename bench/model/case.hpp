@@ -183,6 +183,13 @@ Seconds predict_round(const Case& c, const CostModel& cost);
 // the same time. Limits after which a rank counts as hanging follow from it.
 Seconds predict_step(const Case& c, const CostModel& cost);
 
+// Time after which a request to a backend counts as hanging. timeout: the least.
+Seconds limit_of_request(const Case& c, const CostModel& cost, Seconds timeout);
+
+// Number of samples, of `each_s` seconds, that a request may be for: those that take half of its limit, since later
+// ones may take longer; at least 1.
+int most_samples_within(Seconds limit, double each_s);
+
 // The part of predict_round() that the fewest useful samples take.
 Seconds predict_minimum_round(const Case& c, const CostModel& cost);
 

@@ -27,16 +27,24 @@ class ControlPlane {
   virtual std::string broadcast(const std::string& text_of_leader) = 0;
 
   // Sends all others an abort notice outside of the collective calls, for participants that wait for something else
-  // than the control plane. `epoch` identifies the aborted work: each start of workers has an epoch of its own.
+  // than the control plane. `epoch` identifies the aborted work: each start of workers has an epoch of its own. Notices
+  // are never taken back.
   virtual void notify_abort(std::uint32_t epoch) = 0;
   // True if another participant has aborted work of this epoch. Cheap enough to poll.
   virtual bool abort_notified(std::uint32_t epoch) = 0;
+  // First epoch of a range that nobody else on this control plane counts in, for workers that are not stopped by each
+  // other's failures. All participants call it in the same order.
+  virtual std::uint32_t next_abort_range() { return abort_ranges_++ * epochs_of_range; }
 
   // At the leader, callable from any thread: participants whose parts of the current gather have not arrived; empty
   // where no gather is pending or this is unknown.
   virtual std::vector<int> missing_participants() const { return {}; }
 
   void barrier() { gather(""), broadcast(""); }
+
+ private:
+  static constexpr std::uint32_t epochs_of_range = 1u << 24;
+  std::uint32_t abort_ranges_ = 0;
 };
 
 }  // namespace p5

@@ -78,6 +78,9 @@ class ThreadSession final : public Session {
     int most = threads_.most_operations;
     while (request.operations > most && !threads_.most_operations.compare_exchange_weak(most, request.operations)) {
     }
+    int longest = threads_.most_samples;
+    while (request.samples > longest && !threads_.most_samples.compare_exchange_weak(longest, request.samples)) {
+    }
     std::vector<double> times;
     for (int s = 0; s < request.samples; ++s) {
       if (request.poison_last && s + 1 == request.samples && place_ && !case_.in_place) buffers_.poison_outputs();

@@ -66,8 +66,8 @@ struct Threads {
   int slots = 4;
   double operation_s = 100e-6;
   double spread = 0;  // relative spread between samples; 0: the stopping rule is met at once
-  std::atomic<int> most_operations{0};
-  std::atomic<int> opened{0};  // sessions opened by rank 0
+  std::atomic<int> most_operations{0}, most_samples{0};  // of a request
+  std::atomic<int> opened{0};                            // sessions opened by rank 0
 };
 
 class ThreadBackend final : public Backend {

@@ -283,6 +283,7 @@ class Workers(Runs):
                 found = [f for f in report["findings"] if f["id"] == "gpu.check_failed"]
                 self.assertEqual(len(found), 1)
                 self.assertRegex(found[0]["evidence"], rf"^rank 1: .*{ways[kind]}.*GPU-")
+                self.assertEqual(found[0]["about"], {"kill": "host", "endless": "hardware"}[kind])
                 self.assertEqual(report["tuning"]["outcome"], "refused")
                 self.assertIn("a GPU failed alone (rank 1: ", report["tuning"]["because"])
 

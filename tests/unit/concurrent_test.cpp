@@ -104,20 +104,29 @@ struct Sampled {
   Concurrency figures;
   ConcurrentRequest last;
   int requests = 0;
+  double longest_request = 0;
 };
 
-Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}) {
+constexpr Seconds without_limit{1e9};
+
+// jitter: every other four requests, a turn of two works, take this much longer, in relation.
+Sampled sampled(Ends ends, const std::vector<double>& alone, Seconds share = {1e9}, Seconds limit = without_limit,
+                double jitter = 0) {
   Case c;
   c.collective = &find_collective("all_reduce");
   for (std::size_t i = 1; i < alone.size(); ++i) c.beside.push_back(parse_work(i == 1 ? "gemm" : "d2h"));
-  ConcurrentSampling sampling(c, {1e-3}, {}, share);
+  ConcurrentSampling sampling(c, {1e-3}, {}, share, limit);
   Sampled all;
   double spent = 0;
   for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {
     all.last = request;
     ++all.requests;
     std::vector<double> times = ends(alone, request.operations);
-    spent += request.samples * *std::ranges::max_element(times);
+    if (all.requests % 8 < 4)
+      for (double& each : times) each *= 1 + jitter;
+    const double took = request.samples * *std::ranges::max_element(times);
+    all.longest_request = std::max(all.longest_request, took);
+    spent += took;
     if (request.steady) times = steady(ends, alone, request.operations);
     for (std::size_t i = 0; i < times.size(); ++i)
       if (request.operations[i] == 0) times[i] = std::numeric_limits<double>::quiet_NaN();
@@ -178,6 +187,19 @@ TEST(Concurrent, the_fewest_samples_are_taken_when_no_time_is_left) {
   EXPECT_EQ(all.figures.operations[0].alone.stopped_because, "share of the budget spent");
 }
 
+TEST(Concurrent, a_request_of_slow_operations_ends_within_its_limit) {
+  // A steady sample lasts 40 s, 5 times 4 operations of each.
+  const Sampled slow = sampled(shared, {1, 1}, {1e9}, {1000}, 0.1);
+  EXPECT_LE(slow.longest_request, 1000);
+  EXPECT_EQ(slow.figures.operations[0].alone.summary.samples, StoppingRule{}.most);
+  EXPECT_EQ(slow.figures.operations[0].beside.summary.samples, StoppingRule{}.most);
+  // The rule is asked after as many samples as without a limit, and not in the middle of a batch.
+  const Sampled even = sampled(shared, {1, 1}, {1e9}, {100}), free = sampled(shared, {1, 1});
+  EXPECT_LE(even.longest_request, 100);
+  EXPECT_GT(free.longest_request, 100);
+  EXPECT_EQ(even.figures.operations[0].beside.summary.samples, free.figures.operations[0].beside.summary.samples);
+}
+
 // Messages and products of ranks that share one part of their device, with Detail::ranks. alone: of each rank.
 struct OfRanks {
   std::vector<double> left;  // what the messages leave of the rate of the products, on each rank; NaN: not known
@@ -188,7 +210,7 @@ OfRanks sampled_by_rank(const std::vector<std::vector<double>>& alone, Seconds s
   Case c;
   c.collective = &find_collective("send_recv");
   c.beside.push_back(parse_work("gemm"));
-  ConcurrentSampling sampling(c, {1e-3}, {}, share, ConcurrentSampling::Detail::ranks);
+  ConcurrentSampling sampling(c, {1e-3}, {}, share, without_limit, ConcurrentSampling::Detail::ranks);
   OfRanks all;
   double spent = 0;
   for (ConcurrentRequest request = sampling.first(); !request.operations.empty();) {

@@ -165,6 +165,13 @@ TEST(Decision, says_which_nics_and_hosts_no_measurement_tested) {
               HasSubstr("ACCEPT: but 2 of 2 NICs of h2 not tested: "));
   EXPECT_THAT(report_of_pairs({{std::nullopt, {{0, 2}, {1, 3}}}}).decision.sentence,
               HasSubstr("ACCEPT: but h2 in no pair between nodes: "));
+  // Measurements of all single NICs that failed beside NCCL's.
+  Report failed = report_of_pairs({{std::nullopt, all}, {0, {}}});
+  failed.results.back().measurement.outcome = Outcome::skipped;
+  failed.results.back().measurement.because = "failed: no memory was registered";
+  failed.results.back().verdict = {};
+  EXPECT_THAT(decide(failed).sentence, HasSubstr("ACCEPT: but no single NIC tested: "));
+  EXPECT_THAT(decide(failed).sentence, Not(HasSubstr("nothing slow")));
   // A run that measured no single NIC says nothing about them.
   Report report = report_of_pairs({{std::nullopt, all}});
   report.topology.nics_of_rank.clear();

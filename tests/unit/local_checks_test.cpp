@@ -19,12 +19,15 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
+#include "reports/decision.hpp"
 #include "reports/judge.hpp"
+#include "reports/nodes.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
 namespace {
 
+using testing::Contains;
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
@@ -693,6 +696,29 @@ TEST(LocalChecks, that_failed_name_the_host_and_the_gpu_of_the_rank) {
   EXPECT_EQ(failed_check(report, 2, "").subject.gpu, 0);
   EXPECT_EQ(unknown.evidence, "?");
   EXPECT_EQ(unknown.subject.host, "");
+}
+
+TEST(LocalChecks, that_a_limit_of_the_host_may_have_ended_condemn_no_gpu) {
+  const Report report = report_of_checks({{}, {}, {}});
+  for (const char* const what :
+       {"its worker (process 71) was ended by signal 9 (Killed)",
+        "its worker (process 71) was ended by signal 7 (Bus error)", "its worker (process 71) is stopped by a signal",
+        "cudaHostAlloc: out of memory", "the worker 'w' cannot be started: Resource temporarily unavailable"}) {
+    const topo::Finding found = failed_check(report, 1, what);
+    EXPECT_EQ(found.severity, topo::Severity::error);
+    EXPECT_EQ(found.about, topo::About::host) << what;
+    EXPECT_EQ(found.subject.host, "alpha");
+    EXPECT_EQ(found.subject.gpu, 1);
+    Report with = report;
+    with.findings.push_back(found);
+    EXPECT_EQ(exit_code(with), ExitCode::unfinished);
+    EXPECT_THAT(rejected_hosts(with), IsEmpty());
+    EXPECT_THAT(judge_nodes(with).at(0).unfit, IsEmpty());
+    EXPECT_THAT(judge_nodes(with).at(0).unfinished, Contains("gpu.check_failed GPU 1"));
+  }
+  for (const char* const what : {"its worker (process 71) was ended by signal 11 (Segmentation fault)",
+                                 "cudaErrorIllegalAddress", "no answer for 30 s; its device did not become idle"})
+    EXPECT_TRUE(topo::condemns(failed_check(report, 1, what))) << what;
 }
 
 TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {

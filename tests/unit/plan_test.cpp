@@ -294,6 +294,23 @@ TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
   EXPECT_EQ(directions(again[0]), (std::map<Group, int>{{{0, 1}, 2}, {{1, 0}, 2}}));
 }
 
+TEST(RemarkOnNics, says_whether_any_was_measured_and_why_not) {
+  const Environment software{{"libfabric", "2.1, efa"}, {"libfabric.memory", "GPU memory"}};
+  std::vector<Measurement> measured(3);
+  EXPECT_EQ(remark_on_nics(software, measured), "single NICs were measured with GPU memory over 2.1, efa");
+  measured[1].outcome = Outcome::failed, measured[1].because = "the ranks do not join: see the findings";
+  measured[2].outcome = Outcome::failed, measured[2].because = "no memory was registered";
+  EXPECT_EQ(remark_on_nics(software, measured),
+            "single NICs were measured with GPU memory over 2.1, efa, but for 2 of 3 measurements: no memory was "
+            "registered");
+  measured.erase(measured.begin());
+  EXPECT_EQ(remark_on_nics(software, measured),
+            "single NICs were not measured with GPU memory over 2.1, efa: no memory was registered");
+  for (Measurement& each : measured) each.outcome = Outcome::skipped, each.because = "budget";
+  EXPECT_EQ(remark_on_nics(software, measured),
+            "single NICs were not measured with GPU memory over 2.1, efa: the time did not suffice");
+}
+
 TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
   Case sum;
   sum.backend = "sim";

@@ -127,6 +127,7 @@ struct PlannedJoinFault {
   std::function<bool(const std::vector<int>& hosts, int attempts)> at_fault = [](const auto&, int) { return false; };
   int culprit = 0;  // the host
   bool offers = false;
+  Seconds start{0};  // of each rank's process; one that has to be shorter fails
 };
 
 class Joiner final : public Backend {
@@ -138,6 +139,8 @@ class Joiner final : public Backend {
   bool recovers() const override { return true; }
   bool joined() const override { return joined_; }
   std::string advertise(const RendezvousGroups& rendezvous_groups) override {
+    if (rendezvous_groups.limit && rendezvous_groups.limit->count < fault_.start.count)
+      throw StalledError("no answer to \"identify\"", rank_);
     if (fault_.offers) act(rendezvous_groups);
     return std::to_string(rank_);
   }
@@ -160,6 +163,7 @@ class Joiner final : public Backend {
     joined_ = true;
   }
   void abandon() override { joined_ = false; }
+  Seconds longest_start() const override { return rank_ == 0 ? fault_.start : Seconds{0}; }
 
  private:
   void act(const RendezvousGroups& rendezvous_groups) {
@@ -263,6 +267,19 @@ TEST(Rendezvous, goes_on_when_it_works_the_second_time) {
   EXPECT_THAT(found.given_up, ElementsAre(""));
   EXPECT_THAT(found.thrown, ElementsAre(""));
   EXPECT_EQ(found.joined, 8);
+}
+
+TEST(Rendezvous, leaves_ranks_the_time_that_their_start_takes) {
+  for (const double start_s : {9.5, 11.5, 60.0}) {
+    const PlannedJoinFault fault{
+        .at_fault = [](const auto& hosts, int attempts) { return hosts.size() > 2 && attempts == 1; },
+        .start = {start_s}};
+    const Outcomes found = join_on(5, fault);
+    ASSERT_EQ(found.heard.size(), 1u);
+    EXPECT_FALSE(found.heard[0].culprit) << found.heard[0].said;
+    EXPECT_THAT(found.given_up, ElementsAre(""));
+    EXPECT_EQ(found.joined, 10);
+  }
 }
 
 // Hours and many launches may lie between two failures that pass.

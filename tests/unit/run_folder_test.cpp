@@ -6,6 +6,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -52,6 +53,20 @@ TEST_F(RunFolders, latest_of_all_clusters_is_the_one_that_began_last) {
     EXPECT_EQ(fs::read_symlink(folder / "latest"), fs::path("d") / other.path().filename());
     EXPECT_EQ(fs::read_symlink(folder / "c" / "latest"), third.path().filename());
   }
+}
+
+TEST(FileWriter, waits_once_for_a_file_system_that_does_not_answer) {
+  const auto goes_on = std::make_shared<std::promise<void>>();
+  FileWriter files([held = goes_on->get_future().share()](const fs::path&, const std::string&, bool) { held.wait(); });
+  files.write("a", "");
+  files.write("b", "");
+  const Seconds timeout{60};
+  EXPECT_THROW(files.flush({0.05}), EnvironmentError);
+  const auto start = Clock::now();
+  EXPECT_THROW(files.flush(timeout), EnvironmentError);
+  EXPECT_LT(since(start).count, timeout.count / 2);
+  goes_on->set_value();
+  files.flush(timeout);  // nothing is lost where it answers again
 }
 
 TEST_F(RunFolders, notes_are_read_from_files_alone) {

@@ -42,7 +42,7 @@ struct RunnerJob {
   int slots = 4;
   double operation_s = 100e-6, spread = 0;
   // Afterwards
-  int most_operations = 0, opened = 0;
+  int most_operations = 0, most_samples = 0, opened = 0;
   std::vector<Measurement> unfinished{};
   std::vector<std::string> started{};
   std::vector<std::vector<Outcome>> outcomes_of_rank{};
@@ -69,6 +69,7 @@ struct RunnerJob {
         outcomes_of_rank[static_cast<std::size_t>(control.participant())].push_back(m.outcome);
     });
     most_operations = threads.most_operations;
+    most_samples = threads.most_samples;
     opened = threads.opened;
     unfinished = observer.unfinished;
     started = observer.started;
@@ -370,6 +371,31 @@ TEST(Runner, says_why_it_stopped_sampling) {
   EXPECT_EQ(few.throughput->summary.samples, 8) << "and the one that is verified";
   job.operation_s = 1e3;  // no budget suffices for more than a first look
   EXPECT_EQ(job.run().front().throughput->stopped_because, "share of the budget spent");
+}
+
+TEST(Runner, a_request_of_slow_operations_ends_within_its_limit) {
+  RunnerJob job;
+  job.options.collectives = {"all_reduce"};
+  job.runner.budget = {1e9};
+  job.runner.latency = false;
+  job.spread = 1;
+  for (const double operation_s : {1.0, 4.0}) {
+    job.operation_s = operation_s;
+    const Measurement scattered = job.run().front();
+    EXPECT_EQ(scattered.throughput->stopped_because, "250 samples");
+    EXPECT_GE(job.most_samples, 3) << "of the trial";
+    EXPECT_LE(job.most_samples * operation_s, std::max(job.runner.timeout.count, 3 * operation_s));
+  }
+  // The rule is asked after as many samples as of fast operations, and not in the middle of a batch.
+  job.spread = 0;
+  const Measurement even = job.run().front();
+  EXPECT_EQ(even.throughput->stopped_because, "interval within 2 %");
+  EXPECT_EQ(even.throughput->summary.samples, 13) << "twice the least, and the one that is verified";
+  job.runner.budget = {600};
+  job.operation_s = 1e3;
+  const Measurement few = job.run().front();
+  EXPECT_EQ(few.throughput->stopped_because, "share of the budget spent");
+  EXPECT_EQ(few.throughput->summary.samples, 7) << "the least, and the one that is verified";
 }
 
 TEST(Runner, never_times_more_operations_at_once_than_there_are_slots) {

@@ -7,6 +7,8 @@
 #include <chrono>
 #include <cstdlib>
 #include <future>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 
@@ -21,6 +23,22 @@ TEST(Pauses, are_times_between_looks_that_are_far_apart) {
   EXPECT_EQ(pauses.look(start + milliseconds(1900)), Clock::duration::zero()) << "a busy machine";
   EXPECT_EQ(pauses.look(start + milliseconds(11'900)), milliseconds(10'000));
   EXPECT_EQ(pauses.look(start + milliseconds(12'000)), Clock::duration::zero());
+}
+
+TEST(CallWithin, gives_up_a_call_that_does_not_end) {
+  EXPECT_EQ(call_within<int>({60}, [] { return 7; }), 7);
+  EXPECT_THROW(call_within<int>({60}, []() -> int { throw EnvironmentError("none"); }), EnvironmentError);
+  std::promise<void> goes_on, ended;
+  const auto start = Clock::now();
+  const auto blocked = [held = std::make_shared<std::future<void>>(goes_on.get_future()), &ended] {
+    held->wait();
+    ended.set_value();
+    return 7;
+  };
+  EXPECT_EQ(call_within<int>({0.05}, blocked), std::nullopt);
+  EXPECT_LT(since(start).count, 30);
+  goes_on.set_value();
+  ended.get_future().wait();
 }
 
 TEST(Watchdog, bites_with_the_step_that_does_not_end) {

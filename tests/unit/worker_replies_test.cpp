@@ -4,9 +4,11 @@
 
 #include <fmt/format.h>
 #include <cmath>
+#include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <memory>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
@@ -136,6 +138,28 @@ TEST_F(Replies, with_times_that_cannot_be_are_refused) {
        {"0.001, 0.0, 0.001", "0.001, -1, 0.001", "0.001, null, 0.001", "0.001, 1e308, 0.001", "0.001, \"x\", 0.001",
         "0.001, 0.001", "0.001, 0.001, 0.001, 0.001, 0.001, 0.001", "", "0.001, 30, 0.001", "0.001, [1], 0.001"})
     EXPECT_THAT(refusal("sample", fmt::format("{{\"seconds\": [{}]}}", seconds)), HasSubstr("its worker")) << seconds;
+}
+
+// NCCL's workers and those that measure single NICs have one control plane.
+TEST_F(Replies, come_from_workers_of_one_backend_after_those_of_another_failed) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << script("", "");
+  fs::permissions(file, fs::perms::owner_all);
+  WorkerOptions options;
+  options.program = file.string();
+  constexpr Seconds limit{30};
+  constexpr std::size_t samples = 20;  // they take longer than the time between two looks at abort notices
+  run_threads(1, [&](ControlPlane& control) {
+    WorkerBackend one(control, options), other(control, options);
+    for (const auto& [failing, healthy] : {std::pair(&one, &other), std::pair(&other, &one)}) {
+      for (WorkerBackend* const each : {failing, healthy})
+        if (!each->joined()) join_ranks(control, *each);
+      EXPECT_THROW(failing->ask({{"order", "unknown"}}, limit), CaseError);
+      const nlohmann::json reply = healthy->ask({{"order", "sample"}, {"samples", samples}, {"operations", 1}}, limit);
+      EXPECT_EQ(reply.at("seconds").size(), samples);
+      failing->abandon();
+    }
+  });
 }
 
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {

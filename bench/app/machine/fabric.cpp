@@ -191,9 +191,6 @@ namespace {
 
 using nlohmann::json;
 
-// First abort epoch of these workers, above all epochs of the workers under test.
-constexpr std::uint32_t own_abort_epochs = 1u << 31;
-
 // The leader's time limit, agreed by all ranks; 0: no check.
 Seconds agree_on_limit(ControlPlane& control) {
   return {from_leader(control, [] {
@@ -269,7 +266,6 @@ FabricCheck check_fabric(ControlPlane& control, const Options& options, const Ma
   // One rank of each host uses all its NICs.
   worker->local.local_rank = 0;
   worker->local.local_ranks = 1;
-  worker->abort_epochs_from = own_abort_epochs;
   WorkerBackend backend(control, *std::move(worker));
   const Reachability reached = check_reachability(control, backend, ranks, limit);
   const std::vector<reports::ReachabilityHost> hosts = describe_hosts(control, machine, ranks, backend.identity());

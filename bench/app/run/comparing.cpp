@@ -8,10 +8,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
 #include "reports/compare/comparing.hpp"
@@ -155,12 +158,25 @@ std::vector<std::string> library_path_warnings(const reports::Report& report) {
   return found;
 }
 
+// The result of a call on files. Throws EnvironmentError where their file system does not answer; other ranks wait for
+// this limit, and for that of all files of the run.
+template <class Result>
+Result on_files_of(const fs::path& folder, std::function<Result()> call) {
+  constexpr Seconds limit{60};
+  std::optional<Result> result = call_within<Result>(limit, std::move(call));
+  if (!result) throw EnvironmentError(fmt::format("'{}': its file system does not answer", folder.string()));
+  return *std::move(result);
+}
+
 void write_comparison_files(reports::Comparison& comparison, const reports::Report& report, const Options& options,
                             const std::filesystem::path& folder) {
   comparison.made = report.run.ended;
   std::vector<std::string> formats = options.formats;
   if (!options.wants("json")) formats.emplace_back("json");
-  write_comparison(comparison, formats, folder);
+  on_files_of<bool>(folder, [comparison, formats, folder] {
+    write_comparison(comparison, formats, folder);
+    return true;
+  });
 }
 
 // Turns an exception into the comparison's text and exit code. An answer that cannot be saved stands.
@@ -212,7 +228,9 @@ ComparisonOutput compare_with_baseline(const reports::Side& baseline, const repo
     // The report on the disk is that of an unfinished run until all other files are written.
     const fs::path journal = folder / reports::journal_name;
     std::vector<reports::Run> runs{{.name = folder.string(), .report = report, .journal = {}}};
-    if (!folder.empty() && fs::exists(journal)) runs.front().journal = reports::read_journal(journal);
+    using Results = decltype(reports::read_journal(journal));
+    const auto read = [journal] { return fs::exists(journal) ? reports::read_journal(journal) : Results(); };
+    if (!folder.empty()) runs.front().journal = on_files_of<Results>(folder, read);
     reports::Comparison comparison =
         reports::compare(baseline, reports::make_side("NEW", runs), {.seed = report.run.seed});
     compared.code = comparison.exit_code;

@@ -5,6 +5,7 @@
 #include <functional>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -217,6 +218,7 @@ std::vector<Measurement> measure_nics(Run& run) {
   Backend* backend = run.arms.all.front().backend;
   std::string name = machine.backend_name;
   const bool besides = machine.backend_info().on_gpus();
+  Environment software;
   if (besides) {
     std::error_code problem;
     const bool there = std::filesystem::exists(file_of_ours(fabric_worker_program), problem);
@@ -230,10 +232,7 @@ std::vector<Measurement> measure_nics(Run& run) {
       });
       return {};
     }
-    run.recorder.add([&](ReportBuilder& report) {
-      report.remark(fmt::format("single NICs were measured with {} over {}", made.software.at("libfabric.memory"),
-                                made.software.at("libfabric")));
-    });
+    software = std::move(made.software);
     machine.topology.nics_of_rank = std::move(made.nics_of_rank);
     machine.memory_of_nics = made.memory;
     machine.gpus_of_nics = std::move(made.gpus);
@@ -252,6 +251,7 @@ std::vector<Measurement> measure_nics(Run& run) {
   RunnerOptions options = options_beside(run);
   options.most_samples = std::min(options.most_samples, most_samples);
   std::vector<Measurement> measured = measure_beside(run.control, *backend, cases, options);
+  if (besides) run.recorder.add([&](ReportBuilder& report) { report.remark(remark_on_nics(software, measured)); });
   if (direct && !run.options.checks()) measure_gdr(run, *backend, cases, measured);
   // An additional measurement that fails does not fail the test.
   for (Measurement& m : measured)
@@ -289,6 +289,23 @@ std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend,
                                         const RunnerOptions& options) {
   NullObserver nobody;
   return run_cases(control, backend, cases, options, nobody);
+}
+
+std::string remark_on_nics(const Environment& software, const std::vector<Measurement>& measured) {
+  const std::string with = fmt::format("with {} over {}", software.at("libfabric.memory"), software.at("libfabric"));
+  const auto missing =
+      std::ranges::count_if(measured, [](const Measurement& m) { return m.outcome != Outcome::measured; });
+  // The other cases of a run whose ranks do not join refer to the first one.
+  const Measurement* first = nullptr;
+  for (const Measurement& m : measured)
+    if (m.outcome != Outcome::measured && (!first || first->because.find(see_findings) != std::string::npos))
+      first = &m;
+  if (!first) return fmt::format("single NICs were {}measured {}", measured.empty() ? "not " : "", with);
+  const std::string because = first->because == "budget" ? "the time did not suffice" : first->because;
+  if (std::cmp_equal(missing, measured.size()))
+    return fmt::format("single NICs were not measured {}: {}", with, because);
+  return fmt::format("single NICs were measured {}, but for {} of {} measurements: {}", with, missing, measured.size(),
+                     because);
 }
 
 std::vector<Case> cases_again(ControlPlane& control, const std::vector<reports::RetestCase>& to_retest,

@@ -241,6 +241,10 @@ inline constexpr double share_of_parts = 0.1;
 std::vector<Measurement> measure_beside(ControlPlane& control, Backend& backend, const std::vector<Case>& cases,
                                         const RunnerOptions& options);
 
+// A remark on single NICs that a backend beside the one under test measured, with its software: whether it measured
+// them, and the first reason if not.
+std::string remark_on_nics(const Environment& software, const std::vector<Measurement>& measured);
+
 // Retest cases for suspects (known at the leader): the slow or silent pairs themselves, and each of their ranks paired
 // with ranks that are not suspect, of silent ones these first. `known`: all cases that may be suspect, the same on all
 // ranks. Empty without suspects.

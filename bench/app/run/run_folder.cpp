@@ -42,7 +42,9 @@ struct FileWriter::State {
   std::filesystem::path writing;  // the file being written
   std::string problem;            // not thrown yet
   bool only_in_flush = false;
+  bool unanswered = false;  // a flush gave up, and nothing was written since
   bool done = false;
+  Perform write_file;
 
   void run() {
     std::unique_lock lock(mutex);
@@ -56,13 +58,16 @@ struct FileWriter::State {
       const std::string why_not = perform(writing, task);
       lock.lock();
       writing.clear();
+      unanswered = false;
       if (problem.empty()) problem = why_not;
       changed.notify_all();
     }
   }
 
-  static std::string perform(const std::filesystem::path& path, const Task& task) try {
-    if (task.appends)
+  std::string perform(const std::filesystem::path& path, const Task& task) const try {
+    if (write_file)
+      write_file(path, task.text, task.appends);
+    else if (task.appends)
       reports::append_line(path, task.text);
     else
       reports::write_atomically(path, task.text);
@@ -77,7 +82,8 @@ struct FileWriter::State {
   }
 };
 
-FileWriter::FileWriter() : state_(std::make_shared<State>()) {
+FileWriter::FileWriter(Perform perform) : state_(std::make_shared<State>()) {
+  state_->write_file = std::move(perform);
   start_thread([state = state_] { state->run(); }).detach();
 }
 
@@ -106,10 +112,16 @@ void FileWriter::append(const std::filesystem::path& path, std::string line) {
 }
 
 void FileWriter::flush(Seconds timeout) {
+  constexpr Seconds once_more{1};
   std::unique_lock lock(state_->mutex);
-  const bool idle = state_->changed.wait_for(lock, std::chrono::duration<double>(timeout.count),
-                                             [&] { return state_->waiting.empty() && state_->writing.empty(); });
-  if (!idle)
+  const auto is_idle = [&] { return state_->waiting.empty() && state_->writing.empty(); };
+  const auto wait = [&](Seconds time, const auto& ends) {
+    state_->changed.wait_for(lock, std::chrono::duration<double>(time.count), ends);
+  };
+  if (state_->unanswered) wait({std::min(once_more.count, timeout.count)}, [&] { return !state_->unanswered; });
+  if (!state_->unanswered) wait(timeout, is_idle);
+  state_->unanswered = !is_idle();
+  if (state_->unanswered)
     throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer",
                                        state_->writing.string(), to_text(timeout)));
   state_->throw_problem(true);
@@ -132,8 +144,9 @@ namespace fs = std::filesystem;
 constexpr const char* note_prefix = "lost-rank-";
 constexpr Bytes largest_note = KiB(64);
 
-// Timeout for writing the files at the end of a run.
-constexpr Seconds flush_timeout{60};
+// Timeout for writing the files at the end of a run, and for reading or writing a note. Other ranks wait for the sum of
+// both.
+constexpr Seconds flush_timeout{60}, note_timeout{10};
 
 // `latest` may be replaced only if it is a link.
 void require_link_or_nothing(const fs::path& link) {
@@ -231,11 +244,12 @@ void RunFolder::flush() {
   if (files_) files_->flush(flush_timeout);
 }
 
-std::string RunFolder::take_notes() const {
+namespace {
+
+std::string take_notes_in(const fs::path& folder) {
   std::set<std::string> texts;  // ranks of one host may find the same
-  if (!files_) return "";
   std::error_code problem;
-  for (const fs::directory_entry& entry : fs::directory_iterator(path_, problem)) {
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, problem)) {
     if (!entry.path().filename().string().starts_with(note_prefix)) continue;
     try {
       texts.insert(read_input(entry.path(), largest_note, ""));
@@ -247,15 +261,27 @@ std::string RunFolder::take_notes() const {
   return join(std::vector(texts.begin(), texts.end()), "; ");
 }
 
+}  // namespace
+
+std::string RunFolder::take_notes() const {
+  if (!files_) return "";
+  return call_within<std::string>(note_timeout, [folder = path_] { return take_notes_in(folder); }).value_or("");
+}
+
 void write_note_for_leader(const fs::path& folder, int rank, const std::string& why) try {
-  reports::write_atomically(folder / fmt::format("{}{}", note_prefix, rank), why);
+  (void)call_within<bool>(note_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank), why] {
+    reports::write_atomically(file, why);
+    return true;
+  });
 } catch (const std::exception&) {
   // The job ends anyway, without the reason.
 }
 
 void remove_note_for_leader(const fs::path& folder, int rank) {
-  std::error_code problem;
-  fs::remove(folder / fmt::format("{}{}", note_prefix, rank), problem);
+  (void)call_within<bool>(note_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank)] {
+    std::error_code problem;
+    return fs::remove(file, problem);
+  });
 }
 
 namespace {

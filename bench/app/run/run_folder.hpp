@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -21,7 +22,9 @@ namespace p5 {
 // are still tried.
 class FileWriter {
  public:
-  FileWriter();
+  // perform: writes or appends; null: to the file system.
+  using Perform = std::function<void(const std::filesystem::path& path, const std::string& text, bool appends)>;
+  explicit FileWriter(Perform perform = {});
   // Discards what is not written yet.
   ~FileWriter();
   FileWriter(const FileWriter&) = delete;
@@ -31,7 +34,8 @@ class FileWriter {
   void write(const std::filesystem::path& path, std::string text);
   // Appends a line.
   void append(const std::filesystem::path& path, std::string line);
-  // Waits until everything is written. Throws EnvironmentError also after `timeout`.
+  // Waits until everything is written. Throws EnvironmentError also after `timeout`, and soon if an earlier call did
+  // and no file was written since.
   void flush(Seconds timeout);
   void check();
   // From now on a failure is kept for flush().
@@ -77,7 +81,7 @@ class RunFolder {
     if (files_) files_->throw_only_in_flush();
   }
 
-  // Notes that ranks left, each text once; removes them.
+  // Notes that ranks left, each text once; removes them. "" where the file system does not answer.
   std::string take_notes() const;
 
  private:
