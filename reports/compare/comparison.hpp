@@ -74,8 +74,9 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
 
 // Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it. Times of
-// wrong data are excluded. Runs weigh alike: none contributes more launches than half of the runs have. Throws
-// UsageError if the runs have nothing of the arm, unless none of them finished.
+// wrong data are excluded. Runs weigh alike: none contributes more launches of a case than half of the runs that
+// finished have, the same ones of all cases where they have them. Throws UsageError if the runs have nothing of the
+// arm, unless none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {

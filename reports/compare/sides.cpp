@@ -226,6 +226,21 @@ class SelectedLaunches {
   int launches_, most_;
 };
 
+// The launches of a case that count: those that count of its run, and as many others in place of those that lack the
+// case, so that a case of few launches is not lost.
+std::vector<Launch> counted_of(std::vector<Launch> launches, const SelectedLaunches& chosen) {
+  std::vector<std::size_t> kept, others;
+  for (std::size_t i = 0; i < launches.size(); ++i) (chosen.contains(launches[i].number) ? kept : others).push_back(i);
+  const int lacking = std::max(0, chosen.count() - static_cast<int>(kept.size()));
+  const SelectedLaunches instead(static_cast<int>(others.size()), lacking);
+  for (std::size_t i = 0; lacking > 0 && i < others.size(); ++i)
+    if (instead.contains(static_cast<int>(i))) kept.push_back(others[i]);
+  std::ranges::sort(kept);
+  std::vector<Launch> its;
+  for (const std::size_t i : kept) its.push_back(std::move(launches[i]));
+  return its;
+}
+
 Report without_results(const Report& report) {
   Report about;
   about.status = report.status;
@@ -436,9 +451,13 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     lines_of_runs[i] = lines_of(runs[i], arm);
     made[i] = launches_of(runs[i], arm, lines_of_runs[i]);
   }
-  std::vector<int> launches;  // without runs that made none
-  std::ranges::copy_if(made, std::back_inserter(launches), [](int its) { return its > 0; });
-  const int most = lower_median(launches);
+  std::vector<int> launches, of_whole_runs;  // without runs that made none
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (made[i] == 0) continue;
+    launches.push_back(made[i]);
+    if (runs[i].report.status == "complete") of_whole_runs.push_back(made[i]);
+  }
+  const int most = lower_median(of_whole_runs.empty() ? launches : of_whole_runs);
   int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Run& run = runs[i];
@@ -468,12 +487,12 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)
-          for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
-            if (chosen.contains(launch.number)) {
-              launch.number += first_launch;
-              launch.run += first_run;
-              (observation.*kind.launches).push_back(std::move(launch));
-            }
+          for (Launch& launch :
+               counted_of(launches_in(m, found == lines.end() ? nullptr : &found->second, kind), chosen)) {
+            launch.number += first_launch;
+            launch.run += first_run;
+            (observation.*kind.launches).push_back(std::move(launch));
+          }
       add_trouble(observation, m);
       if (m.selection && std::ranges::find(observation.selections, *m.selection) == observation.selections.end())
         observation.selections.push_back(*m.selection);

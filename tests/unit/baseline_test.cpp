@@ -367,6 +367,32 @@ TEST(Sides, take_launches_of_longer_runs_in_even_distances) {
   EXPECT_THAT(medians, ElementsAre(1, 2, 3, 1, 4, 7, 1, 2, 3));
 }
 
+// The budget of a run of ten launches had time for the largest size in launches 2 to 4 only.
+TEST(Sides, keep_cases_that_other_launches_of_a_longer_run_measured) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  runs[0].report.results.resize(2);
+  runs[0].report.results[0].measurement.launches_s.assign(10, 1e-3);
+  runs[0].report.results[1].measurement.launches_s = {2e-3, 3e-3, 4e-3};
+  for (int launch = 2; launch < 5; ++launch) {
+    Result line = line_of(runs[0], launch, 1e-3 * launch);
+    line.measurement.measured_case = runs[0].report.results[1].measurement.measured_case;
+    runs[0].journal.push_back(std::move(line));
+  }
+  runs[1].report.results.resize(1);
+  runs[1].report.results[0].measurement.launches_s = {1e-3, 1e-3};
+  const auto numbers_of = [&](std::size_t which) {
+    std::vector<int> numbers;
+    const Side side = make_side("BASE", runs);
+    for (const Launch& launch : side.observations[which].throughput) numbers.push_back(launch.number);
+    return numbers;
+  };
+  EXPECT_THAT(numbers_of(0), ElementsAre(0, 5, 10, 11));
+  EXPECT_THAT(numbers_of(1), ElementsAre(2, 4)) << "the second run has none of it";
+  runs[1].report.status = "partial";
+  EXPECT_THAT(numbers_of(0), SizeIs(12)) << "a run that was killed says nothing of how many launches are usual";
+  EXPECT_THAT(numbers_of(1), ElementsAre(2, 3, 4));
+}
+
 TEST(Runs, of_no_time_or_of_the_future_are_named_and_refused) {
   for (const char* started : {"zzzz", "2026-11-26", "2026-12-02T00:00:00Z", "2026-11-26T00:00:00Zz"}) {
     std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};

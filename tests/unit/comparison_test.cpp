@@ -621,6 +621,19 @@ TEST(Compare, says_what_only_one_side_has) {
   EXPECT_THAT(c.only_in_new, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
 }
 
+TEST(Compare, says_what_one_side_has_no_times_of) {
+  SideRecipe two = small();
+  two.to = MiB(128);
+  const Side whole = make_up_side("A", two, 1);
+  Side lacking = make_up_side("B", two, 2);
+  lacking.observations[1].throughput.clear();
+  EXPECT_THAT(compare(whole, lacking).only_in_base, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+  EXPECT_THAT(compare(whole, lacking).headline, HasSubstr("1 case of A not in B"));
+  EXPECT_THAT(compare(lacking, whole).only_in_new, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+  lacking.reports[0].exit_code = ExitCode::wrong_data;
+  EXPECT_THAT(compare(whole, lacking).only_in_base, IsEmpty()) << "its times are left out, as the exit code tells";
+}
+
 TEST(Compare, refuses_sides_without_a_case_in_common) {
   SideRecipe other = small();
   other.collectives = {&all_gather};
