@@ -291,10 +291,12 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
                                                     : "a check of it failed"});
     for (const topo::Finding& finding : report.findings) {
       if (!topo::condemns(finding)) continue;
+      // A warning of BASE is less than what condemns NEW. Reports of older versions do not say what an error is about.
       add_fault(source, finding.id + (finding.subject.host.empty() ? "" : " on " + finding.subject.host),
                 finding.evidence, most_tell(base.reports, [&](const Report& each) {
-                  return std::ranges::any_of(each.findings,
-                                             [&](const topo::Finding& one) { return same_finding(one, finding); });
+                  return std::ranges::any_of(each.findings, [&](const topo::Finding& one) {
+                    return one.severity == topo::Severity::error && same_finding(one, finding);
+                  });
                 }));
     }
     for (const OpenQuestion& question : report.open_questions) {
@@ -317,8 +319,11 @@ bool same_part(const Suspect& a, const Suspect& b) {
   return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
 }
 
+// True if a report suspects the part of the same fault, or of a worse one than that it is slow.
 bool has_suspect(const Report& report, const Suspect& suspect) {
-  return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
+  return std::ranges::any_of(report.suspects, [&](const Suspect& each) {
+    return (each.fault == suspect.fault || suspect.fault == "slow") && same_part(each, suspect);
+  });
 }
 
 std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated,

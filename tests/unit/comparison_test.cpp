@@ -341,6 +341,45 @@ TEST(Compare, names_faults_of_both_sides_and_takes_those_of_other_machines_for_n
   EXPECT_EQ(code_of(lost("", "", {"n0", "n1"}), lost("", "", {"n2", "n3"})), ExitCode::slow);
 }
 
+TEST(Compare, takes_a_warning_of_base_for_less_than_an_error_of_new) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const topo::Finding broken{"gpu.slow_alone",     topo::Severity::error, {"h", "", {}, {}}, "90 % less", "",
+                             topo::About::hardware};
+  fresh.reports[0].findings = {broken};
+  for (const topo::Severity severity : {topo::Severity::error, topo::Severity::warning, topo::Severity::info}) {
+    base.reports[0].findings = {broken};
+    base.reports[0].findings[0].severity = severity;
+    const bool as_before = severity == topo::Severity::error;
+    const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+    EXPECT_EQ(c.exit_code, as_before ? ExitCode::ok : ExitCode::slow) << c.headline;
+    EXPECT_THAT(in_history.headline, testing::StartsWith(as_before ? "AS BAD AS BEFORE: NEW found gpu.slow_alone on h"
+                                                                   : "REGRESSION: NEW found gpu.slow_alone on h"));
+  }
+  base.reports[0].findings[0].severity = topo::Severity::error;
+  base.reports[0].findings[0].about.reset();
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok) << "an older version does not say what it is about";
+}
+
+Suspect of_fault(Suspect suspect, const std::string& fault) {
+  suspect.fault = fault;
+  return suspect;
+}
+
+TEST(Compare, takes_a_slow_part_of_base_for_less_than_one_that_is_silent_or_corrupts_data) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const auto news = [&](const std::string& before, const std::string& now) {
+    base.reports[0].suspects = {of_fault(nic("n1r5", "b"), before)};
+    fresh.reports[0].suspects = {of_fault(nic("n1r5", "b"), now)};
+    return !compare(base, fresh).new_suspects.empty();
+  };
+  EXPECT_FALSE(news("slow", "slow"));
+  EXPECT_FALSE(news("silent", "silent"));
+  EXPECT_FALSE(news("silent", "slow"));
+  EXPECT_TRUE(news("slow", "silent"));
+  EXPECT_TRUE(news("slow", "wrong"));
+  EXPECT_TRUE(news("silent", "wrong"));
+}
+
 TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   fresh.sources = {"first", "second"};
