@@ -176,12 +176,36 @@ std::size_t count_failed(const Side& side) {
       side.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); }));
 }
 
-// Another instance may have the name of a host.
-bool same_finding(const topo::Finding& a, const topo::Finding& b) {
-  const std::string &one = a.subject.instance, &other = b.subject.instance;
-  if (!one.empty() && !other.empty() && one != other) return false;
-  return a.id == b.id && a.subject.host == b.subject.host && a.subject.gpu == b.subject.gpu &&
-         a.subject.nic == b.subject.nic && std::ranges::is_permutation(a.hosts, b.hosts);
+// A host as both sides can know it. Names change, as those of pods, and other instances get them.
+struct HostName {
+  std::string name, instance;
+};
+
+bool same_host(const HostName& a, const HostName& b) {
+  return a.instance.empty() || b.instance.empty() ? a.name == b.name : a.instance == b.instance;
+}
+
+// In any order.
+bool same_hosts(const std::vector<HostName>& a, const std::vector<HostName>& b) {
+  return a.size() == b.size() && std::ranges::all_of(a, [&](const HostName& one) {
+           return std::ranges::any_of(b, [&](const HostName& other) { return same_host(one, other); });
+         });
+}
+
+std::vector<HostName> hosts_as_known(const std::vector<std::string>& names, const topo::Topology& topology) {
+  std::vector<HostName> hosts;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(topology.hosts, name, &topo::Host::name);
+    hosts.push_back({name, found == topology.hosts.end() ? "" : found->instance});
+  }
+  return hosts;
+}
+
+bool same_finding(const topo::Finding& a, const topo::Topology& of_a, const topo::Finding& b,
+                  const topo::Topology& of_b) {
+  const topo::Subject &one = a.subject, &other = b.subject;
+  return a.id == b.id && same_host({one.host, one.instance}, {other.host, other.instance}) && one.gpu == other.gpu &&
+         one.nic == other.nic && same_hosts(hosts_as_known(a.hosts, of_a), hosts_as_known(b.hosts, of_b));
 }
 
 // True if at least half of a side's runs have a property, so that it describes the side.
@@ -229,36 +253,57 @@ std::string_view within_host(std::string_view name) {
   return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
 }
 
-// A candidate of an open question, with the names and instances of its hosts: these may be in another order, and others
-// may be in their places.
-std::string identity_of_candidate(const std::string& candidate, const topo::Topology& topology) {
-  const std::optional<Part> part = part_named(candidate);
-  std::set<std::string> hosts;
-  if (part)
-    for (const std::size_t host : hosts_of(*part, topology))
-      hosts.insert(topology.hosts[host].name + " " + topology.hosts[host].instance);
-  if (hosts.empty()) return candidate;
-  const std::size_t space = candidate.find(' ');
-  const std::string kind = candidate.substr(0, space), name = candidate.substr(space + 1);
-  const std::string_view which = kind == "rail" ? name : kind == "link" ? "" : within_host(name);
-  return fmt::format("{} {} of {}", kind, which, fmt::join(hosts, ", "));
+// A part with its hosts, which may be in another order, and others in their places.
+struct PlacedPart {
+  std::string kind, which;  // within its hosts; all of the name where these are unknown
+  std::vector<HostName> hosts;
+};
+
+bool same_part(const PlacedPart& a, const PlacedPart& b) {
+  return a.kind == b.kind && a.which == b.which && same_hosts(a.hosts, b.hosts);
 }
 
-std::set<std::string> identities_of(const OpenQuestion& question, const topo::Topology& topology) {
-  std::set<std::string> candidates;
-  for (const std::string& each : question.candidates) candidates.insert(identity_of_candidate(each, topology));
+PlacedPart part_on_hosts(const std::string& full_name, const topo::Topology& topology) {
+  const std::size_t space = full_name.find(' ');
+  PlacedPart part{full_name.substr(0, space), full_name.substr(space + 1), {}};
+  // A rail is the same on all hosts.
+  const std::optional<Part> known = part.kind == "rail" ? std::nullopt : part_named(full_name);
+  if (known)
+    for (const std::size_t host : hosts_of(*known, topology))
+      part.hosts.push_back({topology.hosts[host].name, topology.hosts[host].instance});
+  if (!part.hosts.empty()) part.which = part.kind == "link" ? "" : within_host(part.which);
+  return part;
+}
+
+PlacedPart part_on_hosts(const Suspect& suspect, const topo::Topology& topology) {
+  PlacedPart part = part_on_hosts(suspect.kind + " " + suspect.name, topology);
+  if (suspect.kind != "link" && !suspect.host.empty()) {
+    part.which = within_host(suspect.name);
+    part.hosts = {{suspect.host, suspect.instance}};
+  }
+  return part;
+}
+
+std::vector<PlacedPart> candidates_of(const OpenQuestion& question, const topo::Topology& topology) {
+  std::vector<PlacedPart> candidates;
+  for (const std::string& each : question.candidates) candidates.push_back(part_on_hosts(each, topology));
   return candidates;
 }
 
+bool contains(const std::vector<PlacedPart>& parts, const PlacedPart& part) {
+  return std::ranges::any_of(parts, [&](const PlacedPart& each) { return same_part(each, part); });
+}
+
 // True if a report has the question with these candidates too, or suspects one of them.
-bool explains(const Report& report, const std::set<std::string>& candidates, const std::string& fault) {
-  return std::ranges::any_of(report.open_questions,
-                             [&](const OpenQuestion& each) {
-                               return each.fault == fault && identities_of(each, report.topology) == candidates;
-                             }) ||
+bool explains(const Report& report, const std::vector<PlacedPart>& candidates, const std::string& fault) {
+  const auto is_same = [&](const OpenQuestion& question) {
+    const std::vector<PlacedPart> others = candidates_of(question, report.topology);
+    return question.fault == fault && others.size() == candidates.size() &&
+           std::ranges::all_of(others, [&](const PlacedPart& each) { return contains(candidates, each); });
+  };
+  return std::ranges::any_of(report.open_questions, is_same) ||
          std::ranges::any_of(report.suspects, [&](const Suspect& each) {
-           return each.fault == fault &&
-                  candidates.contains(identity_of_candidate(each.kind + " " + each.name, report.topology));
+           return each.fault == fault && contains(candidates, part_on_hosts(each, report.topology));
          });
 }
 
@@ -295,12 +340,13 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
       add_fault(source, finding.id + (finding.subject.host.empty() ? "" : " on " + finding.subject.host),
                 finding.evidence, most_tell(base.reports, [&](const Report& each) {
                   return std::ranges::any_of(each.findings, [&](const topo::Finding& one) {
-                    return one.severity == topo::Severity::error && same_finding(one, finding);
+                    return one.severity == topo::Severity::error &&
+                           same_finding(one, each.topology, finding, report.topology);
                   });
                 }));
     }
     for (const OpenQuestion& question : report.open_questions) {
-      const std::set<std::string> candidates = identities_of(question, report.topology);
+      const std::vector<PlacedPart> candidates = candidates_of(question, report.topology);
       add_fault(
           source, alternatives(question.candidates) + " at fault", question.evidence,
           most_tell(base.reports, [&](const Report& each) { return explains(each, candidates, question.fault); }));
@@ -314,29 +360,28 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
   return ends;
 }
 
-bool same_part(const Suspect& a, const Suspect& b) {
-  if (a.kind != b.kind || a.host != b.host || a.instance != b.instance) return false;
-  return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
-}
-
 // True if a report suspects the part of the same fault, or of a worse one than that it is slow.
-bool has_suspect(const Report& report, const Suspect& suspect) {
+bool has_suspect(const Report& report, const PlacedPart& part, const std::string& fault) {
   return std::ranges::any_of(report.suspects, [&](const Suspect& each) {
-    return (each.fault == suspect.fault || suspect.fault == "slow") && same_part(each, suspect);
+    return (each.fault == fault || fault == "slow") && same_part(part_on_hosts(each, report.topology), part);
   });
 }
 
 std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated,
                                      InBoth& in_both) {
   std::vector<Suspect> found;
+  std::vector<PlacedPart> parts;
   for (const Report& report : fresh.reports)
     for (const Suspect& each : report.suspects) {
-      if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
-      const bool before = most_tell(base.reports, [&](const Report& one) { return has_suspect(one, each); });
+      const PlacedPart part = part_on_hosts(each, report.topology);
+      if (contains(parts, part)) continue;
+      const bool before =
+          most_tell(base.reports, [&](const Report& one) { return has_suspect(one, part, each.fault); });
       if (before && !all) in_both["suspect"].insert(text_of(each));
       if (before && !all) continue;
       repeated += before;
       found.push_back(each);
+      parts.push_back(part);
     }
   return found;
 }

@@ -341,6 +341,56 @@ TEST(Compare, names_faults_of_both_sides_and_takes_those_of_other_machines_for_n
   EXPECT_EQ(code_of(lost("", "", {"n0", "n1"}), lost("", "", {"n2", "n3"})), ExitCode::slow);
 }
 
+topo::Topology hosts_with(const std::vector<std::pair<std::string, std::string>>& names_and_instances) {
+  topo::Topology topology;
+  for (const auto& [name, instance] : names_and_instances) {
+    topo::Host& host = topology.hosts.emplace_back();
+    host.name = name;
+    host.instance = instance;
+  }
+  return topology;
+}
+
+// Pods get other names each night, and a container may hide the instance.
+TEST(Compare, knows_a_part_by_its_instance_where_both_sides_know_it_and_else_by_its_host) {
+  using Hosts = std::vector<std::pair<std::string, std::string>>;
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const auto set = [](Report& report, const Hosts& hosts, const std::string& kind, const std::string& name) {
+    report.topology = hosts_with(hosts);
+    Suspect suspect = nic(name, hosts[1].first);
+    suspect.kind = kind;
+    suspect.instance = hosts[1].second;
+    report.suspects = {suspect};
+    OpenQuestion question;
+    question.candidates = {kind + " " + name, "node n0"};
+    report.open_questions = {question};
+    topo::Finding finding{"nic.down", topo::Severity::error, {"", "", {}, {}}, "it is down", "", topo::About::fabric};
+    finding.hosts = {hosts[0].first, hosts[1].first};
+    topo::Finding lost = finding;
+    lost.hosts.clear();
+    lost.subject = {hosts[1].first, hosts[1].second, {}, {}};
+    report.findings = {finding, lost};
+  };
+  for (const auto& [kind, name] : {std::pair("nic", "n1r5"), std::pair("link", "n1-n0"), std::pair("node", "n1")})
+    for (const auto& [before, now, same] :
+         {std::tuple(Hosts{{"a", ""}, {"b", ""}}, Hosts{{"a", "i-a"}, {"b", "i-b"}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"a", ""}, {"b", ""}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"c", "i-a"}, {"d", "i-b"}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"a", "i-a"}, {"b", "i-c"}}, false),
+          std::tuple(Hosts{{"a", ""}, {"b", ""}}, Hosts{{"a", ""}, {"c", ""}}, false)}) {
+      SCOPED_TRACE(std::string(kind) + " on " + now[1].first + " " + now[1].second);
+      set(base.reports[0], before, kind, name);
+      set(fresh.reports[0], now, kind, name);
+      const Comparison c = compare(base, fresh);
+      EXPECT_EQ(c.exit_code == ExitCode::ok, same) << c.headline;
+      EXPECT_EQ(c.new_suspects.empty(), same);
+      EXPECT_EQ(c.bad_ends.size(), same ? 0u : 3u) << "two findings and a question";
+    }
+  set(base.reports[0], {{"a", "i-a"}, {"b", "i-b"}}, "link", "n0-n1");
+  set(fresh.reports[0], {{"d", "i-b"}, {"c", "i-a"}}, "link", "n0-n1");
+  EXPECT_THAT(compare(base, fresh).new_suspects, IsEmpty()) << "in another order";
+}
+
 TEST(Compare, takes_a_warning_of_base_for_less_than_an_error_of_new) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   const topo::Finding broken{"gpu.slow_alone",     topo::Severity::error, {"h", "", {}, {}}, "90 % less", "",
