@@ -26,6 +26,8 @@ struct Observation {
   std::string skipped;                // why it was planned and not measured in some run; ""
   // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
   std::map<std::size_t, std::optional<double>> mean_fractions = {};
+  // Of those that have one, the time of which it is.
+  std::map<std::size_t, double> mean_times_s = {};
   bool measured() const { return !latency.empty() || !throughput.empty(); }
 };
 

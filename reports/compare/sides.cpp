@@ -482,8 +482,13 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
-      if (m.outcome == Outcome::measured && !m.measured_case.for_parts)
-        observation.mean_fractions[side.reports.size() - 1] = result.verdict.mean_fraction;
+      if (m.outcome == Outcome::measured && !m.measured_case.for_parts) {
+        const Verdict& v = result.verdict;
+        observation.mean_fractions[side.reports.size() - 1] = v.mean_fraction;
+        if (v.mean_fraction && v.fraction && m.throughput)
+          observation.mean_times_s[side.reports.size() - 1] =
+              m.throughput->summary.median * *v.fraction / *v.mean_fraction;
+      }
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)

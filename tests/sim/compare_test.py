@@ -63,6 +63,16 @@ class Compare(Folder):
         done = self.run_it("ab", *SIM, *size, "--b", "P5BENCH_SIM_FAULT=node:n1:0.1:30%", "--seed", "3", "--launches", "7")
         self.assertEqual(done.returncode, SLOW, done.stdout)
 
+    def test_slow_samples_where_all_were_slow_before_are_no_regression(self):
+        size = ("--min", "1GiB", "--max", "1GiB")
+        worse = self.simulate("worse", *size, "--fault", "node:n1:0.2")
+        better = self.simulate("better", *size, "--fault", "node:n1:0.2:30%", seed=2)
+        code, comparison = self.compare(worse, better)
+        self.assertEqual(code, GOOD, comparison["headline"])
+        remarks = [each for each in comparison["remarks"] if each.startswith("NEW found slow samples that a median hides")]
+        self.assertEqual(len(remarks), 1, comparison["remarks"])
+        self.assertEqual(self.compare(better, worse)[0], SLOW)
+
     def launch(self, run, name, count=7, slower=lambda case: 1.0, scatter=0.005, seed=1):
         """A run of `count` launches, in the format of `run --launches`."""
         draw = random.Random(seed)

@@ -368,6 +368,16 @@ TEST(Sides, take_launches_of_longer_runs_in_even_distances) {
 }
 
 // The budget of a run of ten launches had time for the largest size in launches 2 to 4 only.
+TEST(Sides, have_the_time_of_slow_samples) {
+  reports::Run run = run_of("day0", 1);
+  Verdict& verdict = run.report.results[1].verdict;
+  verdict.fraction = 0.9;
+  verdict.mean_fraction = 0.6;
+  const Side side = make_side("BASE", {&run, 1});
+  EXPECT_THAT(side.observations[0].mean_times_s, SizeIs(0));
+  EXPECT_NEAR(side.observations[1].mean_times_s.at(0), 1.5 * ideal_time(MiB(256)), 1e-9);
+}
+
 TEST(Sides, keep_cases_that_other_launches_of_a_longer_run_measured) {
   std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
   runs[0].report.results.resize(2);

@@ -450,6 +450,29 @@ TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
   }
 }
 
+TEST(Compare, takes_slow_samples_for_no_regression_where_the_case_took_as_long_before) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const double mean = *summarize(fresh.observations[0].throughput[0].samples_s).trimmed_mean;
+  // The mean of NEW is 2 % slower than that of BASE, and below a bar that BASE's is above, or was not held against.
+  fresh.observations[0].mean_fractions = {{0, 0.648}};
+  fresh.observations[0].mean_times_s = {{0, 1.02 * mean}};
+  base.observations[0].mean_fractions = {{0, std::nullopt}};
+  const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+  EXPECT_THAT(c.remarks,
+              Contains("NEW found slow samples that a median hides: all_reduce 64 MiB float32 sum reaches 65 "
+                       "% of its limit on average, and takes no longer than in BASE, which is no regression"));
+  EXPECT_THAT(in_history.headline, testing::StartsWith("AS BAD AS BEFORE: NEW found slow samples"));
+  fresh.observations[0].mean_times_s = {{0, 1.2 * mean}};
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow);
+  // Slow in its median, and without samples.
+  for (Launch& launch : base.observations[0].throughput) launch.median_s *= 5, launch.samples_s.clear();
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok);
+  base.observations[0].throughput.clear();
+  base.observations[0].trouble = "it hung";
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow);
+}
+
 TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
   const Side base = make_up_side("BASE", small(), 1);
   Side fresh = make_up_side("NEW", small(), 2);
