@@ -240,6 +240,15 @@ TEST(Baseline, has_the_launches_of_runs_without_a_journal_too) {
   EXPECT_EQ(launches_of_first_case(baseline), 10U);
 }
 
+// A baseline as its files have it.
+reports::Run read_again(const Baseline& baseline, const std::string& started) {
+  std::string journal;
+  for (const Result& line : baseline.journal) journal += to_json(line, true).dump() + "\n";
+  reports::Run made{.name = "baseline", .report = baseline.report, .journal = journal_in(journal, "journal")};
+  made.report.run.started = started;
+  return made;
+}
+
 // Differences between runs widen intervals, so a baseline's file keeps them apart, also one made of a baseline.
 TEST(Baseline, says_of_which_run_a_launch_is) {
   std::vector<reports::Run> runs;
@@ -252,13 +261,6 @@ TEST(Baseline, says_of_which_run_a_launch_is) {
     for (int launch = 0; launch < 2; ++launch)
       run.journal.push_back(line_of(run, launch, m.launches_s[static_cast<std::size_t>(launch)]));
   }
-  const auto read_again = [](const Baseline& baseline, const std::string& started) {
-    std::string journal;
-    for (const Result& line : baseline.journal) journal += to_json(line, true).dump() + "\n";
-    reports::Run made{.name = "baseline", .report = baseline.report, .journal = journal_in(journal, "journal")};
-    made.report.run.started = started;
-    return made;
-  };
   const auto runs_in = [](std::span<const reports::Run> of) {
     std::vector<int> numbers;
     const Side side = make_side("BASE", of);
@@ -269,6 +271,36 @@ TEST(Baseline, says_of_which_run_a_launch_is) {
   EXPECT_THAT(runs_in({{made}}), ElementsAre(0, 0, 1, 1, 2, 2));
   runs.front() = made;
   EXPECT_THAT(runs_in(runs), ElementsAre(0, 1, 3, 3, 4, 4)) << "two launches of each, so that they weigh alike";
+}
+
+// Runs whose report alone was kept, and a case whose latency was measured in other launches than its throughput.
+TEST(Baseline, says_of_which_run_a_launch_without_samples_is) {
+  std::vector<reports::Run> runs;
+  for (int i = 0; i < 3; ++i) {
+    reports::Run& run = runs.emplace_back(run_of("day" + std::to_string(i), 1));
+    run.report.results.resize(2);
+    for (Result& each : run.report.results) {
+      Measurement& m = each.measurement;
+      m.launches_s = {m.throughput->summary.median, m.throughput->summary.median * 1.0001};
+    }
+  }
+  Measurement& first = runs[0].report.results[0].measurement;
+  first.throughput.swap(first.latency);
+  first.launches_s.swap(first.latency_launches_s);
+  runs[1].report.results.pop_back();
+  const reports::Run made = read_again(make_baseline(runs, "2026-11-30T00:00:00Z"), "2026-11-28T00:00:00Z");
+  const Side side = make_side("BASE", {&made, 1});
+  const auto told = [](const std::vector<Launch>& launches) {
+    std::vector<std::pair<int, int>> all;
+    for (const Launch& launch : launches) all.emplace_back(launch.run, launch.number);
+    return all;
+  };
+  using testing::Pair;
+  ASSERT_THAT(side.observations, SizeIs(2));
+  EXPECT_THAT(told(side.observations[0].latency), ElementsAre(Pair(0, 0), Pair(0, 1)));
+  EXPECT_THAT(told(side.observations[0].throughput), ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 4), Pair(2, 5)));
+  EXPECT_THAT(told(side.observations[1].throughput), ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 4), Pair(2, 5)))
+      << "the same numbers are the same launches";
 }
 
 TEST(Sides, are_made_of_runs_that_weigh_alike) {
