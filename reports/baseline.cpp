@@ -119,6 +119,14 @@ std::vector<double> medians_of(const std::vector<Launch>& launches) {
   return medians;
 }
 
+// Empty if the launches are of one run.
+std::vector<int> runs_of_launches(const std::vector<Launch>& launches) {
+  std::vector<int> runs;
+  for (const Launch& launch : launches) runs.push_back(launch.run);
+  if (std::ranges::all_of(runs, [](int run) { return run == 0; })) runs.clear();
+  return runs;
+}
+
 std::optional<double> rounding_of(std::span<const Launch> launches) {
   double most = 0;
   for (const Launch& launch : launches) most = std::max(most, launch.rounding_s);
@@ -154,6 +162,8 @@ Result merge_runs(const Observation& observation, const Result& newest) {
   Measurement& m = result.measurement;
   m.latency_launches_s = medians_of(observation.latency);
   m.launches_s = medians_of(observation.throughput);
+  m.latency_launch_runs = runs_of_launches(observation.latency);
+  m.launch_runs = runs_of_launches(observation.throughput);
   if (!observation.latency.empty()) m.latency = series_of(observation.latency, operations_of(m.latency));
   if (!observation.throughput.empty()) m.throughput = series_of(observation.throughput, operations_of(m.throughput));
   if (observation.selections.size() > 1) m.selection.reset();

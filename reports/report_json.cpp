@@ -341,6 +341,8 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.some("concurrency", m.concurrency);
   archive.must("launches_us", rounded_us(m.launches_s));
   archive.may("latency_launches_us", rounded_us(m.latency_launches_s));
+  archive.some("launch_runs", m.launch_runs);
+  archive.some("latency_launch_runs", m.latency_launch_runs);
   archive.must("slowest_rank", m.slowest_rank);
   archive.some("roots", m.roots);
   archive.some("host_us", json_fields::omitted_if(!m.host_s.has_value(), rounded_us(m.host_s)));

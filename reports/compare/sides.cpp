@@ -51,10 +51,13 @@ Lines lines_of(const Run& run, std::string_view arm) {
 struct Figures {
   std::optional<Series> Measurement::*series;
   std::vector<double> Measurement::*medians;
+  std::vector<int> Measurement::*runs;
   std::vector<Launch> Observation::*launches;
 };
-constexpr std::array kinds{Figures{&Measurement::latency, &Measurement::latency_launches_s, &Observation::latency},
-                           Figures{&Measurement::throughput, &Measurement::launches_s, &Observation::throughput}};
+constexpr std::array kinds{
+    Figures{&Measurement::latency, &Measurement::latency_launches_s, &Measurement::latency_launch_runs,
+            &Observation::latency},
+    Figures{&Measurement::throughput, &Measurement::launches_s, &Measurement::launch_runs, &Observation::throughput}};
 
 // Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, so
 // that a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
@@ -78,6 +81,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
                               .rounding_s = its->rounding_us.value_or(0) * 1e-6});
   if (!of_journal.empty() && (unnamed || of_journal.size() == medians.size())) return of_journal;
   std::vector<Launch> launches;
+  const std::vector<int>& its_runs = m.*kind.runs;
   for (std::size_t i = 0; i < medians.size(); ++i) {
     const auto same = std::ranges::find_if(of_journal, [&](const Launch& each) {
       return std::abs(each.median_s - medians[i]) <= rounding_of_reports * medians[i];
@@ -85,6 +89,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
     Launch launch;
     if (same != of_journal.end()) launch = *same;
     launch.number = static_cast<int>(i);
+    if (its_runs.size() == medians.size()) launch.run = std::max(0, its_runs[i]);
     launch.median_s = medians[i];
     launch.rounding_s = series->rounding_us.value_or(0) * 1e-6;
     if (medians.size() == 1 && same == of_journal.end()) {
@@ -204,10 +209,13 @@ int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
   return most;
 }
 
-// Runs whose launches a journal has: those of a baseline, else one.
+// Runs whose launches a report and its journal have: those of a baseline, else one.
 int runs_of(const Run& run) {
   int last = 0;
   for (const Result& line : run.journal) last = std::max(last, line.measurement.run);
+  for (const Result& each : run.report.results)
+    for (const Figures& kind : kinds)
+      for (const int its : each.measurement.*kind.runs) last = std::max(last, its);
   return last + 1;
 }
 

@@ -301,6 +301,13 @@ TEST(Baseline, says_of_which_run_a_launch_without_samples_is) {
   EXPECT_THAT(told(side.observations[0].throughput), ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 4), Pair(2, 5)));
   EXPECT_THAT(told(side.observations[1].throughput), ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 4), Pair(2, 5)))
       << "the same numbers are the same launches";
+  reports::Run alone = made;
+  alone.report = report_from_json(to_json(made.report));
+  alone.journal.clear();
+  const Side without_journal = make_side("BASE", {&alone, 1});
+  EXPECT_THAT(told(without_journal.observations[0].latency), ElementsAre(Pair(0, 0), Pair(0, 1)));
+  EXPECT_THAT(told(without_journal.observations[0].throughput),
+              ElementsAre(Pair(1, 0), Pair(1, 1), Pair(2, 2), Pair(2, 3)));
 }
 
 TEST(Sides, are_made_of_runs_that_weigh_alike) {
