@@ -34,19 +34,55 @@ std::string text_of(const Effect& effect) {
                      100 * (effect.interval.high - 1));
 }
 
-// Launches per side at which the interval, shrinking with their square root, would be clear of the limit. Null: more
-// than is practical.
-std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
+// True if the interval and p of a row, as far as runs that differ make them, would decide with this scatter between
+// runs and this half interval of launches.
+bool would_decide(const BandRow& row, std::size_t rows, double run_deviation, int degrees, double of_launches) {
   const double ratio = std::log(row.time.ratio);
-  const double room = std::max(std::log1p(row.threshold.matters) - ratio, ratio - std::log1p(row.threshold.negligible));
-  const double width = std::log(row.time.interval.high / row.time.interval.low) / 2;
+  const double of_runs = run_deviation > 0 ? student_quantile(0.05, degrees) * run_deviation : 0;
+  const double half = std::hypot(of_runs, of_launches + row.parts.rounding);
+  if (half < std::log1p(row.threshold.matters) - ratio) return true;
+  if (half >= ratio - std::log1p(row.threshold.negligible)) return false;
+  return run_deviation <= 0 ||
+         student_two_sided_p(ratio / run_deviation, degrees) / 2 * static_cast<double>(rows) <= false_alarm_probability;
+}
+
+// Launches per side at which the interval would be clear of the limit: what launches make of it shrinks with their
+// square root; what runs that differ and rounding make of it stays. Null: no number, or more than is practical.
+std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   const double now = 2.0 / (1.0 / row.base_launches + 1.0 / row.new_launches);
-  const double wanted = now * std::pow(width / room, 2);
-  if (!(wanted <= most_useful_launches)) return std::nullopt;
+  const auto decide = [&](double launches) {
+    return would_decide(row, rows, row.parts.run_deviation, row.parts.run_degrees,
+                        row.parts.launches * std::sqrt(now / launches));
+  };
+  if (!decide(most_useful_launches)) return std::nullopt;
+  double few = 1e-3, wanted = most_useful_launches;
+  for (int i = 0; i < 60; ++i) (decide((few + wanted) / 2) ? wanted : few) = (few + wanted) / 2;
   // If the interval is narrow enough already, the permutation test is the obstacle: half as many launches again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
   while (RankTest::least_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
   return static_cast<int>(launches);
+}
+
+// Runs per side, of as many launches each, at which the interval would be clear of the limit. Null: runs do not differ
+// beyond their launches, or more than is practical.
+std::optional<int> runs_needed(const BandRow& row, std::size_t rows) {
+  constexpr int most_useful_runs = 60;
+  if (row.parts.run_deviation <= 0) return std::nullopt;
+  for (int runs = std::max(2, static_cast<int>(row.parts.runs)); runs <= most_useful_runs; ++runs)
+    if (would_decide(row, rows, row.runs_differ * std::sqrt(2.0 / runs), 2 * (runs - 1),
+                     row.parts.launches * std::sqrt(row.parts.runs / runs)))
+      return runs;
+  return std::nullopt;
+}
+
+std::string why_undecided(const BandRow& row) {
+  if (row.launches_needed) return fmt::format("about {} launches per side would decide", *row.launches_needed);
+  if (row.runs_needed)
+    return fmt::format("about {} runs per side would decide, and no number of launches of these", *row.runs_needed);
+  if (row.parts.rounding >= row.parts.launches)
+    return fmt::format("times rounded by up to {} do not decide", percent(std::expm1(row.parts.rounding)));
+  if (row.parts.run_deviation > 0) return "runs differ too much to decide; find out what disturbs them";
+  return fmt::format("more than {} launches per side would be needed; find out what disturbs it", most_useful_launches);
 }
 
 bool rose(const Effect& effect, const Threshold& t) {
@@ -68,11 +104,8 @@ void answer(BandRow& row, std::size_t rows) {
   } else {
     row.answer = Answer::inconclusive;
     row.launches_needed = launches_needed(row, rows);
-    row.because = fmt::format(
-        "{}, {} matter: {}", seen, percent(t.matters),
-        row.launches_needed ? fmt::format("about {} launches per side would decide", *row.launches_needed)
-                            : fmt::format("more than {} launches per side would be needed; find out what disturbs it",
-                                          most_useful_launches));
+    if (!row.launches_needed) row.runs_needed = runs_needed(row, rows);
+    row.because = fmt::format("{}, {} matter: {}", seen, percent(t.matters), why_undecided(row));
   }
   row.mean_rose = !row.time_rose && row.mean && rose(*row.mean, t);
   if (row.mean_rose) {

@@ -114,6 +114,7 @@ struct BandRow {
   int base_with_samples = 0, new_with_samples = 0;  // launches of which `mean` and `spread` are
   bool screening = false;                           // too few launches: relies on an assumed variance
   double runs_differ = 0;                           // as Effects::runs_differ
+  IntervalParts parts = {};                         // of the interval of `time`
   Effect time;                                      // of medians
   std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
@@ -121,6 +122,7 @@ struct BandRow {
   Answer answer = Answer::inconclusive;
   bool time_rose = false, mean_rose = false, spread_rose = false;  // reasons of a regression
   std::optional<int> launches_needed;                              // per side; if inconclusive
+  std::optional<int> runs_needed = {};                             // per side, where no number of launches decides
   std::optional<std::size_t> change;  // index in Trend::changes of the change that makes it a regression
   std::string because;
 };

@@ -333,6 +333,7 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.new_launches = static_cast<int>(sizes.front().fresh.size());
   out.screening = effects.screening;
   out.runs_differ = effects.runs_differ;
+  out.parts = effects.parts;
   out.time = effects.overall;
   for (std::size_t i = 0; i < row.pairs.size(); ++i) sizes_[row.pairs[i]] = effects.each[i];
   const std::vector<std::vector<Launch>> base = with_samples(sizes, &Sides::base),

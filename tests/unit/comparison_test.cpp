@@ -75,6 +75,43 @@ TEST(Compare, says_how_many_launches_would_tell) {
   EXPECT_GT(*row.launches_needed, 7);
 }
 
+// Five nights and one, each of seven launches, with levels that differ by 1 to 3 %.
+Side nights(const std::string& name, const std::vector<double>& levels, int launches, std::uint64_t seed) {
+  SideRecipe recipe = small();
+  recipe.runs = static_cast<int>(levels.size());
+  recipe.launches = launches * recipe.runs;
+  recipe.slowdown = [=](const Case&, int launch) { return levels[static_cast<std::size_t>(launch / launches)]; };
+  return make_up_side(name, recipe, seed);
+}
+
+TEST(Compare, says_how_many_runs_would_tell_where_no_number_of_launches_does) {
+  for (const int launches : {7, 100}) {
+    const Comparison c =
+        compare(nights("BASE", {1, 1.012, 0.99, 1.005, 0.985}, launches, 1), nights("NEW", {1.022}, launches, 2));
+    const BandRow& row = c.bands.front();
+    EXPECT_EQ(row.answer, Answer::inconclusive) << row.because;
+    EXPECT_FALSE(row.launches_needed);
+    ASSERT_TRUE(row.runs_needed) << row.because;
+    EXPECT_THAT(*row.runs_needed, testing::AllOf(testing::Ge(3), testing::Le(20)));
+    const std::string runs = std::to_string(*row.runs_needed);
+    EXPECT_THAT(c.headline, HasSubstr("about " + runs + " runs per side would settle it"));
+    EXPECT_THAT(row.because, HasSubstr("about " + runs + " runs per side would decide, and no number of launches"));
+    EXPECT_THAT(render_console(c), HasSubstr("inconclusive (" + runs + " runs)"));
+    EXPECT_THAT(render_json(c), HasSubstr("\"runs_needed\":"));
+  }
+}
+
+TEST(Compare, names_no_number_of_launches_where_times_are_rounded_by_more_than_matters) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  for (Launch& launch : fresh.observations[0].throughput) launch.rounding_s = 0.05 * launch.median_s;
+  const Comparison c = compare(base, fresh);
+  const BandRow& row = c.bands.front();
+  EXPECT_EQ(row.answer, Answer::inconclusive);
+  EXPECT_FALSE(row.launches_needed || row.runs_needed);
+  EXPECT_THAT(row.because, HasSubstr("times rounded by up to 5 % do not decide"));
+  EXPECT_THAT(c.headline, HasSubstr("more launches alone would not settle all of them"));
+}
+
 TEST(Compare, screens_single_launches_and_says_so) {
   SideRecipe once, slower = slower_from(MiB(64), 1.3);
   once.launches = slower.launches = 1;
