@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -360,6 +361,9 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   }
   report.run.remarks = {fmt::format("a baseline of {}: {}", counted(kept.size(), "run"), join(baseline.kept))};
   report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
+  report.run.held.clear();
+  for (const Run& run : kept) std::ranges::move(held_by(run), std::back_inserter(report.run.held));
+  if (side.sources.size() != kept.size()) report.run.held.clear();  // not as its launches count them
   for (const ExcludedRun& each : baseline.excluded)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;

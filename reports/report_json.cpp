@@ -360,6 +360,12 @@ void fields(auto& archive, Is<Result> auto& result) {
 
 // ---- run, arms, suspects and decision
 
+void fields(auto& archive, Is<HeldRun> auto& held) {
+  archive.must("started", held.started);
+  archive.must("digest", held.digest);
+  archive.must("continued", held.continued);
+}
+
 void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("version", run.version);
   archive.must("command", run.command);
@@ -375,6 +381,7 @@ void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 lack it
   archive.must("remarks", run.remarks);
   archive.must("ended_by", run.ended_by);
+  archive.some("held", run.held);
 }
 
 void fields(auto& archive, Is<ArmInfo> auto& arm) {

@@ -65,6 +65,13 @@ struct Side {
 std::string identity_of(const Run& run);
 // True if `later` went on with `earlier` by --resume, and so has its launches.
 bool continues(const Report& later, const Report& earlier);
+// The runs that a report holds, if it is a baseline; else itself.
+std::vector<HeldRun> held_by(const Run& run);
+// Indices in `baseline.run.held` of the runs whose launches another report has too, or part of them: the same run, one
+// that it continues, or one that continues it.
+std::vector<std::size_t> held_launches_of(const Report& other, const std::string& identity, const Report& baseline);
+// Removes the launches of these runs from a baseline, and cases that have no other. The numbers of the others stay.
+void remove_held(std::span<const std::size_t> held, Run& baseline);
 // For each run why it does not count: it is a copy of an earlier one of these, with the same start and the same
 // figures, or another one continues it that `may_count`; "": it counts.
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&) = nullptr);
@@ -75,10 +82,10 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
 // Removes runs of other hardware than the last one's. Returns a remark for each.
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
 
-// Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it. Times of
-// wrong data are excluded. Runs weigh alike: none contributes more launches of a case than half of the runs that
-// finished have, the same ones of all cases where they have them. Throws UsageError if the runs have nothing of the
-// arm, unless none of them finished.
+// Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it.
+// Times of wrong data are excluded. Runs weigh alike: none contributes more launches of a case than half of the runs
+// that finished have, the same ones of all cases where they have them. Throws UsageError if the runs have nothing of
+// the arm, unless none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {

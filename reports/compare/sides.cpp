@@ -395,6 +395,73 @@ bool continues(const Report& later, const Report& earlier) {
   return std::ranges::any_of(later.run.remarks, [&](const std::string& each) { return each.starts_with(begin); });
 }
 
+// 64 bits of FNV-1a.
+static std::string digest_of_figures(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+// Starts of the runs that a run continues, by its remarks.
+static std::vector<std::string> continued_by(const Report& report) {
+  std::vector<std::string> starts;
+  for (const std::string& remark : report.run.remarks)
+    if (remark.starts_with(continues_run))
+      starts.push_back(remark.substr(continues_run.size(), remark.find(" (") - continues_run.size()));
+  return starts;
+}
+
+static bool names_start(const std::vector<std::string>& texts, const std::string& text) {
+  return !text.empty() && std::ranges::find(texts, text) != texts.end();
+}
+
+std::vector<HeldRun> held_by(const Run& run) {
+  const auto runs = static_cast<std::size_t>(runs_of(run));
+  if (run.report.run.held.size() == runs) return run.report.run.held;
+  if (runs > 1) return std::vector<HeldRun>(runs);
+  return {{run.report.run.started, digest_of_figures(identity_of(run)), continued_by(run.report)}};
+}
+
+std::vector<std::size_t> held_launches_of(const Report& other, const std::string& identity, const Report& baseline) {
+  const bool same_cluster = other.run.cluster == baseline.run.cluster;  // which a digest has in it
+  std::vector<HeldRun> its = other.run.held;
+  if (its.empty()) its.push_back({other.run.started, digest_of_figures(identity), continued_by(other)});
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < baseline.run.held.size(); ++i) {
+    const HeldRun& held = baseline.run.held[i];
+    const auto is_same = [&](const HeldRun& each) {
+      return (!held.digest.empty() && held.digest == each.digest) ||
+             (same_cluster && (names_start(held.continued, each.started) || names_start(each.continued, held.started)));
+    };
+    if (std::ranges::any_of(its, is_same)) found.push_back(i);
+  }
+  return found;
+}
+
+void remove_held(std::span<const std::size_t> held, Run& baseline) {
+  const auto is_left_out = [&](int run) {
+    return std::ranges::find(held, static_cast<std::size_t>(run)) != held.end();
+  };
+  std::erase_if(baseline.journal, [&](const Result& line) { return is_left_out(line.measurement.run); });
+  for (Result& result : baseline.report.results)
+    for (const Figures& kind : kinds) {
+      Measurement& m = result.measurement;
+      std::vector<double>& medians = m.*kind.medians;
+      std::vector<int>& runs = m.*kind.runs;
+      if (runs.empty()) runs.assign(medians.size(), 0);  // all of the first one
+      std::vector<double> kept;
+      for (std::size_t i = 0; i < std::min(medians.size(), runs.size()); ++i)
+        if (!is_left_out(runs[i])) kept.push_back(medians[i]);
+      medians = std::move(kept);
+      std::erase_if(runs, is_left_out);
+      if (medians.empty()) (m.*kind.series).reset();
+    }
+  std::erase_if(baseline.report.results, [](const Result& result) {
+    const Measurement& m = result.measurement;
+    return m.outcome == Outcome::measured && !m.latency && !m.throughput;
+  });
+}
+
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
   std::vector<std::string> why(runs.size());
   std::unordered_map<std::string, const Run*> first;

@@ -551,6 +551,16 @@ class Compare(Folder):
                 comparison = json.loads((self.folder / "told/comparison.json").read_text())
                 self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {launches})
                 self.assertEqual(len([remark for remark in comparison["remarks"] if told in remark]), 1, comparison["remarks"])
+        self.assertEqual(self.run_it("baseline", "two", "--out", "made", "--cluster", "lab").returncode, GOOD)
+        made = self.folder / "made/baselines/lab"
+        self.assertEqual(len(read_report(made / "report.json")["run"]["held"]), 2)
+        done = self.run_it("report", newest / "report.json", "--baseline", made, "--format", "json", "--out", "held")
+        self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+        comparison = json.loads((self.folder / "held/comparison.json").read_text())
+        self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {1})
+        self.assertTrue(any("is without 1 of its 2 runs" in remark for remark in comparison["remarks"]), comparison["remarks"])
+        _, comparison = self.compare(made, newest)
+        self.assertTrue(any("The same run is on both sides" in remark for remark in comparison["remarks"]), comparison["remarks"])
 
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")

@@ -302,12 +302,48 @@ TEST(Baseline, says_of_which_run_a_launch_without_samples_is) {
   EXPECT_THAT(told(side.observations[1].throughput), ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 4), Pair(2, 5)))
       << "the same numbers are the same launches";
   reports::Run alone = made;
-  alone.report = report_from_json(to_json(made.report));
+  EXPECT_EQ(to_json(alone.report).at("measurements").at(0).at("launch_runs"), nlohmann::json({1, 1, 2, 2}));
   alone.journal.clear();
   const Side without_journal = make_side("BASE", {&alone, 1});
   EXPECT_THAT(told(without_journal.observations[0].latency), ElementsAre(Pair(0, 0), Pair(0, 1)));
   EXPECT_THAT(told(without_journal.observations[0].throughput),
               ElementsAre(Pair(1, 0), Pair(1, 1), Pair(2, 2), Pair(2, 3)));
+}
+
+// Runs of nights whose figures differ, though all may have the start of one.
+TEST(Baseline, says_which_runs_it_holds_and_can_be_without_one) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1.001), run_of("day2", 1.002)};
+  const std::string begin =
+      fmt::format("continues the run of {} (out/c/1); 3 results are of that run", "2026-11-19T00");
+  runs[1].report.run.remarks = {begin};
+  runs[1].report.results.pop_back();
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  reports::Run made = read_again(baseline, runs[0].report.run.started);
+  EXPECT_THAT(to_json(made.report).at("run").at("held"), SizeIs(3));
+  const auto held = [&](const reports::Run& run) {
+    return held_launches_of(run.report, identity_of(run), made.report);
+  };
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_THAT(held(runs[i]), ElementsAre(i));
+  EXPECT_THAT(held(run_of("day0", 1.0001)), SizeIs(0)) << "other figures";
+  reports::Run continued = run_of("day9", 1);
+  continued.report.run.started = "2026-11-19T00";
+  EXPECT_THAT(held(continued), ElementsAre(1)) << "a run that one of them continues";
+  continued.report.run.started = "2026-11-29T00:00:00Z";
+  continued.report.run.remarks = {fmt::format("continues the run of {} (out/c/1)", runs[2].report.run.started)};
+  EXPECT_THAT(held(continued), ElementsAre(2)) << "a run that continues one of them";
+  EXPECT_THAT(held(made), ElementsAre(0, 1, 2));
+
+  const std::vector<reports::Run> more{made, run_of("day3", 1)};
+  EXPECT_THAT(make_baseline(more, "2026-11-30T00:00:00Z").report.run.held, SizeIs(4)) << "a baseline made of one";
+
+  const std::vector<std::size_t> first_and_last{0, 2};
+  remove_held(first_and_last, made);
+  const Side side = make_side("BASE", {&made, 1});
+  ASSERT_THAT(side.observations, SizeIs(2)) << "the largest size was in the others only";
+  for (const Observation& each : side.observations) {
+    ASSERT_THAT(each.throughput, SizeIs(1));
+    EXPECT_NEAR(each.throughput[0].median_s, 1.001 * ideal_time(each.measured_case.bytes), 1e-9);
+  }
 }
 
 TEST(Sides, are_made_of_runs_that_weigh_alike) {
