@@ -237,8 +237,11 @@ std::vector<HostName> hosts_as_known(const std::vector<std::string>& names, cons
 bool same_finding(const topo::Finding& a, const topo::Topology& of_a, const topo::Finding& b,
                   const topo::Topology& of_b) {
   const topo::Subject &one = a.subject, &other = b.subject;
-  return a.id == b.id && same_host({one.host, one.instance}, {other.host, other.instance}) && one.gpu == other.gpu &&
-         one.nic == other.nic && same_hosts(hosts_as_known(a.hosts, of_a), hosts_as_known(b.hosts, of_b));
+  // One code may be worse than another.
+  const bool same_xid = !one.xid || !other.xid || *one.xid == *other.xid;
+  return a.id == b.id && same_xid && same_host({one.host, one.instance}, {other.host, other.instance}) &&
+         one.gpu == other.gpu && one.nic == other.nic &&
+         same_hosts(hosts_as_known(a.hosts, of_a), hosts_as_known(b.hosts, of_b));
 }
 
 // True if at least half of a side's runs have a property, so that it describes the side.

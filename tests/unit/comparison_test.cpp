@@ -445,6 +445,10 @@ TEST(Compare, takes_a_warning_of_base_for_less_than_an_error_of_new) {
   base.reports[0].findings[0].severity = topo::Severity::error;
   base.reports[0].findings[0].about.reset();
   EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok) << "an older version does not say what it is about";
+  fresh.reports[0].findings[0].subject.xid = 79;
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok) << "nor which Xid it was";
+  base.reports[0].findings[0].subject.xid = 48;
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow) << "another Xid";
 }
 
 Suspect of_fault(Suspect suspect, const std::string& fault) {
