@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <set>
@@ -119,6 +120,14 @@ std::vector<double> medians_of(const std::vector<Launch>& launches) {
   return medians;
 }
 
+// Empty if the launches are of one run.
+std::vector<int> runs_of_launches(const std::vector<Launch>& launches) {
+  std::vector<int> runs;
+  for (const Launch& launch : launches) runs.push_back(launch.run);
+  if (std::ranges::all_of(runs, [](int run) { return run == 0; })) runs.clear();
+  return runs;
+}
+
 std::optional<double> rounding_of(std::span<const Launch> launches) {
   double most = 0;
   for (const Launch& launch : launches) most = std::max(most, launch.rounding_s);
@@ -154,25 +163,28 @@ Result merge_runs(const Observation& observation, const Result& newest) {
   Measurement& m = result.measurement;
   m.latency_launches_s = medians_of(observation.latency);
   m.launches_s = medians_of(observation.throughput);
+  m.latency_launch_runs = runs_of_launches(observation.latency);
+  m.launch_runs = runs_of_launches(observation.throughput);
   if (!observation.latency.empty()) m.latency = series_of(observation.latency, operations_of(m.latency));
   if (!observation.throughput.empty()) m.throughput = series_of(observation.throughput, operations_of(m.throughput));
   if (observation.selections.size() > 1) m.selection.reset();
   return result;
 }
 
+// Of launches without samples too: lines say which launches are of one run.
 void add_journal_lines(const Observation& observation, std::vector<Result>& journal) {
   std::map<int, Measurement> lines;
   const auto add = [&](const std::vector<Launch>& launches, std::optional<Series> Measurement::*which) {
     for (const Launch& launch : launches) {
-      if (launch.samples_s.empty()) continue;
       Measurement& line = lines[launch.number];
       line.measured_case = observation.measured_case;
       line.launch = launch.number;
       line.run = launch.run;
       Series& series = (line.*which).emplace();
       series.samples = launch.samples_s;
-      series.summary = summarize(launch.samples_s);
+      series.summary = summarize(launch.samples_s.empty() ? std::vector{launch.median_s} : launch.samples_s);
       series.summary.median = launch.median_s;  // which of an import is not that of its samples
+      if (launch.samples_s.empty()) series.summary.interval = launch.interval;
       series.rounding_us = rounding_of({&launch, 1});
     }
   };
@@ -181,11 +193,19 @@ void add_journal_lines(const Observation& observation, std::vector<Result>& jour
   for (auto& [number, line] : lines) journal.push_back({std::move(line), {}});
 }
 
-// Numbers the launches of a case consecutively, as journal lines require: numbers of launches that lack the case are
-// skipped.
-void renumber(Observation& observation) {
-  for (std::vector<Launch>* launches : {&observation.latency, &observation.throughput})
-    for (std::size_t i = 0; i < launches->size(); ++i) (*launches)[i].number = static_cast<int>(i);
+// Numbers the launches of all cases together from 0, without the numbers of launches that do not count: a number is the
+// same launch, and so of the same run, in all cases.
+void renumber(std::vector<Observation>& observations) {
+  std::map<int, int> numbers;
+  const auto for_each_launch = [&](const auto& action) {
+    for (Observation& each : observations)
+      for (std::vector<Launch>* launches : {&each.latency, &each.throughput})
+        for (Launch& launch : *launches) action(launch);
+  };
+  for_each_launch([&](const Launch& launch) { numbers[launch.number] = 0; });
+  int next = 0;
+  for (auto& [number, its] : numbers) its = next++;
+  for_each_launch([&](Launch& launch) { launch.number = numbers.at(launch.number); });
 }
 
 }  // namespace
@@ -331,9 +351,9 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   report.run.started = kept.front().report.run.started;
   report.run.ended = made;
   report.run.launches = 0;
-  for (Observation& observation : side.observations) {
+  renumber(side.observations);
+  for (const Observation& observation : side.observations) {
     if (!observation.measured()) continue;
-    renumber(observation);
     report.results.push_back(merge_runs(observation, *newest.at(side_key(observation.measured_case))));
     const std::size_t most = std::max(observation.latency.size(), observation.throughput.size());
     report.run.launches = std::max(report.run.launches, static_cast<int>(most));
@@ -341,6 +361,9 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   }
   report.run.remarks = {fmt::format("a baseline of {}: {}", counted(kept.size(), "run"), join(baseline.kept))};
   report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
+  report.run.held.clear();
+  for (const Run& run : kept) std::ranges::move(held_by(run), std::back_inserter(report.run.held));
+  if (side.sources.size() != kept.size()) report.run.held.clear();  // not as its launches count them
   for (const ExcludedRun& each : baseline.excluded)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;

@@ -88,6 +88,20 @@ bool can_be_resumed(const Report& report) {
   return report.provenance != "imported" && !is_other;
 }
 
+// What settles an inconclusive comparison with a baseline, by its headline.
+const char* step_to_settle(const std::string& comparison) {
+  const auto says = [&](const char* words) { return comparison.find(words) != std::string::npos; };
+  if (says("launches per side would"))
+    return "measure again with more launches (--launches), as many as comparison.* names, and make the baseline of as "
+           "many";
+  if (says("runs per side would"))
+    return "run again, as often as comparison.* names, and compare all these runs with as many of the baseline's "
+           "(p5bench compare --base RUN... --new RUN...): single runs differ too much, however many launches they have";
+  if (says("more launches alone would not"))
+    return "find out what disturbs it: comparison.* says of each band why more launches would not settle it";
+  return "measure what the baseline has, on its hardware: p5bench compare says what is lacking";
+}
+
 // True if a run on several nodes is slow, and its measurements do not tell where.
 bool no_part_stands_out(const Report& report) {
   const Result* const worst = slowest(report);
@@ -153,10 +167,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
     add_step(list, is_check(report) ? "run again with a longer --limit"
                                     : "run again with a longer --budget, or fewer --collectives and --sizes");
   else if (word == cannot_tell && may_be_slower_than_baseline(report))
-    add_step(list, report.comparison.find("launches") == std::string::npos
-                       ? "measure what the baseline has, on its hardware: p5bench compare says what is lacking"
-                       : "measure again with more launches (--launches), as many as comparison.* names, and make the "
-                         "baseline of as many");
+    add_step(list, step_to_settle(report.comparison));
   else if (word == cannot_tell && report.exit_code == ExitCode::inconclusive && report.arms.empty())
     add_step(
         list,

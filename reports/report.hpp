@@ -246,6 +246,13 @@ inline constexpr std::string_view inconclusive_headline = "INCONCLUSIVE";
 // Upper limit of launches in a report.
 inline constexpr int most_launches = 1'000'000;
 
+// A run whose launches a baseline holds.
+struct HeldRun {
+  std::string started;
+  std::string digest;                  // of its start and figures; "" if unknown, as of runs of an older baseline
+  std::vector<std::string> continued;  // starts of the runs that it continues
+};
+
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
@@ -258,7 +265,8 @@ struct RunInfo {
   std::string backend;
   int launches = 1;  // planned, of each case
   std::vector<std::string> remarks;
-  std::string ended_by;  // reason of an early end (a signal, a lost rank); "" without one
+  std::string ended_by;            // reason of an early end (a signal, a lost rank); "" without one
+  std::vector<HeldRun> held = {};  // of a baseline; Measurement::run counts these
 };
 
 struct Report {

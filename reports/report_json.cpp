@@ -342,6 +342,8 @@ void fields(auto& archive, Is<Result> auto& result) {
   archive.some("concurrency", m.concurrency);
   archive.must("launches_us", rounded_us(m.launches_s));
   archive.may("latency_launches_us", rounded_us(m.latency_launches_s));
+  archive.some("launch_runs", m.launch_runs);
+  archive.some("latency_launch_runs", m.latency_launch_runs);
   archive.must("slowest_rank", m.slowest_rank);
   archive.some("roots", m.roots);
   archive.some("host_us", json_fields::omitted_if(!m.host_s.has_value(), rounded_us(m.host_s)));
@@ -359,6 +361,12 @@ void fields(auto& archive, Is<Result> auto& result) {
 
 // ---- run, arms, suspects and decision
 
+void fields(auto& archive, Is<HeldRun> auto& held) {
+  archive.must("started", held.started);
+  archive.must("digest", held.digest);
+  archive.must("continued", held.continued);
+}
+
 void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("version", run.version);
   archive.must("command", run.command);
@@ -374,6 +382,7 @@ void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.may("launches", json_fields::between(1, most_launches, run.launches));  // reports before 2026-11-21 lack it
   archive.must("remarks", run.remarks);
   archive.must("ended_by", run.ended_by);
+  archive.some("held", run.held);
 }
 
 void fields(auto& archive, Is<ArmInfo> auto& arm) {

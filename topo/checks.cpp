@@ -20,6 +20,7 @@ void fields(auto& archive, Is<Subject> auto& subject) {
   archive.must("instance", subject.instance);
   archive.must("gpu", subject.gpu);
   archive.must("nic", subject.nic);
+  archive.some("xid", subject.xid);
 }
 
 void fields(auto& archive, Is<Finding> auto& finding) {

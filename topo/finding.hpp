@@ -25,6 +25,7 @@ struct Subject {
   std::string host, instance;
   std::optional<int> gpu;
   std::optional<std::string> nic;
+  std::optional<int> xid = {};  // code of an Xid error; null: of another finding, or in reports of older versions
 };
 
 struct Finding {

@@ -203,6 +203,7 @@ struct CounterFinding {
   std::string id;
   Severity severity;
   std::string text, action;
+  std::optional<int> xid = {};
 };
 
 std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
@@ -228,7 +229,7 @@ std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
     all.push_back({"gpu.xid", of_a_process(code) ? Severity::warning : kind.severity,
                    fmt::format("Xid {} while measuring{}{}", code, count == 1 ? "" : fmt::format(" ({} times)", count),
                                text.empty() ? "" : fmt::format(": \"{}\"", text)),
-                   kind.action});
+                   kind.action, code});
   }
   return all;
 }
@@ -551,6 +552,7 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
         Finding finding = about(*host, complaint.id, complaint.severity,
                                 fmt::format("GPU {} of {}: {}", gpu.gpu, host->name, complaint.text), complaint.action);
         finding.subject.gpu = gpu.gpu;
+        finding.subject.xid = complaint.xid;
         findings.push_back(std::move(finding));
       }
     for (const NicActivity& nic : during.nics)

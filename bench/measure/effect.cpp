@@ -394,7 +394,7 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
   Effects effects;
   effects.screening = needs_screening(sizes.front());
   const Resampled drawn = resample(sizes, {.seed = seed_ + salt, .draws_launches = !effects.screening});
-  const auto judge_one = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
+  const auto judge_launches = [&](std::span<const Sides> which, double log, const Interval& logs, Direction direction) {
     const std::vector<double> base = scores_of(which, true, log_of_time), fresh = scores_of(which, false, log_of_time);
     const auto tested = [&] {
       return direction == Direction::slower ? ranks_.one_sided_p(base, fresh) : ranks_.two_sided_p(base, fresh);
@@ -402,19 +402,29 @@ Effects EffectJudge::judge(std::span<const Sides> sizes, double launch_spread, s
     Effect of_launches =
         effects.screening ? screen(log, logs, base, fresh, launch_spread, direction) : effect_of(log, logs, 1);
     if (can_test(sizes.front())) of_launches.p = of_launches.p_adjusted = tested();
-    const RunScatter runs = scatter_of_runs(which);
-    return with_runs(of_launches, runs, base.size() + fresh.size(), direction);
+    return of_launches;
   };
+  const std::size_t launches = sizes.front().base.size() + sizes.front().fresh.size();
   double sum = 0;
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     const double log = log_ratio(sizes[i]);
     sum += log;
     const auto size = sizes.subspan(i, 1);
-    effects.each.push_back(judge_one(size, log, widen(drawn.each[i], rounding_of(size)), Direction::either));
+    const Effect of_launches = judge_launches(size, log, widen(drawn.each[i], rounding_of(size)), Direction::either);
+    effects.each.push_back(with_runs(of_launches, scatter_of_runs(size), launches, Direction::either));
   }
-  effects.overall = judge_one(sizes, sum / static_cast<double>(sizes.size()), widen(drawn.overall, rounding_of(sizes)),
-                              Direction::slower);
-  effects.runs_differ = std::sqrt(scatter_of_runs(sizes).variance);
+  const RunScatter runs = scatter_of_runs(sizes);
+  const double rounding = rounding_of(sizes);
+  const Effect of_launches =
+      judge_launches(sizes, sum / static_cast<double>(sizes.size()), widen(drawn.overall, rounding), Direction::slower);
+  effects.overall = with_runs(of_launches, runs, launches, Direction::slower);
+  effects.runs_differ = std::sqrt(runs.variance);
+  const double half = std::log(of_launches.interval.high / of_launches.interval.low) / 2;
+  effects.parts = {.launches = std::max(0.0, half - rounding),
+                   .rounding = rounding,
+                   .run_deviation = std::sqrt(runs.variance * runs.share),
+                   .run_degrees = runs.degrees,
+                   .runs = runs.share > 0 ? 2 / runs.share : 1};
   return effects;
 }
 

@@ -100,6 +100,17 @@ struct Effect {
   double p = 1, p_adjusted = 1;
 };
 
+// The parts of half an interval, as logarithms. Only the first one shrinks with more launches of the same runs.
+struct IntervalParts {
+  double launches = 0;
+  double rounding = 0;  // adds to `launches`
+  // Standard deviation of the ratio by runs that differ, its degrees of freedom, and the number of runs of each side
+  // (harmonic mean); combined with the others by squares. 0 where runs do not differ beyond their launches.
+  double run_deviation = 0;
+  int run_degrees = 0;
+  double runs = 1;
+};
+
 struct Effects {
   Effect overall;            // mean of the logs over the sizes
   std::vector<Effect> each;  // by size
@@ -107,6 +118,7 @@ struct Effects {
   // Standard deviation between runs of a side beyond that of their launches, as a fraction of the time, all sizes
   // together. The effects allow for it. 0 where no side has several runs of several launches.
   double runs_differ = 0;
+  IntervalParts parts = {};  // of the interval of `overall`
 };
 
 // A one-sided effect that allows for the variance between runs of a side, if these are the launches that show it.

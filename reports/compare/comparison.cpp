@@ -34,19 +34,55 @@ std::string text_of(const Effect& effect) {
                      100 * (effect.interval.high - 1));
 }
 
-// Launches per side at which the interval, shrinking with their square root, would be clear of the limit. Null: more
-// than is practical.
-std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
+// True if the interval and p of a row, as far as runs that differ make them, would decide with this scatter between
+// runs and this half interval of launches.
+bool would_decide(const BandRow& row, std::size_t rows, double run_deviation, int degrees, double of_launches) {
   const double ratio = std::log(row.time.ratio);
-  const double room = std::max(std::log1p(row.threshold.matters) - ratio, ratio - std::log1p(row.threshold.negligible));
-  const double width = std::log(row.time.interval.high / row.time.interval.low) / 2;
+  const double of_runs = run_deviation > 0 ? student_quantile(0.05, degrees) * run_deviation : 0;
+  const double half = std::hypot(of_runs, of_launches + row.parts.rounding);
+  if (half < std::log1p(row.threshold.matters) - ratio) return true;
+  if (half >= ratio - std::log1p(row.threshold.negligible)) return false;
+  return run_deviation <= 0 ||
+         student_two_sided_p(ratio / run_deviation, degrees) / 2 * static_cast<double>(rows) <= false_alarm_probability;
+}
+
+// Launches per side at which the interval would be clear of the limit: what launches make of it shrinks with their
+// square root; what runs that differ and rounding make of it stays. Null: no number, or more than is practical.
+std::optional<int> launches_needed(const BandRow& row, std::size_t rows) {
   const double now = 2.0 / (1.0 / row.base_launches + 1.0 / row.new_launches);
-  const double wanted = now * std::pow(width / room, 2);
-  if (!(wanted <= most_useful_launches)) return std::nullopt;
+  const auto decide = [&](double launches) {
+    return would_decide(row, rows, row.parts.run_deviation, row.parts.run_degrees,
+                        row.parts.launches * std::sqrt(now / launches));
+  };
+  if (!decide(most_useful_launches)) return std::nullopt;
+  double few = 1e-3, wanted = most_useful_launches;
+  for (int i = 0; i < 60; ++i) (decide((few + wanted) / 2) ? wanted : few) = (few + wanted) / 2;
   // If the interval is narrow enough already, the permutation test is the obstacle: half as many launches again.
   auto launches = static_cast<std::size_t>(std::ceil(std::max(wanted, wanted <= now ? 1.5 * now : now)));
   while (RankTest::least_p(launches, launches) * static_cast<double>(rows) > false_alarm_probability) ++launches;
   return static_cast<int>(launches);
+}
+
+// Runs per side, of as many launches each, at which the interval would be clear of the limit. Null: runs do not differ
+// beyond their launches, or more than is practical.
+std::optional<int> runs_needed(const BandRow& row, std::size_t rows) {
+  constexpr int most_useful_runs = 60;
+  if (row.parts.run_deviation <= 0) return std::nullopt;
+  for (int runs = std::max(2, static_cast<int>(row.parts.runs)); runs <= most_useful_runs; ++runs)
+    if (would_decide(row, rows, row.runs_differ * std::sqrt(2.0 / runs), 2 * (runs - 1),
+                     row.parts.launches * std::sqrt(row.parts.runs / runs)))
+      return runs;
+  return std::nullopt;
+}
+
+std::string why_undecided(const BandRow& row) {
+  if (row.launches_needed) return fmt::format("about {} launches per side would decide", *row.launches_needed);
+  if (row.runs_needed)
+    return fmt::format("about {} runs per side would decide, and no number of launches of these", *row.runs_needed);
+  if (row.parts.rounding >= row.parts.launches)
+    return fmt::format("times rounded by up to {} do not decide", percent(std::expm1(row.parts.rounding)));
+  if (row.parts.run_deviation > 0) return "runs differ too much to decide; find out what disturbs them";
+  return fmt::format("more than {} launches per side would be needed; find out what disturbs it", most_useful_launches);
 }
 
 bool rose(const Effect& effect, const Threshold& t) {
@@ -68,11 +104,8 @@ void answer(BandRow& row, std::size_t rows) {
   } else {
     row.answer = Answer::inconclusive;
     row.launches_needed = launches_needed(row, rows);
-    row.because = fmt::format(
-        "{}, {} matter: {}", seen, percent(t.matters),
-        row.launches_needed ? fmt::format("about {} launches per side would decide", *row.launches_needed)
-                            : fmt::format("more than {} launches per side would be needed; find out what disturbs it",
-                                          most_useful_launches));
+    if (!row.launches_needed) row.runs_needed = runs_needed(row, rows);
+    row.because = fmt::format("{}, {} matter: {}", seen, percent(t.matters), why_undecided(row));
   }
   row.mean_rose = !row.time_rose && row.mean && rose(*row.mean, t);
   if (row.mean_rose) {
@@ -176,12 +209,39 @@ std::size_t count_failed(const Side& side) {
       side.observations, [](const Observation& each) { return !each.wrong_data && !each.trouble.empty(); }));
 }
 
-// Another instance may have the name of a host.
-bool same_finding(const topo::Finding& a, const topo::Finding& b) {
-  const std::string &one = a.subject.instance, &other = b.subject.instance;
-  if (!one.empty() && !other.empty() && one != other) return false;
-  return a.id == b.id && a.subject.host == b.subject.host && a.subject.gpu == b.subject.gpu &&
-         a.subject.nic == b.subject.nic && std::ranges::is_permutation(a.hosts, b.hosts);
+// A host as both sides can know it. Names change, as those of pods, and other instances get them.
+struct HostName {
+  std::string name, instance;
+};
+
+bool same_host(const HostName& a, const HostName& b) {
+  return a.instance.empty() || b.instance.empty() ? a.name == b.name : a.instance == b.instance;
+}
+
+// In any order.
+bool same_hosts(const std::vector<HostName>& a, const std::vector<HostName>& b) {
+  return a.size() == b.size() && std::ranges::all_of(a, [&](const HostName& one) {
+           return std::ranges::any_of(b, [&](const HostName& other) { return same_host(one, other); });
+         });
+}
+
+std::vector<HostName> hosts_as_known(const std::vector<std::string>& names, const topo::Topology& topology) {
+  std::vector<HostName> hosts;
+  for (const std::string& name : names) {
+    const auto found = std::ranges::find(topology.hosts, name, &topo::Host::name);
+    hosts.push_back({name, found == topology.hosts.end() ? "" : found->instance});
+  }
+  return hosts;
+}
+
+bool same_finding(const topo::Finding& a, const topo::Topology& of_a, const topo::Finding& b,
+                  const topo::Topology& of_b) {
+  const topo::Subject &one = a.subject, &other = b.subject;
+  // One code may be worse than another.
+  const bool same_xid = !one.xid || !other.xid || *one.xid == *other.xid;
+  return a.id == b.id && same_xid && same_host({one.host, one.instance}, {other.host, other.instance}) &&
+         one.gpu == other.gpu && one.nic == other.nic &&
+         same_hosts(hosts_as_known(a.hosts, of_a), hosts_as_known(b.hosts, of_b));
 }
 
 // True if at least half of a side's runs have a property, so that it describes the side.
@@ -202,23 +262,50 @@ bool is_mostly_unsteady(const Observation& each) {
   return count > 0 && 2 * count >= each.mean_fractions.size();
 }
 
+// The time of most samples on average, which a launch without samples takes at least in its median.
+double least_mean_time(std::span<const Launch> launches) {
+  std::vector<double> times;
+  for (const Launch& each : launches)
+    times.push_back(each.samples_s.empty() ? each.median_s
+                                           : summarize(each.samples_s).trimmed_mean.value_or(each.median_s));
+  return median(std::move(times));
+}
+
+// True if a case took as long in BASE on average, whatever its median and the bar for it were there.
+bool takes_no_longer(double mean_time_s, const Observation& base) {
+  if (base.throughput.empty()) return false;
+  const double before = least_mean_time(base.throughput);
+  return mean_time_s <= before * (1 + matters_at(band_of(base.measured_case), before));
+}
+
 // A case of a run of NEW with slow samples that a median hides.
 struct Unsteady {
   const Observation* observation = nullptr;
   std::size_t run = 0;
   double mean_fraction = 0;
-  bool before = false;  // most runs of BASE had such there too
+  bool in_base = false;    // most runs of BASE had such there too
+  bool no_longer = false;  // it takes no longer than in BASE all the same
+  bool before() const { return in_base || no_longer; }
+  std::string evidence() const {
+    return fmt::format("{} reaches {:.0f} % of its limit on average", describe(observation->measured_case),
+                       100 * mean_fraction);
+  }
 };
 
-// The case of the least mean fraction; one that BASE had too only if there is no other. Null: none.
+// The case of the least mean fraction; one that was no better in BASE only if there is no other. Null: none.
 std::optional<Unsteady> most_unsteady(const Side& fresh, const Matched& matched) {
   std::optional<Unsteady> worst;
   for (const Observation& each : fresh.observations) {
     const auto base = matched.base_of.find(&each);
-    const bool before = base != matched.base_of.end() && is_mostly_unsteady(*base->second);
-    for (const auto& [run, fraction] : each.mean_fractions)
-      if (fraction && (!worst || std::pair(before, *fraction) < std::pair(worst->before, worst->mean_fraction)))
-        worst = Unsteady{&each, run, *fraction, before};
+    const bool in_base = base != matched.base_of.end() && is_mostly_unsteady(*base->second);
+    for (const auto& [run, fraction] : each.mean_fractions) {
+      if (!fraction) continue;
+      const auto time = each.mean_times_s.find(run);
+      const Unsteady its{&each, run, *fraction, in_base,
+                         base != matched.base_of.end() && time != each.mean_times_s.end() &&
+                             takes_no_longer(time->second, *base->second)};
+      if (!worst || std::pair(its.before(), *fraction) < std::pair(worst->before(), worst->mean_fraction)) worst = its;
+    }
   }
   return worst;
 }
@@ -229,36 +316,57 @@ std::string_view within_host(std::string_view name) {
   return name.starts_with('n') && end != std::string_view::npos ? name.substr(end) : "";
 }
 
-// A candidate of an open question, with the names and instances of its hosts: these may be in another order, and others
-// may be in their places.
-std::string identity_of_candidate(const std::string& candidate, const topo::Topology& topology) {
-  const std::optional<Part> part = part_named(candidate);
-  std::set<std::string> hosts;
-  if (part)
-    for (const std::size_t host : hosts_of(*part, topology))
-      hosts.insert(topology.hosts[host].name + " " + topology.hosts[host].instance);
-  if (hosts.empty()) return candidate;
-  const std::size_t space = candidate.find(' ');
-  const std::string kind = candidate.substr(0, space), name = candidate.substr(space + 1);
-  const std::string_view which = kind == "rail" ? name : kind == "link" ? "" : within_host(name);
-  return fmt::format("{} {} of {}", kind, which, fmt::join(hosts, ", "));
+// A part with its hosts, which may be in another order, and others in their places.
+struct PlacedPart {
+  std::string kind, which;  // within its hosts; all of the name where these are unknown
+  std::vector<HostName> hosts;
+};
+
+bool same_part(const PlacedPart& a, const PlacedPart& b) {
+  return a.kind == b.kind && a.which == b.which && same_hosts(a.hosts, b.hosts);
 }
 
-std::set<std::string> identities_of(const OpenQuestion& question, const topo::Topology& topology) {
-  std::set<std::string> candidates;
-  for (const std::string& each : question.candidates) candidates.insert(identity_of_candidate(each, topology));
+PlacedPart part_on_hosts(const std::string& full_name, const topo::Topology& topology) {
+  const std::size_t space = full_name.find(' ');
+  PlacedPart part{full_name.substr(0, space), full_name.substr(space + 1), {}};
+  // A rail is the same on all hosts.
+  const std::optional<Part> known = part.kind == "rail" ? std::nullopt : part_named(full_name);
+  if (known)
+    for (const std::size_t host : hosts_of(*known, topology))
+      part.hosts.push_back({topology.hosts[host].name, topology.hosts[host].instance});
+  if (!part.hosts.empty()) part.which = part.kind == "link" ? "" : within_host(part.which);
+  return part;
+}
+
+PlacedPart part_on_hosts(const Suspect& suspect, const topo::Topology& topology) {
+  PlacedPart part = part_on_hosts(suspect.kind + " " + suspect.name, topology);
+  if (suspect.kind != "link" && !suspect.host.empty()) {
+    part.which = within_host(suspect.name);
+    part.hosts = {{suspect.host, suspect.instance}};
+  }
+  return part;
+}
+
+std::vector<PlacedPart> candidates_of(const OpenQuestion& question, const topo::Topology& topology) {
+  std::vector<PlacedPart> candidates;
+  for (const std::string& each : question.candidates) candidates.push_back(part_on_hosts(each, topology));
   return candidates;
 }
 
+bool contains(const std::vector<PlacedPart>& parts, const PlacedPart& part) {
+  return std::ranges::any_of(parts, [&](const PlacedPart& each) { return same_part(each, part); });
+}
+
 // True if a report has the question with these candidates too, or suspects one of them.
-bool explains(const Report& report, const std::set<std::string>& candidates, const std::string& fault) {
-  return std::ranges::any_of(report.open_questions,
-                             [&](const OpenQuestion& each) {
-                               return each.fault == fault && identities_of(each, report.topology) == candidates;
-                             }) ||
+bool explains(const Report& report, const std::vector<PlacedPart>& candidates, const std::string& fault) {
+  const auto is_same = [&](const OpenQuestion& question) {
+    const std::vector<PlacedPart> others = candidates_of(question, report.topology);
+    return question.fault == fault && others.size() == candidates.size() &&
+           std::ranges::all_of(others, [&](const PlacedPart& each) { return contains(candidates, each); });
+  };
+  return std::ranges::any_of(report.open_questions, is_same) ||
          std::ranges::any_of(report.suspects, [&](const Suspect& each) {
-           return each.fault == fault &&
-                  candidates.contains(identity_of_candidate(each.kind + " " + each.name, report.topology));
+           return each.fault == fault && contains(candidates, part_on_hosts(each, report.topology));
          });
 }
 
@@ -266,7 +374,7 @@ bool explains(const Report& report, const std::set<std::string>& candidates, con
 using InBoth = std::map<std::string_view, std::set<std::string>>;
 
 std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Matched& matched, bool all,
-                                   std::size_t& repeated, InBoth& in_both) {
+                                   std::size_t& repeated, InBoth& in_both, std::vector<std::string>& remarks) {
   const bool has_failures = count_failed(fresh) > 0;
   std::vector<FailedRun> ends;
   const auto add_fault = [&](const std::string& source, const std::string& name, const std::string& evidence,
@@ -291,47 +399,55 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
                                                     : "a check of it failed"});
     for (const topo::Finding& finding : report.findings) {
       if (!topo::condemns(finding)) continue;
+      // A warning of BASE is less than what condemns NEW. Reports of older versions do not say what an error is about.
       add_fault(source, finding.id + (finding.subject.host.empty() ? "" : " on " + finding.subject.host),
                 finding.evidence, most_tell(base.reports, [&](const Report& each) {
-                  return std::ranges::any_of(each.findings,
-                                             [&](const topo::Finding& one) { return same_finding(one, finding); });
+                  return std::ranges::any_of(each.findings, [&](const topo::Finding& one) {
+                    return one.severity == topo::Severity::error &&
+                           same_finding(one, each.topology, finding, report.topology);
+                  });
                 }));
     }
     for (const OpenQuestion& question : report.open_questions) {
-      const std::set<std::string> candidates = identities_of(question, report.topology);
+      const std::vector<PlacedPart> candidates = candidates_of(question, report.topology);
       add_fault(
           source, alternatives(question.candidates) + " at fault", question.evidence,
           most_tell(base.reports, [&](const Report& each) { return explains(each, candidates, question.fault); }));
     }
   }
-  if (const std::optional<Unsteady> unsteady = most_unsteady(fresh, matched))
-    add_fault(source_of(fresh, unsteady->run), "slow samples that a median hides",
-              fmt::format("{} reaches {:.0f} % of its limit on average", describe(unsteady->observation->measured_case),
-                          100 * unsteady->mean_fraction),
-              unsteady->before);
+  if (const std::optional<Unsteady> unsteady = most_unsteady(fresh, matched)) {
+    const std::string name = "slow samples that a median hides";
+    if (!all && unsteady->no_longer && !unsteady->in_base)
+      remarks.push_back(fmt::format("{} found {}: {}, and takes no longer than in {}, which is no regression",
+                                    fresh.name, name, unsteady->evidence(), base.name));
+    else
+      add_fault(source_of(fresh, unsteady->run), name, unsteady->evidence(), unsteady->before());
+  }
   return ends;
 }
 
-bool same_part(const Suspect& a, const Suspect& b) {
-  if (a.kind != b.kind || a.host != b.host || a.instance != b.instance) return false;
-  return a.name == b.name || (!a.host.empty() && a.kind != "link" && within_host(a.name) == within_host(b.name));
-}
-
-bool has_suspect(const Report& report, const Suspect& suspect) {
-  return std::ranges::any_of(report.suspects, [&](const Suspect& each) { return same_part(each, suspect); });
+// True if a report suspects the part of the same fault, or of a worse one than that it is slow.
+bool has_suspect(const Report& report, const PlacedPart& part, const std::string& fault) {
+  return std::ranges::any_of(report.suspects, [&](const Suspect& each) {
+    return (each.fault == fault || fault == "slow") && same_part(part_on_hosts(each, report.topology), part);
+  });
 }
 
 std::vector<Suspect> new_suspects_of(const Side& base, const Side& fresh, bool all, std::size_t& repeated,
                                      InBoth& in_both) {
   std::vector<Suspect> found;
+  std::vector<PlacedPart> parts;
   for (const Report& report : fresh.reports)
     for (const Suspect& each : report.suspects) {
-      if (std::ranges::any_of(found, [&](const Suspect& one) { return same_part(one, each); })) continue;
-      const bool before = most_tell(base.reports, [&](const Report& one) { return has_suspect(one, each); });
+      const PlacedPart part = part_on_hosts(each, report.topology);
+      if (contains(parts, part)) continue;
+      const bool before =
+          most_tell(base.reports, [&](const Report& one) { return has_suspect(one, part, each.fault); });
       if (before && !all) in_both["suspect"].insert(text_of(each));
       if (before && !all) continue;
       repeated += before;
       found.push_back(each);
+      parts.push_back(part);
     }
   return found;
 }
@@ -493,7 +609,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.only_in_base = matched.only_in_base;
   out.only_in_new = matched.only_in_new;
   InBoth in_both;
-  out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated, in_both);
+  out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated, in_both, out.remarks);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
     std::string why = why_pairs_do_not_match(base, fresh);

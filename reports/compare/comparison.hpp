@@ -26,6 +26,8 @@ struct Observation {
   std::string skipped;                // why it was planned and not measured in some run; ""
   // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
   std::map<std::size_t, std::optional<double>> mean_fractions = {};
+  // Of those that have one, the time of which it is.
+  std::map<std::size_t, double> mean_times_s = {};
   bool measured() const { return !latency.empty() || !throughput.empty(); }
 };
 
@@ -63,6 +65,13 @@ struct Side {
 std::string identity_of(const Run& run);
 // True if `later` went on with `earlier` by --resume, and so has its launches.
 bool continues(const Report& later, const Report& earlier);
+// The runs that a report holds, if it is a baseline; else itself.
+std::vector<HeldRun> held_by(const Run& run);
+// Indices in `baseline.run.held` of the runs whose launches another report has too, or part of them: the same run, one
+// that it continues, or one that continues it.
+std::vector<std::size_t> held_launches_of(const Report& other, const std::string& identity, const Report& baseline);
+// Removes the launches of these runs from a baseline, and cases that have no other. The numbers of the others stay.
+void remove_held(std::span<const std::size_t> held, Run& baseline);
 // For each run why it does not count: it is a copy of an earlier one of these, with the same start and the same
 // figures, or another one continues it that `may_count`; "": it counts.
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&) = nullptr);
@@ -73,9 +82,10 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
 // Removes runs of other hardware than the last one's. Returns a remark for each.
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
 
-// Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it. Times of
-// wrong data are excluded. Runs weigh alike: none contributes more launches than half of the runs have. Throws
-// UsageError if the runs have nothing of the arm, unless none of them finished.
+// Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it.
+// Times of wrong data are excluded. Runs weigh alike: none contributes more launches of a case than half of the runs
+// that finished have, the same ones of all cases where they have them. Throws UsageError if the runs have nothing of
+// the arm, unless none of them finished.
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm = "default");
 
 struct ComparisonOptions {
@@ -111,6 +121,7 @@ struct BandRow {
   int base_with_samples = 0, new_with_samples = 0;  // launches of which `mean` and `spread` are
   bool screening = false;                           // too few launches: relies on an assumed variance
   double runs_differ = 0;                           // as Effects::runs_differ
+  IntervalParts parts = {};                         // of the interval of `time`
   Effect time;                                      // of medians
   std::optional<Effect> mean;    // of means without the slowest twentieth: what slow samples cost; null without samples
   std::optional<Effect> spread;  // spread of samples within launches; null without samples or with few launches
@@ -118,6 +129,7 @@ struct BandRow {
   Answer answer = Answer::inconclusive;
   bool time_rose = false, mean_rose = false, spread_rose = false;  // reasons of a regression
   std::optional<int> launches_needed;                              // per side; if inconclusive
+  std::optional<int> runs_needed = {};                             // per side, where no number of launches decides
   std::optional<std::size_t> change;  // index in Trend::changes of the change that makes it a regression
   std::string because;
 };

@@ -76,6 +76,7 @@ std::string answer_text(const BandRow& row) {
            : row.mean_rose ? "REGRESSION (mean)"
                            : "REGRESSION (spread)";
   if (row.answer == Answer::no_regression) return "no regression";
+  if (row.runs_needed) return format_printable("inconclusive ({} runs)", *row.runs_needed);
   return row.launches_needed ? format_printable("inconclusive ({} launches)", *row.launches_needed) : "inconclusive";
 }
 

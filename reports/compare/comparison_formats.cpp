@@ -52,6 +52,7 @@ json band_json(const BandRow& row) {
           {"mean_rose", row.mean_rose},
           {"spread_rose", row.spread_rose},
           {"launches_needed", written(row.launches_needed)},
+          {"runs_needed", written(row.runs_needed)},
           {"change", written(row.change)},
           {"because", row.because}};
 }

@@ -260,14 +260,15 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
   const std::string step = text_of_step(c);
   std::vector<const BandRow*> regressions;
   std::size_t open = 0;
-  int most_needed = 0;
+  int most_needed = 0, most_runs = 0;
   bool never = false;
   for (const BandRow& row : c.bands) {
     if (row.answer == Answer::regression) regressions.push_back(&row);
     if (row.answer != Answer::inconclusive) continue;
     ++open;
-    never = never || !row.launches_needed;
+    never = never || !(row.launches_needed || row.runs_needed);
     most_needed = std::max(most_needed, row.launches_needed.value_or(0));
+    most_runs = std::max(most_runs, row.runs_needed.value_or(0));
   }
   if (!regressions.empty()) return step.empty() ? text_of_regressions(regressions, c, room) : "REGRESSION: " + step;
   std::string text;
@@ -281,8 +282,9 @@ std::string text_of_figures(const Comparison& c, std::size_t room) {
                                room - std::min<std::size_t>(room, 40)));
   else if (open > 0)
     text = fmt::format("{} in {} of {} bands; {}", inconclusive_headline, open, c.bands.size(),
-                       never ? "more launches alone would not settle all of them"
-                             : fmt::format("about {} launches per side would settle it", most_needed));
+                       never           ? "more launches alone would not settle all of them"
+                       : most_runs > 0 ? fmt::format("about {} runs per side would settle it", most_runs)
+                                       : fmt::format("about {} launches per side would settle it", most_needed));
   else
     text = fmt::format("{}{}", c.answer == Answer::no_regression ? "NO REGRESSION" : "no slower",
                        step.empty() ? " in " + counted(c.bands.size(), "band") : ": " + step);

@@ -219,6 +219,12 @@ void pair_cases(const Side& base, const Side& fresh, bool across_hardware, Match
   }
 }
 
+// True for a case without times and without a reason. Where a side's data were wrong, its exit code tells it.
+bool has_nothing(const Observation& each, const Side& side) {
+  return !each.measured() && each.trouble.empty() && each.skipped.empty() &&
+         std::ranges::none_of(side.reports, [](const Report& one) { return one.exit_code == ExitCode::wrong_data; });
+}
+
 }  // namespace
 
 Matched match(const Side& base, const Side& fresh, bool across_hardware) {
@@ -236,6 +242,10 @@ Matched match(const Side& base, const Side& fresh, bool across_hardware) {
     } else if (before && failed_altogether(*before) && each.measured()) {
       matched.failed_in_base.push_back(before);
       matched.only_in_new.push_back(described(each, base.name, "failed", before->trouble));
+    } else if (before && before->measured() && has_nothing(each, fresh)) {
+      matched.only_in_base.push_back(describe(before->measured_case));
+    } else if (before && each.measured() && has_nothing(*before, base)) {
+      matched.only_in_new.push_back(describe(each.measured_case));
     } else if (before && (!is_skipped(*before) || is_skipped(each))) {
       matched.both.emplace_back(before, &each);
     } else if (!is_skipped(each)) {
@@ -323,6 +333,7 @@ BandRow BandJudge::judge(const BandPairs& row) {
   out.new_launches = static_cast<int>(sizes.front().fresh.size());
   out.screening = effects.screening;
   out.runs_differ = effects.runs_differ;
+  out.parts = effects.parts;
   out.time = effects.overall;
   for (std::size_t i = 0; i < row.pairs.size(); ++i) sizes_[row.pairs[i]] = effects.each[i];
   const std::vector<std::vector<Launch>> base = with_samples(sizes, &Sides::base),

@@ -51,10 +51,13 @@ Lines lines_of(const Run& run, std::string_view arm) {
 struct Figures {
   std::optional<Series> Measurement::*series;
   std::vector<double> Measurement::*medians;
+  std::vector<int> Measurement::*runs;
   std::vector<Launch> Observation::*launches;
 };
-constexpr std::array kinds{Figures{&Measurement::latency, &Measurement::latency_launches_s, &Observation::latency},
-                           Figures{&Measurement::throughput, &Measurement::launches_s, &Observation::throughput}};
+constexpr std::array kinds{
+    Figures{&Measurement::latency, &Measurement::latency_launches_s, &Measurement::latency_launch_runs,
+            &Observation::latency},
+    Figures{&Measurement::throughput, &Measurement::launches_s, &Measurement::launch_runs, &Observation::throughput}};
 
 // Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, so
 // that a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
@@ -78,6 +81,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
                               .rounding_s = its->rounding_us.value_or(0) * 1e-6});
   if (!of_journal.empty() && (unnamed || of_journal.size() == medians.size())) return of_journal;
   std::vector<Launch> launches;
+  const std::vector<int>& its_runs = m.*kind.runs;
   for (std::size_t i = 0; i < medians.size(); ++i) {
     const auto same = std::ranges::find_if(of_journal, [&](const Launch& each) {
       return std::abs(each.median_s - medians[i]) <= rounding_of_reports * medians[i];
@@ -85,6 +89,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
     Launch launch;
     if (same != of_journal.end()) launch = *same;
     launch.number = static_cast<int>(i);
+    if (its_runs.size() == medians.size()) launch.run = std::max(0, its_runs[i]);
     launch.median_s = medians[i];
     launch.rounding_s = series->rounding_us.value_or(0) * 1e-6;
     if (medians.size() == 1 && same == of_journal.end()) {
@@ -204,10 +209,13 @@ int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
   return most;
 }
 
-// Runs whose launches a journal has: those of a baseline, else one.
+// Runs whose launches a report and its journal have: those of a baseline, else one.
 int runs_of(const Run& run) {
   int last = 0;
   for (const Result& line : run.journal) last = std::max(last, line.measurement.run);
+  for (const Result& each : run.report.results)
+    for (const Figures& kind : kinds)
+      for (const int its : each.measurement.*kind.runs) last = std::max(last, its);
   return last + 1;
 }
 
@@ -225,6 +233,21 @@ class SelectedLaunches {
  private:
   int launches_, most_;
 };
+
+// The launches of a case that count: those that count of its run, and as many others in place of those that lack the
+// case, so that a case of few launches is not lost.
+std::vector<Launch> counted_of(std::vector<Launch> launches, const SelectedLaunches& chosen) {
+  std::vector<std::size_t> kept, others;
+  for (std::size_t i = 0; i < launches.size(); ++i) (chosen.contains(launches[i].number) ? kept : others).push_back(i);
+  const int lacking = std::max(0, chosen.count() - static_cast<int>(kept.size()));
+  const SelectedLaunches instead(static_cast<int>(others.size()), lacking);
+  for (std::size_t i = 0; lacking > 0 && i < others.size(); ++i)
+    if (instead.contains(static_cast<int>(i))) kept.push_back(others[i]);
+  std::ranges::sort(kept);
+  std::vector<Launch> its;
+  for (const std::size_t i : kept) its.push_back(std::move(launches[i]));
+  return its;
+}
 
 Report without_results(const Report& report) {
   Report about;
@@ -372,6 +395,73 @@ bool continues(const Report& later, const Report& earlier) {
   return std::ranges::any_of(later.run.remarks, [&](const std::string& each) { return each.starts_with(begin); });
 }
 
+// 64 bits of FNV-1a.
+static std::string digest_of_figures(std::string_view text) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  return fmt::format("{:016x}", hash);
+}
+
+// Starts of the runs that a run continues, by its remarks.
+static std::vector<std::string> continued_by(const Report& report) {
+  std::vector<std::string> starts;
+  for (const std::string& remark : report.run.remarks)
+    if (remark.starts_with(continues_run))
+      starts.push_back(remark.substr(continues_run.size(), remark.find(" (") - continues_run.size()));
+  return starts;
+}
+
+static bool names_start(const std::vector<std::string>& texts, const std::string& text) {
+  return !text.empty() && std::ranges::find(texts, text) != texts.end();
+}
+
+std::vector<HeldRun> held_by(const Run& run) {
+  const auto runs = static_cast<std::size_t>(runs_of(run));
+  if (run.report.run.held.size() == runs) return run.report.run.held;
+  if (runs > 1) return std::vector<HeldRun>(runs);
+  return {{run.report.run.started, digest_of_figures(identity_of(run)), continued_by(run.report)}};
+}
+
+std::vector<std::size_t> held_launches_of(const Report& other, const std::string& identity, const Report& baseline) {
+  const bool same_cluster = other.run.cluster == baseline.run.cluster;  // which a digest has in it
+  std::vector<HeldRun> its = other.run.held;
+  if (its.empty()) its.push_back({other.run.started, digest_of_figures(identity), continued_by(other)});
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < baseline.run.held.size(); ++i) {
+    const HeldRun& held = baseline.run.held[i];
+    const auto is_same = [&](const HeldRun& each) {
+      return (!held.digest.empty() && held.digest == each.digest) ||
+             (same_cluster && (names_start(held.continued, each.started) || names_start(each.continued, held.started)));
+    };
+    if (std::ranges::any_of(its, is_same)) found.push_back(i);
+  }
+  return found;
+}
+
+void remove_held(std::span<const std::size_t> held, Run& baseline) {
+  const auto is_left_out = [&](int run) {
+    return std::ranges::find(held, static_cast<std::size_t>(run)) != held.end();
+  };
+  std::erase_if(baseline.journal, [&](const Result& line) { return is_left_out(line.measurement.run); });
+  for (Result& result : baseline.report.results)
+    for (const Figures& kind : kinds) {
+      Measurement& m = result.measurement;
+      std::vector<double>& medians = m.*kind.medians;
+      std::vector<int>& runs = m.*kind.runs;
+      if (runs.empty()) runs.assign(medians.size(), 0);  // all of the first one
+      std::vector<double> kept;
+      for (std::size_t i = 0; i < std::min(medians.size(), runs.size()); ++i)
+        if (!is_left_out(runs[i])) kept.push_back(medians[i]);
+      medians = std::move(kept);
+      std::erase_if(runs, is_left_out);
+      if (medians.empty()) (m.*kind.series).reset();
+    }
+  std::erase_if(baseline.report.results, [](const Result& result) {
+    const Measurement& m = result.measurement;
+    return m.outcome == Outcome::measured && !m.latency && !m.throughput;
+  });
+}
+
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
   std::vector<std::string> why(runs.size());
   std::unordered_map<std::string, const Run*> first;
@@ -436,9 +526,13 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     lines_of_runs[i] = lines_of(runs[i], arm);
     made[i] = launches_of(runs[i], arm, lines_of_runs[i]);
   }
-  std::vector<int> launches;  // without runs that made none
-  std::ranges::copy_if(made, std::back_inserter(launches), [](int its) { return its > 0; });
-  const int most = lower_median(launches);
+  std::vector<int> launches, of_whole_runs;  // without runs that made none
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    if (made[i] == 0) continue;
+    launches.push_back(made[i]);
+    if (runs[i].report.status == "complete") of_whole_runs.push_back(made[i]);
+  }
+  const int most = lower_median(of_whole_runs.empty() ? launches : of_whole_runs);
   int first_launch = 0, first_run = 0;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Run& run = runs[i];
@@ -463,17 +557,22 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       const auto [place, fresh] = places.try_emplace(key, side.observations.size());
       if (fresh) side.observations.emplace_back().measured_case = m.measured_case;
       Observation& observation = side.observations[place->second];
-      if (m.outcome == Outcome::measured && !m.measured_case.for_parts)
-        observation.mean_fractions[side.reports.size() - 1] = result.verdict.mean_fraction;
+      if (m.outcome == Outcome::measured && !m.measured_case.for_parts) {
+        const Verdict& v = result.verdict;
+        observation.mean_fractions[side.reports.size() - 1] = v.mean_fraction;
+        if (v.mean_fraction && v.fraction && m.throughput)
+          observation.mean_times_s[side.reports.size() - 1] =
+              m.throughput->summary.median * *v.fraction / *v.mean_fraction;
+      }
       const auto found = lines.find(key);
       if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)
-          for (Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
-            if (chosen.contains(launch.number)) {
-              launch.number += first_launch;
-              launch.run += first_run;
-              (observation.*kind.launches).push_back(std::move(launch));
-            }
+          for (Launch& launch :
+               counted_of(launches_in(m, found == lines.end() ? nullptr : &found->second, kind), chosen)) {
+            launch.number += first_launch;
+            launch.run += first_run;
+            (observation.*kind.launches).push_back(std::move(launch));
+          }
       add_trouble(observation, m);
       if (m.selection && std::ranges::find(observation.selections, *m.selection) == observation.selections.end())
         observation.selections.push_back(*m.selection);

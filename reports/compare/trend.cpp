@@ -189,6 +189,7 @@ void add_trend(Comparison& comparison, Trend trend) {
       if (!most || *most >= std::log1p(row.threshold.matters)) continue;
       row.answer = Answer::no_regression;
       row.launches_needed.reset();
+      row.runs_needed.reset();
       row.because = fmt::format(
           "the newest run is {:.1f} % slower at most than the median of all runs before and than that of the last "
           "three, by how much runs differ from one to the next; among all as one: {}",
@@ -198,6 +199,7 @@ void add_trend(Comparison& comparison, Trend trend) {
     const Trend::Change& change = t.changes[*row.change];
     row.answer = Answer::regression;
     row.launches_needed.reset();
+    row.runs_needed.reset();
     row.because = fmt::format(
         "the newest run is on a level {:.1f} % slower than before {} (p {:.2g} among {} rows); the newest run alone: "
         "{}",

@@ -63,6 +63,16 @@ class Compare(Folder):
         done = self.run_it("ab", *SIM, *size, "--b", "P5BENCH_SIM_FAULT=node:n1:0.1:30%", "--seed", "3", "--launches", "7")
         self.assertEqual(done.returncode, SLOW, done.stdout)
 
+    def test_slow_samples_where_all_were_slow_before_are_no_regression(self):
+        size = ("--min", "1GiB", "--max", "1GiB")
+        worse = self.simulate("worse", *size, "--fault", "node:n1:0.2")
+        better = self.simulate("better", *size, "--fault", "node:n1:0.2:30%", seed=2)
+        code, comparison = self.compare(worse, better)
+        self.assertEqual(code, GOOD, comparison["headline"])
+        remarks = [each for each in comparison["remarks"] if each.startswith("NEW found slow samples that a median hides")]
+        self.assertEqual(len(remarks), 1, comparison["remarks"])
+        self.assertEqual(self.compare(better, worse)[0], SLOW)
+
     def launch(self, run, name, count=7, slower=lambda case: 1.0, scatter=0.005, seed=1):
         """A run of `count` launches, in the format of `run --launches`."""
         draw = random.Random(seed)
@@ -541,6 +551,16 @@ class Compare(Folder):
                 comparison = json.loads((self.folder / "told/comparison.json").read_text())
                 self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {launches})
                 self.assertEqual(len([remark for remark in comparison["remarks"] if told in remark]), 1, comparison["remarks"])
+        self.assertEqual(self.run_it("baseline", "two", "--out", "made", "--cluster", "lab").returncode, GOOD)
+        made = self.folder / "made/baselines/lab"
+        self.assertEqual(len(read_report(made / "report.json")["run"]["held"]), 2)
+        done = self.run_it("report", newest / "report.json", "--baseline", made, "--format", "json", "--out", "held")
+        self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+        comparison = json.loads((self.folder / "held/comparison.json").read_text())
+        self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {1})
+        self.assertTrue(any("is without 1 of its 2 runs" in remark for remark in comparison["remarks"]), comparison["remarks"])
+        _, comparison = self.compare(made, newest)
+        self.assertTrue(any("The same run is on both sides" in remark for remark in comparison["remarks"]), comparison["remarks"])
 
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")

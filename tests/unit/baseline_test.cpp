@@ -240,6 +240,15 @@ TEST(Baseline, has_the_launches_of_runs_without_a_journal_too) {
   EXPECT_EQ(launches_of_first_case(baseline), 10U);
 }
 
+// A baseline as its files have it.
+reports::Run read_again(const Baseline& baseline, const std::string& started) {
+  std::string journal;
+  for (const Result& line : baseline.journal) journal += to_json(line, true).dump() + "\n";
+  reports::Run made{.name = "baseline", .report = baseline.report, .journal = journal_in(journal, "journal")};
+  made.report.run.started = started;
+  return made;
+}
+
 // Differences between runs widen intervals, so a baseline's file keeps them apart, also one made of a baseline.
 TEST(Baseline, says_of_which_run_a_launch_is) {
   std::vector<reports::Run> runs;
@@ -252,13 +261,6 @@ TEST(Baseline, says_of_which_run_a_launch_is) {
     for (int launch = 0; launch < 2; ++launch)
       run.journal.push_back(line_of(run, launch, m.launches_s[static_cast<std::size_t>(launch)]));
   }
-  const auto read_again = [](const Baseline& baseline, const std::string& started) {
-    std::string journal;
-    for (const Result& line : baseline.journal) journal += to_json(line, true).dump() + "\n";
-    reports::Run made{.name = "baseline", .report = baseline.report, .journal = journal_in(journal, "journal")};
-    made.report.run.started = started;
-    return made;
-  };
   const auto runs_in = [](std::span<const reports::Run> of) {
     std::vector<int> numbers;
     const Side side = make_side("BASE", of);
@@ -269,6 +271,79 @@ TEST(Baseline, says_of_which_run_a_launch_is) {
   EXPECT_THAT(runs_in({{made}}), ElementsAre(0, 0, 1, 1, 2, 2));
   runs.front() = made;
   EXPECT_THAT(runs_in(runs), ElementsAre(0, 1, 3, 3, 4, 4)) << "two launches of each, so that they weigh alike";
+}
+
+// Runs whose report alone was kept, and a case whose latency was measured in other launches than its throughput.
+TEST(Baseline, says_of_which_run_a_launch_without_samples_is) {
+  std::vector<reports::Run> runs;
+  for (int i = 0; i < 3; ++i) {
+    reports::Run& run = runs.emplace_back(run_of("day" + std::to_string(i), 1));
+    run.report.results.resize(2);
+    for (Result& each : run.report.results) {
+      Measurement& m = each.measurement;
+      m.launches_s = {m.throughput->summary.median, m.throughput->summary.median * 1.0001};
+    }
+  }
+  Measurement& first = runs[0].report.results[0].measurement;
+  first.throughput.swap(first.latency);
+  first.launches_s.swap(first.latency_launches_s);
+  runs[1].report.results.pop_back();
+  const reports::Run made = read_again(make_baseline(runs, "2026-11-30T00:00:00Z"), "2026-11-28T00:00:00Z");
+  const Side side = make_side("BASE", {&made, 1});
+  const auto told = [](const std::vector<Launch>& launches) {
+    std::vector<std::pair<int, int>> all;
+    for (const Launch& launch : launches) all.emplace_back(launch.run, launch.number);
+    return all;
+  };
+  using testing::Pair;
+  ASSERT_THAT(side.observations, SizeIs(2));
+  EXPECT_THAT(told(side.observations[0].latency), ElementsAre(Pair(0, 0), Pair(0, 1)));
+  EXPECT_THAT(told(side.observations[0].throughput), ElementsAre(Pair(1, 2), Pair(1, 3), Pair(2, 4), Pair(2, 5)));
+  EXPECT_THAT(told(side.observations[1].throughput), ElementsAre(Pair(0, 0), Pair(0, 1), Pair(2, 4), Pair(2, 5)))
+      << "the same numbers are the same launches";
+  reports::Run alone = made;
+  EXPECT_EQ(to_json(alone.report).at("measurements").at(0).at("launch_runs"), nlohmann::json({1, 1, 2, 2}));
+  alone.journal.clear();
+  const Side without_journal = make_side("BASE", {&alone, 1});
+  EXPECT_THAT(told(without_journal.observations[0].latency), ElementsAre(Pair(0, 0), Pair(0, 1)));
+  EXPECT_THAT(told(without_journal.observations[0].throughput),
+              ElementsAre(Pair(1, 0), Pair(1, 1), Pair(2, 2), Pair(2, 3)));
+}
+
+// Runs of nights whose figures differ, though all may have the start of one.
+TEST(Baseline, says_which_runs_it_holds_and_can_be_without_one) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1.001), run_of("day2", 1.002)};
+  const std::string begin =
+      fmt::format("continues the run of {} (out/c/1); 3 results are of that run", "2026-11-19T00");
+  runs[1].report.run.remarks = {begin};
+  runs[1].report.results.pop_back();
+  const Baseline baseline = make_baseline(runs, "2026-11-30T00:00:00Z");
+  reports::Run made = read_again(baseline, runs[0].report.run.started);
+  EXPECT_THAT(to_json(made.report).at("run").at("held"), SizeIs(3));
+  const auto held = [&](const reports::Run& run) {
+    return held_launches_of(run.report, identity_of(run), made.report);
+  };
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_THAT(held(runs[i]), ElementsAre(i));
+  EXPECT_THAT(held(run_of("day0", 1.0001)), SizeIs(0)) << "other figures";
+  reports::Run continued = run_of("day9", 1);
+  continued.report.run.started = "2026-11-19T00";
+  EXPECT_THAT(held(continued), ElementsAre(1)) << "a run that one of them continues";
+  continued.report.run.started = "2026-11-29T00:00:00Z";
+  continued.report.run.remarks = {fmt::format("continues the run of {} (out/c/1)", runs[2].report.run.started)};
+  EXPECT_THAT(held(continued), ElementsAre(2)) << "a run that continues one of them";
+  EXPECT_THAT(held(made), ElementsAre(0, 1, 2));
+
+  const std::vector<reports::Run> more{made, run_of("day3", 1)};
+  EXPECT_THAT(make_baseline(more, "2026-11-30T00:00:00Z").report.run.held, SizeIs(4)) << "a baseline made of one";
+
+  const std::vector<std::size_t> first_and_last{0, 2};
+  remove_held(first_and_last, made);
+  const Side side = make_side("BASE", {&made, 1});
+  ASSERT_THAT(side.observations, SizeIs(2)) << "the largest size was in the others only";
+  for (const Observation& each : side.observations) {
+    ASSERT_THAT(each.throughput, SizeIs(1));
+    EXPECT_NEAR(each.throughput[0].median_s, 1.001 * ideal_time(each.measured_case.bytes), 1e-9);
+  }
 }
 
 TEST(Sides, are_made_of_runs_that_weigh_alike) {
@@ -365,6 +440,42 @@ TEST(Sides, take_launches_of_longer_runs_in_even_distances) {
   const Side side = make_side("BASE", runs);
   for (const Launch& launch : side.observations.front().throughput) medians.push_back(launch.median_s);
   EXPECT_THAT(medians, ElementsAre(1, 2, 3, 1, 4, 7, 1, 2, 3));
+}
+
+// The budget of a run of ten launches had time for the largest size in launches 2 to 4 only.
+TEST(Sides, have_the_time_of_slow_samples) {
+  reports::Run run = run_of("day0", 1);
+  Verdict& verdict = run.report.results[1].verdict;
+  verdict.fraction = 0.9;
+  verdict.mean_fraction = 0.6;
+  const Side side = make_side("BASE", {&run, 1});
+  EXPECT_THAT(side.observations[0].mean_times_s, SizeIs(0));
+  EXPECT_NEAR(side.observations[1].mean_times_s.at(0), 1.5 * ideal_time(MiB(256)), 1e-9);
+}
+
+TEST(Sides, keep_cases_that_other_launches_of_a_longer_run_measured) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  runs[0].report.results.resize(2);
+  runs[0].report.results[0].measurement.launches_s.assign(10, 1e-3);
+  runs[0].report.results[1].measurement.launches_s = {2e-3, 3e-3, 4e-3};
+  for (int launch = 2; launch < 5; ++launch) {
+    Result line = line_of(runs[0], launch, 1e-3 * launch);
+    line.measurement.measured_case = runs[0].report.results[1].measurement.measured_case;
+    runs[0].journal.push_back(std::move(line));
+  }
+  runs[1].report.results.resize(1);
+  runs[1].report.results[0].measurement.launches_s = {1e-3, 1e-3};
+  const auto numbers_of = [&](std::size_t which) {
+    std::vector<int> numbers;
+    const Side side = make_side("BASE", runs);
+    for (const Launch& launch : side.observations[which].throughput) numbers.push_back(launch.number);
+    return numbers;
+  };
+  EXPECT_THAT(numbers_of(0), ElementsAre(0, 5, 10, 11));
+  EXPECT_THAT(numbers_of(1), ElementsAre(2, 4)) << "the second run has none of it";
+  runs[1].report.status = "partial";
+  EXPECT_THAT(numbers_of(0), SizeIs(12)) << "a run that was killed says nothing of how many launches are usual";
+  EXPECT_THAT(numbers_of(1), ElementsAre(2, 3, 4));
 }
 
 TEST(Runs, of_no_time_or_of_the_future_are_named_and_refused) {

@@ -75,6 +75,43 @@ TEST(Compare, says_how_many_launches_would_tell) {
   EXPECT_GT(*row.launches_needed, 7);
 }
 
+// Five nights and one, each of seven launches, with levels that differ by 1 to 3 %.
+Side nights(const std::string& name, const std::vector<double>& levels, int launches, std::uint64_t seed) {
+  SideRecipe recipe = small();
+  recipe.runs = static_cast<int>(levels.size());
+  recipe.launches = launches * recipe.runs;
+  recipe.slowdown = [=](const Case&, int launch) { return levels[static_cast<std::size_t>(launch / launches)]; };
+  return make_up_side(name, recipe, seed);
+}
+
+TEST(Compare, says_how_many_runs_would_tell_where_no_number_of_launches_does) {
+  for (const int launches : {7, 100}) {
+    const Comparison c =
+        compare(nights("BASE", {1, 1.012, 0.99, 1.005, 0.985}, launches, 1), nights("NEW", {1.022}, launches, 2));
+    const BandRow& row = c.bands.front();
+    EXPECT_EQ(row.answer, Answer::inconclusive) << row.because;
+    EXPECT_FALSE(row.launches_needed);
+    ASSERT_TRUE(row.runs_needed) << row.because;
+    EXPECT_THAT(*row.runs_needed, testing::AllOf(testing::Ge(3), testing::Le(20)));
+    const std::string runs = std::to_string(*row.runs_needed);
+    EXPECT_THAT(c.headline, HasSubstr("about " + runs + " runs per side would settle it"));
+    EXPECT_THAT(row.because, HasSubstr("about " + runs + " runs per side would decide, and no number of launches"));
+    EXPECT_THAT(render_console(c), HasSubstr("inconclusive (" + runs + " runs)"));
+    EXPECT_THAT(render_json(c), HasSubstr("\"runs_needed\":"));
+  }
+}
+
+TEST(Compare, names_no_number_of_launches_where_times_are_rounded_by_more_than_matters) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  for (Launch& launch : fresh.observations[0].throughput) launch.rounding_s = 0.05 * launch.median_s;
+  const Comparison c = compare(base, fresh);
+  const BandRow& row = c.bands.front();
+  EXPECT_EQ(row.answer, Answer::inconclusive);
+  EXPECT_FALSE(row.launches_needed || row.runs_needed);
+  EXPECT_THAT(row.because, HasSubstr("times rounded by up to 5 % do not decide"));
+  EXPECT_THAT(c.headline, HasSubstr("more launches alone would not settle all of them"));
+}
+
 TEST(Compare, screens_single_launches_and_says_so) {
   SideRecipe once, slower = slower_from(MiB(64), 1.3);
   once.launches = slower.launches = 1;
@@ -341,6 +378,99 @@ TEST(Compare, names_faults_of_both_sides_and_takes_those_of_other_machines_for_n
   EXPECT_EQ(code_of(lost("", "", {"n0", "n1"}), lost("", "", {"n2", "n3"})), ExitCode::slow);
 }
 
+topo::Topology hosts_with(const std::vector<std::pair<std::string, std::string>>& names_and_instances) {
+  topo::Topology topology;
+  for (const auto& [name, instance] : names_and_instances) {
+    topo::Host& host = topology.hosts.emplace_back();
+    host.name = name;
+    host.instance = instance;
+  }
+  return topology;
+}
+
+// Pods get other names each night, and a container may hide the instance.
+TEST(Compare, knows_a_part_by_its_instance_where_both_sides_know_it_and_else_by_its_host) {
+  using Hosts = std::vector<std::pair<std::string, std::string>>;
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const auto set = [](Report& report, const Hosts& hosts, const std::string& kind, const std::string& name) {
+    report.topology = hosts_with(hosts);
+    Suspect suspect = nic(name, hosts[1].first);
+    suspect.kind = kind;
+    suspect.instance = hosts[1].second;
+    report.suspects = {suspect};
+    OpenQuestion question;
+    question.candidates = {kind + " " + name, "node n0"};
+    report.open_questions = {question};
+    topo::Finding finding{"nic.down", topo::Severity::error, {"", "", {}, {}}, "it is down", "", topo::About::fabric};
+    finding.hosts = {hosts[0].first, hosts[1].first};
+    topo::Finding lost = finding;
+    lost.hosts.clear();
+    lost.subject = {hosts[1].first, hosts[1].second, {}, {}};
+    report.findings = {finding, lost};
+  };
+  for (const auto& [kind, name] : {std::pair("nic", "n1r5"), std::pair("link", "n1-n0"), std::pair("node", "n1")})
+    for (const auto& [before, now, same] :
+         {std::tuple(Hosts{{"a", ""}, {"b", ""}}, Hosts{{"a", "i-a"}, {"b", "i-b"}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"a", ""}, {"b", ""}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"c", "i-a"}, {"d", "i-b"}}, true),
+          std::tuple(Hosts{{"a", "i-a"}, {"b", "i-b"}}, Hosts{{"a", "i-a"}, {"b", "i-c"}}, false),
+          std::tuple(Hosts{{"a", ""}, {"b", ""}}, Hosts{{"a", ""}, {"c", ""}}, false)}) {
+      SCOPED_TRACE(std::string(kind) + " on " + now[1].first + " " + now[1].second);
+      set(base.reports[0], before, kind, name);
+      set(fresh.reports[0], now, kind, name);
+      const Comparison c = compare(base, fresh);
+      EXPECT_EQ(c.exit_code == ExitCode::ok, same) << c.headline;
+      EXPECT_EQ(c.new_suspects.empty(), same);
+      EXPECT_EQ(c.bad_ends.size(), same ? 0u : 3u) << "two findings and a question";
+    }
+  set(base.reports[0], {{"a", "i-a"}, {"b", "i-b"}}, "link", "n0-n1");
+  set(fresh.reports[0], {{"d", "i-b"}, {"c", "i-a"}}, "link", "n0-n1");
+  EXPECT_THAT(compare(base, fresh).new_suspects, IsEmpty()) << "in another order";
+}
+
+TEST(Compare, takes_a_warning_of_base_for_less_than_an_error_of_new) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const topo::Finding broken{"gpu.slow_alone",     topo::Severity::error, {"h", "", {}, {}}, "90 % less", "",
+                             topo::About::hardware};
+  fresh.reports[0].findings = {broken};
+  for (const topo::Severity severity : {topo::Severity::error, topo::Severity::warning, topo::Severity::info}) {
+    base.reports[0].findings = {broken};
+    base.reports[0].findings[0].severity = severity;
+    const bool as_before = severity == topo::Severity::error;
+    const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+    EXPECT_EQ(c.exit_code, as_before ? ExitCode::ok : ExitCode::slow) << c.headline;
+    EXPECT_THAT(in_history.headline, testing::StartsWith(as_before ? "AS BAD AS BEFORE: NEW found gpu.slow_alone on h"
+                                                                   : "REGRESSION: NEW found gpu.slow_alone on h"));
+  }
+  base.reports[0].findings[0].severity = topo::Severity::error;
+  base.reports[0].findings[0].about.reset();
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok) << "an older version does not say what it is about";
+  fresh.reports[0].findings[0].subject.xid = 79;
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok) << "nor which Xid it was";
+  base.reports[0].findings[0].subject.xid = 48;
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow) << "another Xid";
+}
+
+Suspect of_fault(Suspect suspect, const std::string& fault) {
+  suspect.fault = fault;
+  return suspect;
+}
+
+TEST(Compare, takes_a_slow_part_of_base_for_less_than_one_that_is_silent_or_corrupts_data) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const auto news = [&](const std::string& before, const std::string& now) {
+    base.reports[0].suspects = {of_fault(nic("n1r5", "b"), before)};
+    fresh.reports[0].suspects = {of_fault(nic("n1r5", "b"), now)};
+    return !compare(base, fresh).new_suspects.empty();
+  };
+  EXPECT_FALSE(news("slow", "slow"));
+  EXPECT_FALSE(news("silent", "silent"));
+  EXPECT_FALSE(news("silent", "slow"));
+  EXPECT_TRUE(news("slow", "silent"));
+  EXPECT_TRUE(news("slow", "wrong"));
+  EXPECT_TRUE(news("silent", "wrong"));
+}
+
 TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
   Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
   fresh.sources = {"first", "second"};
@@ -359,6 +489,29 @@ TEST(Compare, takes_slow_samples_in_most_runs_of_base_for_what_base_is_like) {
     EXPECT_THAT(in_history.headline, testing::StartsWith(std::string(news ? "REGRESSION" : "AS BAD AS BEFORE") +
                                                          ": NEW found slow samples that a median hides; "));
   }
+}
+
+TEST(Compare, takes_slow_samples_for_no_regression_where_the_case_took_as_long_before) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  const double mean = *summarize(fresh.observations[0].throughput[0].samples_s).trimmed_mean;
+  // The mean of NEW is 2 % slower than that of BASE, and below a bar that BASE's is above, or was not held against.
+  fresh.observations[0].mean_fractions = {{0, 0.648}};
+  fresh.observations[0].mean_times_s = {{0, 1.02 * mean}};
+  base.observations[0].mean_fractions = {{0, std::nullopt}};
+  const Comparison c = compare(base, fresh), in_history = compare(base, fresh, {.history = true});
+  EXPECT_EQ(c.exit_code, ExitCode::ok) << c.headline;
+  EXPECT_THAT(c.remarks,
+              Contains("NEW found slow samples that a median hides: all_reduce 64 MiB float32 sum reaches 65 "
+                       "% of its limit on average, and takes no longer than in BASE, which is no regression"));
+  EXPECT_THAT(in_history.headline, testing::StartsWith("AS BAD AS BEFORE: NEW found slow samples"));
+  fresh.observations[0].mean_times_s = {{0, 1.2 * mean}};
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow);
+  // Slow in its median, and without samples.
+  for (Launch& launch : base.observations[0].throughput) launch.median_s *= 5, launch.samples_s.clear();
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::ok);
+  base.observations[0].throughput.clear();
+  base.observations[0].trouble = "it hung";
+  EXPECT_EQ(compare(base, fresh).exit_code, ExitCode::slow);
 }
 
 TEST(Compare, of_a_run_that_did_not_finish_never_says_that_all_is_well) {
@@ -619,6 +772,19 @@ TEST(Compare, says_what_only_one_side_has) {
   const Comparison c = compare(make_up_side("BASE", small(), 1), make_up_side("NEW", more, 2));
   EXPECT_THAT(c.only_in_base, IsEmpty());
   EXPECT_THAT(c.only_in_new, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+}
+
+TEST(Compare, says_what_one_side_has_no_times_of) {
+  SideRecipe two = small();
+  two.to = MiB(128);
+  const Side whole = make_up_side("A", two, 1);
+  Side lacking = make_up_side("B", two, 2);
+  lacking.observations[1].throughput.clear();
+  EXPECT_THAT(compare(whole, lacking).only_in_base, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+  EXPECT_THAT(compare(whole, lacking).headline, HasSubstr("1 case of A not in B"));
+  EXPECT_THAT(compare(lacking, whole).only_in_new, testing::ElementsAre("all_reduce 128 MiB float32 sum"));
+  lacking.reports[0].exit_code = ExitCode::wrong_data;
+  EXPECT_THAT(compare(whole, lacking).only_in_base, IsEmpty()) << "its times are left out, as the exit code tells";
 }
 
 TEST(Compare, refuses_sides_without_a_case_in_common) {

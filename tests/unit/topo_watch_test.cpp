@@ -193,7 +193,10 @@ TEST(TopoWatch, clocks_of_gpus_that_no_rank_uses_are_none_of_the_job) {
   const auto ids = [&] {
     const auto during = activity_of_job(topology, summarize(seen, {}, host()));
     std::vector<std::string> found;
-    for (const Finding& each : watch_findings(topology, {during.front()}, 0)) found.push_back(each.id);
+    for (const Finding& each : watch_findings(topology, {during.front()}, 0)) {
+      found.push_back(each.id);
+      EXPECT_EQ(each.subject.xid, each.id == "gpu.xid" ? std::optional(79) : std::nullopt);
+    }
     return found;
   };
   EXPECT_THAT(ids(), ElementsAre("gpu.held_back", "gpu.new_memory_errors", "gpu.xid", "gpu.straggler"));

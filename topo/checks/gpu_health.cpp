@@ -335,6 +335,7 @@ std::vector<Finding> earlier_xids(const Topology& topology) {
       findings.push_back(about_host(host, "gpu.xid_before", kind.severity, std::move(evidence),
                                     kind.action + (kind.name == "reset" ? after_reset : "")));
       if (gpu) findings.back().subject.gpu = static_cast<int>(*gpu);
+      findings.back().subject.xid = xid.code;
     }
   }
   return findings;

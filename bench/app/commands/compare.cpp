@@ -34,7 +34,10 @@ std::string on_both_sides(const reports::Side& base, const reports::Side& fresh)
   for (std::size_t i = 0; i < fresh.identities.size(); ++i)
     for (std::size_t k = 0; k < base.identities.size(); ++k) {
       const reports::Report &one = base.reports[k], &other = fresh.reports[i];
-      if (base.identities[k] != fresh.identities[i] && !continues(one, other) && !continues(other, one)) continue;
+      const bool held = !reports::held_launches_of(other, fresh.identities[i], one).empty() ||
+                        !reports::held_launches_of(one, base.identities[k], other).empty();
+      if (base.identities[k] != fresh.identities[i] && !continues(one, other) && !continues(other, one) && !held)
+        continue;
       const std::string &name = base.sources[k], &also = fresh.sources[i];
       return name == also ? name : fmt::format("{}, {}", name, also);
     }

@@ -73,18 +73,37 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
   return remarks;
 }
 
-// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other.
+// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other. Of a
+// baseline that holds it, removes its launches.
 static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs) {
   if (!fresh) return {};
-  const auto is_same = [&](const reports::Run& run) {
-    return reports::identity_of(run) == reports::identity_of(*fresh) || continues(fresh->report, run.report);
+  const std::string identity = reports::identity_of(*fresh);
+  const auto held_in = [&](const reports::Run& run) {
+    return reports::held_launches_of(fresh->report, identity, run.report);
   };
-  const auto same = std::ranges::find_if(runs, is_same);
-  if (same == runs.end()) return {};
-  const std::string name = same->name;
-  if (std::ranges::all_of(runs, is_same)) return {format_printable("The same run is on both sides: {}", name)};
-  std::erase_if(runs, is_same);
-  return {format_printable("BASELINE: {} is left out: its launches are those that are compared", name)};
+  const auto is_same = [&](const reports::Run& run) {
+    return reports::identity_of(run) == identity || continues(fresh->report, run.report) ||
+           (!run.report.run.held.empty() && held_in(run).size() == run.report.run.held.size());
+  };
+  const auto is_part = [&](const reports::Run& run) { return is_same(run) || !held_in(run).empty(); };
+  if (std::ranges::none_of(runs, is_part)) return {};
+  if (std::ranges::all_of(runs, is_same))
+    return {format_printable("The same run is on both sides: {}", runs.front().name)};
+  std::vector<std::string> remarks;
+  std::erase_if(runs, [&](reports::Run& run) {
+    const bool same = is_same(run);
+    const std::vector<std::size_t> held = same ? std::vector<std::size_t>() : held_in(run);
+    if (same)
+      remarks.push_back(
+          format_printable("BASELINE: {} is left out: its launches are those that are compared", run.name));
+    if (held.empty()) return same;
+    remarks.push_back(
+        format_printable("BASELINE: {} is without {} of its {} runs, whose launches are those that are compared",
+                         run.name, held.size(), run.report.run.held.size()));
+    reports::remove_held(held, run);
+    return false;
+  });
+  return remarks;
 }
 
 reports::Side read_baseline(const std::string& path, const reports::Report& about, const reports::Run* fresh) {
