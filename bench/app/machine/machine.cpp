@@ -297,8 +297,6 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.platform = &topo::find_platform(options.platform);
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
-    machine.domain_of_rank = wide_domains(machine.topology);
-    machine.gpus_alike = are_gpus_alike(machine.topology);
   } else {
     topo::Probes probes = probes_for(options);
     if (own && own->told.answered) probes.told = &own->told;
@@ -317,6 +315,10 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
   }
   try {
     make_backend(control, options, seed, machine);
+    if (backend.simulated()) {  // whose faults change the topology
+      machine.domain_of_rank = wide_domains(machine.topology);
+      machine.gpus_alike = are_gpus_alike(machine.topology);
+    }
   } catch (const EnvironmentError& problem) {  // same on all ranks
     if (!options.checks()) throw;
     make_idle(machine, problem.what(), ExitCode::environment);
