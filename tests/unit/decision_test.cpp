@@ -577,6 +577,17 @@ TEST(Decision, accepts_nodes_only_by_what_goes_between_them) {
   EXPECT_TRUE(was_judged(report));
 }
 
+TEST(Decision, says_where_nothing_went_between_nodes) {
+  Report report = report_of({.grades = {Grade::ok, Grade::ok}});
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("nothing measured between")));
+  for (Result& each : report.results) each.measurement.measured_case.nodes = 1;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but nothing measured between nodes: "));
+  for (Result& each : report.results) each.measurement.measured_case.collective = &p2p;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("but nothing measured between nodes")) << "pairs of each node only";
+  report.topology = {};
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("nothing measured between"))) << "as of an import";
+}
+
 TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   Report report = report_of({.grades = {Grade::unknown}});
   report.results.front().baseline = BaselineTimes{.latency_s = {}, .throughput_s = 0.003};
