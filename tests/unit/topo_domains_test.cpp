@@ -125,6 +125,24 @@ TEST(Domains, of_different_clusters_or_a_single_host_or_plain_hosts_lack_no_cliq
   EXPECT_THAT(outside(topology), testing::IsEmpty());
 }
 
+TEST(Domains, out_of_order_are_put_right_by_a_file_of_hosts_or_where_that_has_their_order_by_the_mapping) {
+  const auto action = [](const Topology& topology) {
+    for (const Finding& finding : look(topology))
+      if (finding.id == "domain.order") return finding.action;
+    return std::string();
+  };
+  Topology topology = ultraservers(36);
+  EXPECT_EQ(action(topology), "");
+  const auto hosts = topology.hosts.size();
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank)
+    topology.host_of_rank[rank] = static_cast<int>(rank % hosts);
+  EXPECT_THAT(action(topology), testing::HasSubstr("--map-by slot"));
+  EXPECT_THAT(action(topology), testing::Not(testing::HasSubstr("hosts.healthy"))) << "it would not be written";
+  topology = ultraservers(36);
+  std::swap(topology.hosts[3], topology.hosts[20]);
+  EXPECT_THAT(action(topology), testing::HasSubstr("hosts.healthy"));
+}
+
 TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {
   Topology topology = ultraservers(2);
   topology.settings = JobSettings{.variables = {{"NCCL_MNNVL_ENABLE", "0"}}, .dangling = {}};

@@ -445,15 +445,20 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
     returns += left.contains(domains[rank]) ? 1 : 0;
   }
   if (returns == 0) return {};
+  // In hosts.healthy hosts are by domain; it helps only if they are not so already.
+  const char* const action =
+      std::ranges::is_sorted(domains_of_hosts(topology))
+          ? "the hosts are in order, so give consecutive ranks to each host: mpirun --map-by slot, srun "
+            "--distribution=block"
+          : "start with hosts.healthy of this run, which lists the hosts by domain; Slurm: topology/block and "
+            "--segment, Kubernetes: one ComputeDomain a domain";
   return {{.id = "domain.order",
            .severity = Severity::warning,
            .subject = {},
            .evidence = fmt::format("the ranks are not ordered by NVLink domain: {} to a domain that earlier ranks are "
                                    "in, so neighbours in rings and groups of consecutive ranks meet over NICs",
                                    plural(static_cast<size_t>(returns), "return")),
-           .action = "start with hosts.healthy of this run, which lists the hosts by domain; Slurm: topology/block and "
-                     "--segment, "
-                     "Kubernetes: one ComputeDomain a domain"}};
+           .action = action}};
 }
 
 std::vector<Finding> unhealthy_fabric(const Topology& topology) {
