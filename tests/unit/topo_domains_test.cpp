@@ -80,7 +80,7 @@ TEST(Domains, without_a_switch_plane_are_told_with_their_hosts_and_no_others) {
 }
 
 // Findings domain.clique: the host that each is about, or "" and all its hosts.
-std::vector<std::pair<std::string, std::vector<std::string>>> outside(const Topology& topology) {
+std::vector<std::pair<std::string, std::vector<std::string>>> cliques_lacking(const Topology& topology) {
   std::vector<std::pair<std::string, std::vector<std::string>>> found;
   for (const Finding& finding : look(topology))
     if (finding.id == "domain.clique") found.emplace_back(finding.subject.host, finding.hosts);
@@ -99,30 +99,30 @@ TEST(Domains, that_no_two_hosts_share_are_told) {
   using testing::IsEmpty;
   using testing::Pair;
   Topology topology = ultraservers(2);
-  EXPECT_THAT(outside(topology), IsEmpty());
+  EXPECT_THAT(cliques_lacking(topology), IsEmpty());
   put_into_no_clique(topology.hosts[1]);
-  EXPECT_THAT(outside(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())))
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())))
       << "the other one is in a clique";
   put_into_no_clique(topology.hosts[0]);
   const auto both = ElementsAre(topology.hosts[0].name, topology.hosts[1].name);
-  EXPECT_THAT(outside(topology), ElementsAre(Pair("", both))) << "nobody knows which is right";
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair("", both))) << "nobody knows which is right";
   topology = ultraservers(2);
   for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_clique = 7;
-  EXPECT_THAT(outside(topology), ElementsAre(Pair("", both))) << "one cluster, and each in a clique of its own";
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair("", both))) << "one cluster, and each in a clique of its own";
   topology.hosts[1].gpu_devices[0].fabric_clique = 8;
-  EXPECT_THAT(outside(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())));
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())));
 }
 
 TEST(Domains, of_different_clusters_or_a_single_host_or_plain_hosts_lack_no_clique) {
   Topology topology = ultraservers(2);
   for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_cluster = "another";
-  EXPECT_THAT(outside(topology), testing::IsEmpty());
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
   topology = ultraservers(1);
   put_into_no_clique(topology.hosts[0]);
-  EXPECT_THAT(outside(topology), testing::IsEmpty());
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
   topology = synthetic(find_platform("p5.48xlarge"), 2);
   for (Host& host : topology.hosts) put_into_no_clique(host);
-  EXPECT_THAT(outside(topology), testing::IsEmpty());
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
 }
 
 TEST(Domains, out_of_order_are_put_right_by_a_file_of_hosts_or_where_that_has_their_order_by_the_mapping) {
