@@ -249,8 +249,7 @@ class ReplayPlanner {
     if (first.empty()) return;
     remark(
         fmt::format("the job had its ranks on the hosts in another order, so {} {} between other GPUs and NICs here; "
-                    "settings for it "
-                    "need its order: {}",
+                    "settings for it need its order: {}",
                     others > 0 ? fmt::format("{} and {} more of its operations", first, others) : first,
                     others > 0 ? "go" : "goes", options_for_order(job_.node_of_rank)));
   }
