@@ -200,6 +200,22 @@ std::string about_untested(const Report& report) {
   return clauses.empty() ? "" : shortened(clauses);
 }
 
+// Clause for a job on several NVLink domains, which plain nodes are, of which only what goes on within them was
+// measured; else "". Its NICs may be at fault.
+std::string about_unused_fabric(const Report& report) {
+  const topo::Topology& topology = report.topology;
+  const std::vector<int> domains = domains_of_hosts(topology);
+  std::set<int> of_ranks;
+  for (const int host : topology.host_of_rank)
+    if (host >= 0 && std::cmp_less(host, domains.size())) of_ranks.insert(domains[static_cast<std::size_t>(host)]);
+  if (of_ranks.size() < 2) return "";
+  const bool used = std::ranges::any_of(report.results, [](const Result& each) {
+    return was_measured(each) && domains_of(each.measurement.measured_case) > 1;
+  });
+  if (used) return "";
+  return std::string("nothing measured between ") + (of_ranks.size() == domains.size() ? "nodes" : "NVLink domains");
+}
+
 // Clause for the measurements that the budget or the operator left out, or for the pairs that the plan did; "" if none.
 // Parts at fault may be among them.
 std::string about_left_out(const Report& report) {
@@ -210,6 +226,7 @@ std::string about_left_out(const Report& report) {
   });
   if (left_out > 0)
     return fmt::format("{} of {} skipped for lack of time", left_out, counted(report.results.size(), "measurement"));
+  if (const std::string unused = about_unused_fabric(report); !unused.empty()) return unused;
   if (sampled > 0) return "not all pairs measured";
   const auto tests_links = [](const Result& each) {
     return is_pairwise(each) || !uses_gpus(each.measurement.measured_case);

@@ -160,7 +160,7 @@ bool used_nvls(const Measurement& m) { return m.selection && m.selection->algori
 
 // Limit of GPUs: the GPU's link into its node, and across nodes also its NICs; the slower binds. The wire rate applies
 // if the achievable rate is unknown.
-std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits) {
+std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
   const Case& c = m.measured_case;
   topo::Operation op{.route = c.collective->route,
                      .ranks = c.ranks,
@@ -168,7 +168,8 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
                      .domains = domains_of(c),
                      .nodes_per_domain = c.nodes_per_domain,
                      .nvls = used_nvls(m),
-                     .alone = is_alone(c)};
+                     .alone = is_alone(c),
+                     .at_once = ranks_at_once(c, topology)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
     if (auto limit = limit_of(limits, op, level)) return limit;
     // The limit of NVLS is unknown, but NCCL chose it as faster than a ring.
@@ -188,7 +189,7 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   }
   // The rate of host memory is below the wire rate, and known on some platforms only: see reason_without_limit().
   if (parts == BackendInfo::Parts::nics) return std::nullopt;
-  if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits);
+  if (parts == BackendInfo::Parts::gpus) return gpu_limit(m, limits, topology);
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
@@ -361,6 +362,36 @@ bool is_alone(const Case& c) {
          std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
 }
 
+std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) {
+  const std::vector<int>& hosts = topology.host_of_rank;
+  if (!c.rounds || hosts.empty() || domains_of(c) < 2) return std::nullopt;
+  std::map<int, int> of_host;
+  const auto most = [&] { return std::ranges::max_element(of_host, {}, [](const auto& each) { return each.second; }); };
+  // Rounds of pairs differ, and repetitions of them have some of the pairs only.
+  if (c.collective->pairwise) {
+    for (const int host : hosts) ++of_host[host];
+    return most()->second;
+  }
+  const std::vector<int> domains = domains_of(c) == c.nodes ? hosts : domains_of_ranks(topology);
+  int found = 0;
+  for (const Round& round : *c.rounds) {
+    of_host.clear();
+    for (const Group& group : round) {
+      const auto domain = [&](std::size_t at) { return domains.at(static_cast<std::size_t>(group[at])); };
+      bool leaves = false;
+      for (std::size_t at = 1; at < group.size(); ++at) leaves = leaves || domain(at) != domain(0);
+      // Of a ring of messages those whose neighbour is in another domain use NICs, else all.
+      const bool ring = c.collective->route == Route::point_to_point;
+      for (std::size_t at = 0; leaves && at < group.size(); ++at)
+        if (!ring || domain(at) != domain((at + 1) % group.size()))
+          ++of_host[hosts.at(static_cast<std::size_t>(group[at]))];
+    }
+    if (!of_host.empty()) found = std::max(found, most()->second);
+    if (is_repeated(c)) break;
+  }
+  return found > 0 ? std::optional(found) : std::nullopt;
+}
+
 std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology) {
   std::vector<const Bar*> bars;
   for (const Bar& bar : bars_file().bars)
@@ -371,9 +402,13 @@ std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology)
 
 const Floor* find_floor(const Case& c, const topo::Topology& topology) {
   if (c.nic || is_alone(c)) return nullptr;
-  if (c.nodes > 1 && !c.collective->pairwise) {
+  if (c.nodes > 1) {
     const topo::Platform* const platform = topo::platform_of_instance_type(topology.platform);
-    if (!platform || !uses_whole_nodes(c, *platform)) return nullptr;
+    if (!c.collective->pairwise && (!platform || !uses_whole_nodes(c, *platform))) return nullptr;
+    // Pairs of fewer GPUs than share the NICs may have them alone, as a single pair has.
+    if (c.collective->pairwise && platform && platform->nics < platform->gpus &&
+        ranks_at_once(c, topology).value_or(platform->gpus) < platform->gpus)
+      return nullptr;
   }
   const Floor* best = nullptr;
   for (const Floor& floor : all_floors()) {

@@ -11,9 +11,12 @@
 
 #include <fmt/format.h>
 
+#include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/groups.hpp"
 #include "bench/model/traffic.hpp"
+#include "bench/model/work.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
@@ -491,13 +494,18 @@ std::vector<std::string> arguments_to_repeat(const Report& report) {
 }
 
 // The value that an option was given, "" without it; of several the last.
-std::string value_given(const std::vector<std::string>& command, const std::string& option) {
-  std::string value;
+std::vector<std::string> values_given(const std::vector<std::string>& command, const std::string& option) {
+  std::vector<std::string> values;
   for (std::size_t i = 0; i < command.size(); ++i) {
-    if (command[i].starts_with(option + "=")) value = command[i].substr(option.size() + 1);
-    if (command[i] == option && i + 1 < command.size()) value = command[i + 1];
+    if (command[i].starts_with(option + "=")) values.push_back(command[i].substr(option.size() + 1));
+    if (command[i] == option && i + 1 < command.size()) values.push_back(command[i + 1]);
   }
-  return value;
+  return values;
+}
+
+std::string value_given(const std::vector<std::string>& command, const std::string& option) {
+  const std::vector<std::string> values = values_given(command, option);
+  return values.empty() ? "" : values.back();
 }
 
 std::string for_shell(const std::string& word) {
@@ -593,32 +601,78 @@ std::size_t healthy_ranks(const Report& report) {
   }));
 }
 
+namespace {
+
+NodeOfRank nodes_of_healthy_ranks(const Report& report) {
+  const std::set<std::string> unfit = hosts_to_leave_out(report);
+  NodeOfRank nodes = report.topology.host_of_rank;
+  std::erase_if(nodes,
+                [&](int host) { return unfit.contains(report.topology.hosts[static_cast<std::size_t>(host)].name); });
+  return nodes;
+}
+
+// Null where these ranks have no such groups.
+std::optional<Round> groups_of(const std::string& group, const NodeOfRank& nodes) try {
+  return make_groups(group, nodes);
+} catch (const UsageError&) {
+  return std::nullopt;
+}
+
+bool are_alike(const Round& groups) {
+  return std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups.front().size(); });
+}
+
+// The option, or the collective of these, that would be refused with these groups; "" if none.
+std::string what_needs_other_groups(const Round& groups, const std::vector<std::string>& collectives,
+                                    const std::string& root) {
+  const auto named = [&](const char* name) { return std::ranges::find(collectives, name) != collectives.end(); };
+  const auto is_power_of_two = [](const Group& each) { return std::has_single_bit(each.size()); };
+  if (named("hypercube") && !std::ranges::all_of(groups, is_power_of_two))
+    return "hypercube, which takes 1, 2, 4, 8, ... ranks";
+  for (const char* const of_tokens : {"dispatch", "combine"})
+    if (named(of_tokens) && !are_alike(groups)) return fmt::format("{}, which takes groups of one size", of_tokens);
+  const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
+  if (!root.empty() && root != "all" && std::strtoul(root.c_str(), nullptr, 10) >= smallest)
+    return fmt::format("--root {}", root);
+  return "";
+}
+
+}  // namespace
+
 std::string what_needs_all_ranks(const Report& report) {
   const std::vector<std::string>& command = report.run.command;
   const auto given = [&](const char* option) { return value_given(command, option); };
   if (!given("--job").empty()) return "--job: its step is of all ranks";
   if (!given("--baseline").empty()) return "--baseline: it is of all nodes";
-  const std::size_t ranks = healthy_ranks(report);
-  // Ranks of a group; groups within nodes and domains stay as they are.
   const std::string group = given("--group");
-  std::size_t of_group = ranks;
-  if (group == "node" || group == "domain") return "";
-  if (group == "rail") of_group = static_cast<std::size_t>(std::ranges::count(healthy_hosts(report), '\n'));
-  if (group.starts_with("stride:")) {
-    const std::size_t stride = std::strtoul(group.c_str() + std::string("stride:").size(), nullptr, 10);
-    if (stride == 0 || stride > ranks) return fmt::format("--group {}", group);
-    of_group = ranks / stride;
-  }
-  const std::vector<std::string> collectives = split(given("--collectives"), ',');
-  if (std::ranges::find(collectives, "hypercube") != collectives.end() && !std::has_single_bit(of_group))
-    return "hypercube, which takes 1, 2, 4, 8, ... ranks";
+  if (group == "node" || group == "domain") return "";  // these stay as they are
+  const NodeOfRank left = nodes_of_healthy_ranks(report);
+  if (left.empty()) return "";
+  const std::optional<Round> groups = groups_of(group.empty() ? "world" : group, left);
+  if (!groups) return fmt::format("--group {}", group);
   const std::string root = given("--root"), traffic = given("--traffic");
-  if (!root.empty() && root != "all" && std::strtoul(root.c_str(), nullptr, 10) >= of_group)
-    return fmt::format("--root {}", root);
-  if (!traffic.empty() && !is_generated(traffic)) return "--traffic: its matrix is of all ranks";
+  // Of the default collectives none has a root.
+  const std::vector<std::string> names = split(given("--collectives"), ',');
+  if (std::string what = what_needs_other_groups(*groups, names, root); !what.empty()) return what;
+  const bool has_rooted = std::ranges::any_of(collectives(), [&](const Collective* each) {
+    return each->rooted && std::ranges::find(names, each->name) != names.end();
+  });
+  if (has_rooted && root == "all" && !are_alike(*groups)) return "--root all: it is for groups of one size";
+  for (const std::string& each : values_given(command, "--beside")) try {
+      const Work work = parse_work(each);
+      if (!work.collective || work.group == "node" || work.group == "domain") continue;
+      const std::optional<Round> beside = groups_of(work.group, left);
+      const std::string what =
+          beside ? what_needs_other_groups(*beside, {std::string(work.collective->name)}, root) : "its groups";
+      if (!what.empty()) return fmt::format("--beside {}: {}", each, what);
+    } catch (const UsageError&) {  // of a report that another program wrote
+    }
+  if (traffic.empty()) return "";
+  if (!is_generated(traffic)) return "--traffic: its matrix is of all ranks";
+  if (!are_alike(*groups)) return "--traffic: its matrix is for groups of one size";
   if (const std::vector<std::string> numbers = split(traffic, ',');
       traffic.starts_with("expert:") && numbers.size() == 3 &&
-      std::strtoul(numbers[1].c_str(), nullptr, 10) % of_group != 0)
+      std::strtoul(numbers[1].c_str(), nullptr, 10) % groups->front().size() != 0)
     return "--traffic: its experts do not divide among them";
   return "";
 }

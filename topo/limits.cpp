@@ -387,10 +387,28 @@ std::optional<Limit> within_domains(const Limits& parts, const Operation& op, Le
   return std::nullopt;
 }
 
+// True if the GPUs that use the NICs of a node at once leave some of them to the others.
+bool leaves_nics(const Operation& op, const Limit& gpu, const Limit& node) {
+  return op.at_once && *op.at_once * gpu.rate.count < node.rate.count * (1 - 1e-9);
+}
+
+// The NICs of one GPU while as many of its node use theirs as the operation has at once.
+std::optional<Limit> nics_of_gpu(const Limits& parts, const Operation& op, Level level) {
+  const Limit *const gpu = find(parts, gpu_nics, level), *const own = find(parts, gpu_nics_alone, level),
+                     *const node = find(parts, node_nics, level);
+  if (own && op.alone) return *own;
+  if (!gpu || !own || !node || !leaves_nics(op, *gpu, *node)) return gpu ? std::optional(*gpu) : std::nullopt;
+  // Each NIC, or group of them, is beside whole GPUs.
+  const double sharing = std::ceil(*op.at_once * own->rate.count / node->rate.count - 1e-9);
+  if (sharing <= 1) return *own;
+  return scaled(*own, 1 / sharing, fmt::format("{} GPUs of a node use its NICs at once", *op.at_once));
+}
+
 // The NICs that a group has in one domain.
 std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Level level) {
   const Limit* const node = find(parts, node_nics, level);
-  const Limit* const gpu = find(parts, op.alone ? gpu_nics_alone : gpu_nics, level);
+  const Limit* const own = find(parts, gpu_nics_alone, level);
+  const Limit* const gpu = op.alone ? own : find(parts, gpu_nics, level);
   const int k = ranks_per_node(op), nodes = op.nodes_per_domain;
   const auto of_all_nodes = [&](const Limit& one) {
     return nodes == 1 ? one
@@ -400,6 +418,14 @@ std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Lev
                                                                           : "the smallest NVLink domain"));
   };
   if (!node || !gpu) return node && k > 1 ? std::optional(of_all_nodes(*node)) : std::nullopt;
+  if (own && !op.alone && leaves_nics(op, *gpu, *node)) {
+    const int sharing = std::max(k, *op.at_once);
+    const double of_node = node->rate.count * k / sharing;
+    if (k * own->rate.count > of_node)
+      return of_all_nodes(
+          sharing == k ? *node : scaled(*node, 1.0 * k / sharing, fmt::format("{} of {} GPUs at once", k, sharing)));
+    return of_all_nodes(k == 1 ? *own : scaled(*own, k, fmt::format("{} GPUs of each node", k)));
+  }
   if (k == 1) return of_all_nodes(*gpu);
   const double rate = k * gpu->rate.count;
   if (rate >= node->rate.count) return of_all_nodes(*node);
@@ -419,15 +445,16 @@ std::optional<Limit> sums_between(const Limit& nics, const Operation& op) {
 
 std::optional<Limit> between_domains(const Limits& parts, const Operation& op, Level level) {
   if (op.route == Route::point_to_point) {
-    // A ring of neighbours has one GPU of each domain sending to the next one; a pair has one rank on each.
-    const bool alone = op.alone || ranks_per_domain(op) > 1;
-    const Limit* own = alone ? find(parts, gpu_nics_alone, level) : nullptr;
-    if (!own) own = find(parts, gpu_nics, level);
-    return own ? std::optional(*own) : std::nullopt;
+    // A pair has one rank on each side. A ring of neighbours in the order of nodes has one GPU of each domain sending
+    // to the next one.
+    Operation ring = op;
+    ring.alone = op.alone || (ranks_per_domain(op) > 1 && op.at_once.value_or(1) == 1);
+    return nics_of_gpu(parts, ring, level);
   }
   if (op.route == Route::all_to_all || op.route == Route::all_to_allv || op.route == Route::rooted) {
-    const Limit* nics = op.route == Route::rooted ? find(parts, gpu_nics_alone, level) : nullptr;
-    if (!nics) nics = find(parts, gpu_nics, level);
+    Operation exchange = op;
+    exchange.alone = op.route == Route::rooted;
+    const std::optional<Limit> nics = nics_of_gpu(parts, exchange, level);
     if (!nics) return std::nullopt;
     return exchange_limit(*nics, op);
   }

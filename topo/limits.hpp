@@ -56,6 +56,9 @@ struct Operation {
   int nodes_per_domain = nodes / domains;  // of the smallest domain, which has the fewest NICs and most to send
   bool nvls = false;                       // reduced within the switch of each node
   bool alone = false;                      // no other group uses the NICs of its nodes at the same time
+  // Most ranks of a node that use its NICs at the same time, in all groups; null: all GPUs of a node do, and of a ring
+  // of messages one.
+  std::optional<int> at_once = {};
 };
 
 // Limit on the bus bandwidth (nccl-tests' definition) of an operation, derived from the limits of the parts at one

@@ -147,6 +147,13 @@ constexpr std::string_view by_p5bench = " by p5bench ", before_works = "  operat
                            after_works = "; alone none is slower",
                            title_of_conditions = "Valid for:", end_of_conditions = "Measure again";
 
+// "4 nodes", or "2 NVLink domains (36 hosts)".
+std::string places_of(const TuningResult& result) {
+  if (result.hosts == 0) return fmt::format("{} nodes", result.table.nodes);
+  return fmt::format("{} NVLink domain{} ({} hosts)", result.table.nodes, result.table.nodes == 1 ? "" : "s",
+                     result.hosts);
+}
+
 // The first lines of every file, without comment marks, in printable ASCII. `kept`: the earlier tables in it.
 std::vector<std::string> header_lines(const TuningResult& result, const std::string& name,
                                       const std::vector<Table>& kept) {
@@ -159,7 +166,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   lines.push_back("");
   lines.emplace_back(title_of_conditions);
   if (result.table.ranks > 0)
-    lines.push_back(fmt::format("  communicators of {} ranks on {} nodes", result.table.ranks, result.table.nodes));
+    lines.push_back(fmt::format("  communicators of {} ranks on {}", result.table.ranks, places_of(result)));
   for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
   for (const auto& [variable, value] : result.outside)
     lines.push_back(fmt::format("  jobs with {}={}, as it was set here", variable, value));
@@ -458,8 +465,8 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
   lines.push_back("");
   lines.push_back(
       "For plugins/tuner/example of NCCL's sources. It gives ONE channel to every call that has no row here:");
-  lines.push_back(fmt::format("use it only where all communicators have {} ranks on {} nodes.", result.table.ranks,
-                              result.table.nodes));
+  lines.push_back(
+      fmt::format("use it only where all communicators have {} ranks on {}.", result.table.ranks, places_of(result)));
   lines.push_back(
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
   lines.push_back(
@@ -526,7 +533,8 @@ typedef struct {
 } p5bench_tuned_row;
 
 /* Fills `config` for one call and returns 1, or leaves it alone and returns 0: then call as before.
- * nccl: of ncclGetVersion(); ranks: of ncclCommCount(); nodes: on how many hosts they are.
+ * nccl: of ncclGetVersion(); ranks: of ncclCommCount().
+ * nodes: on how many NVLink domains they are, as NCCL counts nodes; a host that shares NVLinks with no other is one.
  * bytes: of all_gather the whole output, of reduce_scatter the whole input, else one rank's buffer.
  * All ranks of a communicator have to ask alike. `config` has to be NCCL_COLLCONFIG_INITIALIZER before. */
 static inline int p5bench_tuned_call(int nccl, int ranks, int nodes, p5bench_function function, size_t bytes,

@@ -46,7 +46,8 @@ struct TuningResult {
   // With `environment`, where it was compared with the default: by how much it was faster, and operations alone.
   std::optional<Objective> environment_speedup = {}, environment_speedup_alone = {};
   std::vector<SizePoint> environment_judged_at = {};  // where it was compared with the default, by collective
-  Table table;                                        // confirmed
+  Table table;                                        // confirmed; its nodes are NVLink domains, as NCCL counts
+  int hosts = 0;                                      // of its communicators, where domains have several hosts; else 0
   std::vector<Table> kept;  // of earlier tunings; those for other communicators are kept in the same file
   std::vector<std::string> kept_conditions = {};  // of them, by conditions_of_tables()
   std::vector<GainLine> gains;

@@ -149,6 +149,33 @@ std::vector<JobUse> uses_of(const Job& job) {
 
 namespace {
 
+// How many ranks each group has on each of its hosts, whichever hosts these are.
+std::multiset<std::multiset<int>> shares_of_hosts(const Round& groups, const NodeOfRank& node_of_rank) {
+  std::multiset<std::multiset<int>> all;
+  for (const Group& group : groups) {
+    std::map<int, int> of_host;
+    for (const int rank : group) ++of_host[node_of_rank.at(static_cast<std::size_t>(rank))];
+    std::multiset<int> shares;
+    for (const auto& [host, ranks] : of_host) shares.insert(ranks);
+    all.insert(std::move(shares));
+  }
+  return all;
+}
+
+// The options of launchers that give this order of ranks on the hosts.
+std::string options_for_order(const NodeOfRank& node_of_rank) {
+  NodeOfRank numbers;
+  std::map<int, int> number_of_host;
+  for (const int host : node_of_rank)
+    numbers.push_back(number_of_host.try_emplace(host, static_cast<int>(number_of_host.size())).first->second);
+  if (std::ranges::is_sorted(numbers)) return "mpirun --map-by slot, srun --distribution=block";
+  const int hosts = static_cast<int>(number_of_host.size());
+  for (std::size_t rank = 0; rank < numbers.size(); ++rank)
+    if (numbers[rank] != static_cast<int>(rank) % hosts)
+      return "a rankfile of mpirun, or SLURM_HOSTFILE with srun --distribution=arbitrary";
+  return "mpirun --map-by node, srun --distribution=cyclic";
+}
+
 class ReplayPlanner {
  public:
   ReplayPlanner(const Job& job, const Placement& placement, DataType unrecorded, const std::optional<Work>& products)
@@ -195,10 +222,38 @@ class ReplayPlanner {
         remark("no record says whether the GPUs computed beside operations; matrix products fill the gaps only");
     }
     plan_.replay.digest = fmt::format("{:016x}", digest);
+    remark_on_order();
     return std::move(plan_);
   }
 
  private:
+  // Groups that are listed, or of strides, are the same ranks in any run, so they pass other links where ranks are on
+  // the hosts in another order.
+  void remark_on_order() {
+    if (std::cmp_not_equal(job_.node_of_rank.size(), ranks_) ||
+        count_nodes(job_.node_of_rank) != count_nodes(placement_.node_of_rank))
+      return;
+    std::string first;
+    std::size_t others = 0;
+    for (const JobOperation& each : job_.operations) {
+      if (each.group == "domain" || (each.group.empty() && each.groups.empty())) continue;
+      const auto shares = [&](const NodeOfRank& nodes) {
+        return shares_of_hosts(each.group.empty() ? each.groups : make_groups(each.group, nodes), nodes);
+      };
+      if (shares(job_.node_of_rank) == shares(placement_.node_of_rank)) continue;
+      if (first.empty())
+        first = fmt::format("{} of {}", each.collective->name, name_of_groups(each));
+      else
+        ++others;
+    }
+    if (first.empty()) return;
+    remark(
+        fmt::format("the job had its ranks on the hosts in another order, so {} {} between other GPUs and NICs here; "
+                    "settings for it need its order: {}",
+                    others > 0 ? fmt::format("{} and {} more of its operations", first, others) : first,
+                    others > 0 ? "go" : "goes", options_for_order(job_.node_of_rank)));
+  }
+
   static std::uint64_t nanoseconds(Seconds time) { return static_cast<std::uint64_t>(time.count * 1e9); }
 
   void remark(const std::string& text) {

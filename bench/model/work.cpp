@@ -47,9 +47,12 @@ Work parse_d2h(const std::string& text, const std::string* rest) {
   return {.kind = Work::Kind::d2h};
 }
 
-Work parse_collective(const std::string& text, const std::string* rest) {
-  const std::string who = text.substr(0, text.find(':'));
-  const std::size_t at = who.find('@');
+// The size is behind the last colon: a group may have one too (all_gather@stride:16:64MiB).
+Work parse_collective(const std::string& text, const std::string*) {
+  const std::size_t at = text.substr(0, text.find(':')).find('@');
+  const std::size_t colon = at == std::string::npos ? text.find(':') : text.rfind(':');
+  const std::string who = text.substr(0, colon);
+  const std::string size = colon == std::string::npos ? "" : text.substr(colon + 1);
   const std::string name = who.substr(0, at);
   std::vector<std::string> names = collective_names();
   std::erase_if(names, [](const std::string& each) { return !runs_with_work(find_collective(each)); });
@@ -59,14 +62,16 @@ Work parse_collective(const std::string& text, const std::string* rest) {
     names.insert(names.begin(), {"gemm", "d2h"});
     throw UsageError(unknown_name("work", name, names));
   }
-  if (!rest || rest->empty()) throw UsageError(fmt::format("'{}' has no size; write {}:64MiB", text, who));
+  if (at != std::string::npos && who.substr(at) == "@stride")
+    throw UsageError(fmt::format("'{}' has no size behind its group; write {}:64MiB", text, text));
+  if (size.empty()) throw UsageError(fmt::format("'{}' has no size; write {}:64MiB", text, who));
   if (at != std::string::npos && at + 1 == who.size())
     throw UsageError(
-        fmt::format("'{}' has no group behind the @; write {}@node:{} or leave the @ out", text, name, *rest));
+        fmt::format("'{}' has no group behind the @; write {}@node:{} or leave the @ out", text, name, size));
   return {.kind = Work::Kind::collective,
           .collective = &find_collective(name),
           .group = at == std::string::npos ? "world" : who.substr(at + 1),
-          .bytes = parse_bytes(*rest)};
+          .bytes = parse_bytes(size)};
 }
 
 struct WorkEntry {

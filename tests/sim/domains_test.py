@@ -21,6 +21,7 @@ FAULTS = [
     (36, "nic:n20r5:0.5", ("nic", "n20r5")),
     (18, "domain:d0:0.944:plane", ("domain.plane", "")),
     (18, "node:n4:1:clique", ("domain.clique", "n4")),
+    (2, "node:n1:1:clique", ("domain.clique", "")),
 ]
 
 

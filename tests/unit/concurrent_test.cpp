@@ -278,9 +278,29 @@ TEST(Plan, has_the_case_of_a_collective_beside_another) {
                                       .memory_per_rank);
 }
 
+TEST(Plan, has_a_collective_of_strides_beside_another) {
+  const Plan plan = plan_of(beside("all_gather@stride:2:8MiB"));
+  ASSERT_EQ(plan.cases.size(), 1u);
+  const Work& work = plan.cases.front().beside.at(0);
+  EXPECT_EQ(work.planned->rounds->front(), (Round{{0, 2}, {1, 3}}));
+  EXPECT_EQ(name_of(work), "all_gather@stride:2:8MiB");
+  EXPECT_EQ(name_of(parse_work(name_of(work))), name_of(work));
+}
+
+// The text of the refusal, or "".
+std::string refusal_of_work(const std::string& work) {
+  try {
+    plan_of(beside(work));
+  } catch (const UsageError& problem) {
+    return problem.what();
+  }
+  return "";
+}
+
 TEST(Plan, refuses_work_that_this_job_cannot_do) {
-  EXPECT_THROW(plan_of(beside("all_gather@stride:1:8")), UsageError);
-  EXPECT_THROW(plan_of(beside("all_gather@stride:9:8")), UsageError);
+  EXPECT_THAT(refusal_of_work("all_gather@stride:4:8"), testing::HasSubstr("a single rank"));
+  EXPECT_THAT(refusal_of_work("all_gather@stride:9:8"), testing::HasSubstr("stride"));
+  EXPECT_THAT(refusal_of_work("all_gather@stride:2"), testing::HasSubstr("write all_gather@stride:2:64MiB"));
   EXPECT_THROW(plan_of(beside("all_gather@nodes:8")), UsageError);
   EXPECT_THROW(plan_of(beside("gemm"), "ofi"), UsageError);
   EXPECT_THROW(plan_of(beside("gemm"), "mpi"), UsageError);

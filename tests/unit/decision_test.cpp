@@ -584,6 +584,17 @@ TEST(Decision, accepts_nodes_only_by_what_goes_between_them) {
   EXPECT_TRUE(was_judged(report));
 }
 
+TEST(Decision, says_where_nothing_went_between_nodes) {
+  Report report = report_of({.grades = {Grade::ok, Grade::ok}});
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("nothing measured between")));
+  for (Result& each : report.results) each.measurement.measured_case.nodes = 1;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("ACCEPT: but nothing measured between nodes: "));
+  for (Result& each : report.results) each.measurement.measured_case.collective = &p2p;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("but nothing measured between nodes")) << "pairs of each node only";
+  report.topology = {};
+  EXPECT_THAT(decide(report).sentence, Not(HasSubstr("nothing measured between"))) << "as of an import";
+}
+
 TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   Report report = report_of({.grades = {Grade::unknown}});
   report.results.front().baseline = BaselineTimes{.latency_s = {}, .throughput_s = 0.003};
@@ -674,6 +685,28 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
   report.topology.host_of_rank = {0, 0, 1, 1, 2};
   report.run.command = {"--collectives", "hypercube"};
   EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks) without hypercube, which takes 1, 2, 4"));
+  // Groups of the other three ranks: of strides of 2 they have two ranks and one.
+  for (const auto& [words, what] : std::vector<std::pair<Words, std::string>>{
+           {{"--traffic", "zipf:1"}, "--traffic: its matrix is for groups of one size"},
+           {{"--collectives", "p2p,broadcast", "--root", "all"}, "--root all: it is for groups of one size"},
+           {{"--collectives", "dispatch"}, "dispatch, which takes groups of one size"},
+           {{"--collectives", "broadcast", "--root", "1"}, "--root 1"},
+           {{"--collectives", "all_gather", "--root", "all"}, ""},
+           {{"--root", "all"}, ""}}) {
+    for (const char* const group : {"stride:2", "rail"}) {
+      report.run.command = words;
+      report.run.command.insert(report.run.command.end(), {"--group", group});
+      const Decision decision = decide(report);
+      EXPECT_EQ(decision.command.empty(), !what.empty()) << testing::PrintToString(report.run.command);
+      if (what.empty()) continue;
+      EXPECT_THAT(decision.next.back(), testing::EndsWith("3 ranks) without " + what));
+    }
+  }
+  report.run.command = {"--beside", "dispatch@stride:2:8MiB"};
+  EXPECT_THAT(decide(report).next.back(), testing::EndsWith("without --beside dispatch@stride:2:8MiB: dispatch, which "
+                                                            "takes groups of one size"));
+  report.run.command = {"--beside", "all_gather@stride:2:8MiB", "--beside", "gemm"};
+  EXPECT_THAT(decide(report).command, HasSubstr("--beside gemm"));
 }
 
 TEST(Decision, offers_to_resume_only_what_can_be_resumed) {

@@ -1,6 +1,7 @@
 // What repeats in a sequence, and the records of single lines that the tests of the whole program do not have.
 #include "bench/job/analysis.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -316,6 +317,36 @@ TEST(JobFiles, AJobIsReadAsItWasWrittenAndItsWeightsAreTheTuners) {
   nlohmann::json wrong = to_json(found.job);
   wrong["operations"][1]["ranks"] = 3;
   EXPECT_THROW(job_from_json(wrong), UsageError);
+}
+
+// 8 ranks on 2 hosts; pairs of neighbours, and an operation of each node.
+TEST(JobReplays, SayWhereTheJobHadItsRanksOnTheHostsInAnotherOrder) {
+  const NodeOfRank blocks{0, 0, 0, 0, 1, 1, 1, 1}, turns{0, 1, 0, 1, 0, 1, 0, 1};
+  const auto remarks = [](const NodeOfRank& recorded, const NodeOfRank& here, const std::string& group) {
+    Job job;
+    job.ranks = 8;
+    job.node_of_rank = recorded;
+    JobOperation& operation = job.operations.emplace_back();
+    operation.collective = &all_gather;
+    operation.bytes = MiB(8);
+    operation.type = DataType::float32;
+    operation.group = group;
+    operation.ranks = group == "node" ? 4 : group == "world" ? 8 : 2;
+    if (group.empty()) operation.groups = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+    std::string all;
+    for (const std::string& each : plan_replay(job, "job", here, DataType::float32, std::nullopt).remarks)
+      all += each + "\n";
+    return all;
+  };
+  using testing::HasSubstr;
+  EXPECT_THAT(remarks(turns, blocks, ""), HasSubstr("--map-by node"));
+  EXPECT_THAT(remarks(blocks, turns, ""), HasSubstr("--map-by slot"));
+  EXPECT_THAT(remarks({0, 1, 1, 0, 0, 1, 1, 0}, blocks, ""), HasSubstr("rankfile"));
+  EXPECT_THAT(remarks(turns, blocks, "stride:4"), HasSubstr("all_gather of stride:4 goes between other GPUs"));
+  EXPECT_EQ(remarks(blocks, blocks, ""), "");
+  EXPECT_EQ(remarks({1, 1, 1, 1, 0, 0, 0, 0}, blocks, ""), "") << "hosts have other numbers only";
+  for (const char* const group : {"node", "world"}) EXPECT_EQ(remarks(turns, blocks, group), "") << group;
+  EXPECT_THAT(remarks({0, 0, 0, 0, 0, 1, 1, 1}, blocks, "world"), HasSubstr("in another order"));
 }
 
 }  // namespace p5

@@ -263,6 +263,50 @@ TEST(Judge, binds_a_ring_of_messages_by_one_ranks_nics_and_other_rings_by_all_of
     EXPECT_DOUBLE_EQ(limit(*each, narrow), 200) << each->name;
 }
 
+// Two p4d with 16 ranks: 12.5 GB/s for the one GPU of a host that sends to the other host, or half of it for each of
+// eight that do.
+TEST(Judge, binds_a_ring_of_messages_by_the_ranks_of_a_host_that_leave_it) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
+  topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 2);
+  Measurement m = measured(send_recv, GiB(1), 5.2, 16, 2, "nccl");
+  Group all(16);
+  for (int rank = 0; rank < 16; ++rank) all[static_cast<std::size_t>(rank)] = rank;
+  m.measured_case.rounds = std::make_shared<const std::vector<Round>>(3, Round{all});
+  EXPECT_EQ(ranks_at_once(m.measured_case, topology), 1);
+  EXPECT_EQ(judge(m, limits, topology, {}).grade, Grade::slow);
+  for (std::size_t rank = 0; rank < 16; ++rank) topology.host_of_rank[rank] = static_cast<int>(rank % 2);
+  EXPECT_EQ(ranks_at_once(m.measured_case, topology), 8);
+  const Verdict in_turns = judge(m, limits, topology, {});
+  EXPECT_NE(in_turns.grade, Grade::slow) << in_turns.because;
+  EXPECT_NEAR(*in_turns.fraction, 0.98, 0.01);
+}
+
+TEST(Judge, counts_the_ranks_that_use_the_nics_of_a_host_over_all_groups) {
+  const topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 2);
+  Case c = measured(all_gather, GiB(1), 5, 2, 2, "nccl").measured_case;
+  c.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 8}, {1, 9}, {2, 3}}});
+  EXPECT_EQ(ranks_at_once(c, topology), 2) << "a group within a host uses none";
+  c.nodes = 1;
+  EXPECT_EQ(ranks_at_once(c, topology), std::nullopt);
+  c.nodes = 2;
+  c.rounds = nullptr;
+  EXPECT_EQ(ranks_at_once(c, topology), std::nullopt) << "as of an import";
+}
+
+// One rank on each of two p4d has a NIC alone, as a single pair has: no source shows that it saturates it.
+TEST(Judge, holds_no_pairs_of_some_gpus_against_the_nics_that_all_share) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
+  topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 4);
+  Measurement m = measured(p2p, GiB(1), 2, 2, 2, "nccl");
+  m.measured_case.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 8}, {16, 24}}});
+  EXPECT_EQ(judge(m, limits, topology, {}).grade, Grade::slow);
+  topology.host_of_rank = {0, 1, 2, 3};
+  m.measured_case.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 1}, {2, 3}}});
+  const Verdict alone = judge(m, limits, topology, {});
+  EXPECT_EQ(alone.grade, Grade::unknown);
+  EXPECT_NEAR(alone.limit->count, 12.5 * 0.85, 1e-9);
+}
+
 // Between two nodes each sends only its sum, so the GPUs' links bind before the NICs; between four, the NICs do.
 TEST(Judge, says_that_an_all_reduce_of_two_nodes_does_not_prove_the_nics) {
   const auto verdict = [](int nodes, double busbw) {

@@ -332,6 +332,29 @@ TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
   }
 }
 
+// Two domains of two nodes of two ranks: rails of all nodes in the plan, and rails of the domains for parts.
+TEST(Plan, of_a_group_again_is_of_the_same_ranks) {
+  Case of_nodes;
+  of_nodes.backend = "sim";
+  of_nodes.collective = &find_collective("all_reduce");
+  of_nodes.bytes = MiB(256);
+  of_nodes.group = "rail";
+  of_nodes.ranks = of_nodes.nodes = 4;
+  of_nodes.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 2, 4, 6}, {1, 3, 5, 7}}});
+  Case of_domains = of_nodes;
+  of_domains.ranks = of_domains.nodes = 2;
+  of_domains.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 4}, {1, 5}, {2, 6}, {3, 7}}});
+  const std::vector<Case> known{of_nodes, of_domains};
+  const auto control = make_solo_control_plane(8);
+  for (const Case& each : known) {
+    const std::vector<Case> again =
+        cases_again(*control, {{.like = each, .pairs = {}}}, known, job_of({0, 0, 1, 1, 2, 2, 3, 3}));
+    ASSERT_EQ(again.size(), 1u);
+    EXPECT_EQ(again[0].ranks, each.ranks);
+    EXPECT_EQ(again[0].rounds->front(), each.rounds->front());
+  }
+}
+
 TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
   const JobFacts job = job_of({0, 1, 2, 3, 4, 5, 6, 7});
   const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8));

@@ -4,6 +4,8 @@
 
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "topo/finding.hpp"
 #include "topo/platform.hpp"
@@ -75,6 +77,70 @@ TEST(Domains, without_a_switch_plane_are_told_with_their_hosts_and_no_others) {
   ASSERT_EQ(planes.size(), 1U);
   EXPECT_EQ(planes[0].subject.host, "");
   EXPECT_THAT(planes[0].hosts, ElementsAre(topology.hosts[2].name, topology.hosts[3].name));
+}
+
+// Findings domain.clique: the host that each is about, or "" and all its hosts.
+std::vector<std::pair<std::string, std::vector<std::string>>> cliques_lacking(const Topology& topology) {
+  std::vector<std::pair<std::string, std::vector<std::string>>> found;
+  for (const Finding& finding : look(topology))
+    if (finding.id == "domain.clique") found.emplace_back(finding.subject.host, finding.hosts);
+  return found;
+}
+
+void put_into_no_clique(Host& host) {
+  for (Gpu& gpu : host.gpu_devices) {
+    gpu.fabric_state = "completed";
+    gpu.fabric_cluster.clear();
+    gpu.fabric_clique.reset();
+  }
+}
+
+TEST(Domains, that_no_two_hosts_share_are_told) {
+  using testing::IsEmpty;
+  using testing::Pair;
+  Topology topology = ultraservers(2);
+  EXPECT_THAT(cliques_lacking(topology), IsEmpty());
+  put_into_no_clique(topology.hosts[1]);
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())))
+      << "the other one is in a clique";
+  put_into_no_clique(topology.hosts[0]);
+  const auto both = ElementsAre(topology.hosts[0].name, topology.hosts[1].name);
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair("", both))) << "nobody knows which is right";
+  topology = ultraservers(2);
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_clique = 7;
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair("", both))) << "one cluster, and each in a clique of its own";
+  topology.hosts[1].gpu_devices[0].fabric_clique = 8;
+  EXPECT_THAT(cliques_lacking(topology), ElementsAre(Pair(topology.hosts[1].name, IsEmpty())));
+}
+
+TEST(Domains, of_different_clusters_or_a_single_host_or_plain_hosts_lack_no_clique) {
+  Topology topology = ultraservers(2);
+  for (Gpu& gpu : topology.hosts[1].gpu_devices) gpu.fabric_cluster = "another";
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
+  topology = ultraservers(1);
+  put_into_no_clique(topology.hosts[0]);
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
+  topology = synthetic(find_platform("p5.48xlarge"), 2);
+  for (Host& host : topology.hosts) put_into_no_clique(host);
+  EXPECT_THAT(cliques_lacking(topology), testing::IsEmpty());
+}
+
+TEST(Domains, out_of_order_are_put_right_by_a_file_of_hosts_or_where_that_has_their_order_by_the_mapping) {
+  const auto action = [](const Topology& topology) {
+    for (const Finding& finding : look(topology))
+      if (finding.id == "domain.order") return finding.action;
+    return std::string();
+  };
+  Topology topology = ultraservers(36);
+  EXPECT_EQ(action(topology), "");
+  const auto hosts = topology.hosts.size();
+  for (std::size_t rank = 0; rank < topology.host_of_rank.size(); ++rank)
+    topology.host_of_rank[rank] = static_cast<int>(rank % hosts);
+  EXPECT_THAT(action(topology), testing::HasSubstr("--map-by slot"));
+  EXPECT_THAT(action(topology), testing::Not(testing::HasSubstr("hosts.healthy"))) << "it would not be written";
+  topology = ultraservers(36);
+  std::swap(topology.hosts[3], topology.hosts[20]);
+  EXPECT_THAT(action(topology), testing::HasSubstr("hosts.healthy"));
 }
 
 TEST(Domains, are_the_nodes_where_nccl_is_told_to_leave_them) {

@@ -109,6 +109,31 @@ TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_gather.route, .ranks = 8, .nodes = 8}), 50);
 }
 
+// Eight GPUs of p4d share four NICs of 12.5 GB/s, those of p3dn one.
+TEST(OperationLimits, are_the_nics_that_the_ranks_of_a_node_leave_each_other) {
+  const auto of = [](const std::string& platform, const Collective& collective, int ranks, int nodes, int at_once) {
+    return wire(platform, {.route = collective.route, .ranks = ranks, .nodes = nodes, .at_once = at_once});
+  };
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 4, 4, 1), 12.5) << "one rank on each node";
+  EXPECT_DOUBLE_EQ(of("p3dn.24xlarge", all_gather, 4, 4, 1), 12.5);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 8, 4, 2), 25);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 24, 4, 6), 50) << "all NICs of the node";
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 4, 4, 8), 6.25) << "rails, all at once";
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 8, 4, 6), 50.0 / 3) << "three groups at once";
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_gather, 32, 4, 8), 50);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", all_to_all, 4, 4, 1), 12.5);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", p2p, 2, 2, 1), 12.5);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", p2p, 2, 2, 8), 6.25);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", send_recv, 16, 2, 1), 12.5) << "ranks in the order of nodes";
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", send_recv, 16, 2, 4), 12.5);
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", send_recv, 16, 2, 5), 6.25) << "two share a NIC";
+  EXPECT_DOUBLE_EQ(of("p4d.24xlarge", send_recv, 16, 2, 8), 6.25) << "ranks in turns";
+  for (const int at_once : {1, 2, 4, 8}) {  // each GPU has NICs of its own
+    EXPECT_DOUBLE_EQ(of("p5.48xlarge", all_gather, 4 * at_once, 4, at_once), 50 * at_once);
+    EXPECT_DOUBLE_EQ(of("p5.48xlarge", send_recv, 16, 2, at_once), 50);
+  }
+}
+
 TEST(OperationLimits, are_unknown_where_a_part_is) {
   EXPECT_EQ(wire("p6e-gb200.36xlarge", {.route = all_reduce.route, .ranks = 8, .nodes = 2}), -1);
   EXPECT_EQ(wire("p3dn.24xlarge", on_nodes("p2p", 1)), -1);

@@ -155,6 +155,19 @@ TEST_F(TuningFiles, keep_the_tables_of_other_communicators) {
     EXPECT_THAT(each.text, HasSubstr("communicators of 32 ranks on 4 nodes, NCCL 2.28.3, tuned before")) << each.name;
 }
 
+TEST_F(TuningFiles, say_that_nodes_are_nvlink_domains_where_hosts_share_them) {
+  TuningResult result = tuned();
+  EXPECT_THAT(file(result, "nccl.env"), HasSubstr("communicators of 8 ranks on 1 nodes\n"));
+  result.table.ranks = 72;
+  result.table.nccl_version = 23102;
+  result.hosts = 18;
+  for (const NamedFile& each : tuning_files(result))
+    EXPECT_THAT(each.text, HasSubstr("communicators of 72 ranks on 1 NVLink domain (18 hosts)\n")) << each.name;
+  const auto header = calls_header(result);
+  ASSERT_TRUE(std::holds_alternative<NamedFile>(header)) << std::get<std::string>(header);
+  EXPECT_THAT(std::get<NamedFile>(header).text, HasSubstr("nodes: on how many NVLink domains they are"));
+}
+
 TEST_F(TuningFiles, keep_the_conditions_of_tables_that_were_tuned_before) {
   TuningResult before = tuned();
   before.table.ranks = 4;

@@ -282,35 +282,82 @@ std::vector<Finding> each_host_of_cliques(const Topology& topology, const char* 
   return findings;
 }
 
+constexpr const char* look_at_partitions =
+    "look at its GPUs' fabric state (nvidia-smi -q, Fabric) and at the fabric manager's partitions on the switch "
+    "trays; ";
+
+// "" where its GPUs are in none.
+std::string cluster_of(const Host& host) {
+  const auto gpu = std::ranges::find_if(host.gpu_devices, [](const Gpu& each) { return !each.fabric_cluster.empty(); });
+  return gpu == host.gpu_devices.end() ? "" : gpu->fabric_cluster;
+}
+
+bool is_in_clique(const Host& host) {
+  const std::string text = clique_text(host);
+  return is_clique_known(host) && text != "no clique" && text != "different cliques";
+}
+
+// Hosts of the job that should share an NVLink domain, of which no two do, and nothing tells which of them is right.
+Finding no_common_clique(const std::vector<std::string>& hosts, const std::string& problem) {
+  return {.id = "domain.clique",
+          .severity = Severity::error,
+          .subject = {},
+          .evidence = fmt::format("{} of this job share no NVLink domain: {}", plural(hosts.size(), "host"), problem),
+          .action = std::string(look_at_partitions) +
+                    "until the hosts are in one clique, all traffic between them goes over NICs",
+          .hosts = hosts};
+}
+
 }  // namespace
 
-// A host alone in its clique, though others of its cluster, or of a job whose hosts all are in domains, are together.
+// A host alone in its clique, though others of its cluster, or of a job whose hosts all are in domains, are together;
+// and hosts of which no two are together, though they are of one cluster, or in none though their platform has domains.
 // Hosts of different clusters are in different domains by design.
 std::vector<Finding> outside_clique(const Topology& topology) {
   std::vector<Finding> findings;
+  if (topology.hosts.size() < 2) return {};
   const std::vector<int> cliques = cliques_of_hosts(topology);
   const std::vector<std::vector<size_t>> wide = wide_cliques(topology);
-  if (wide.empty()) return {};
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
+  std::vector<std::string> without_clique;
+  std::map<std::string, std::vector<std::string>> apart_of_cluster;
+  const auto in_clique = std::ranges::find_if(topology.hosts, is_in_clique);
   for (size_t host = 0; host < cliques.size(); ++host) {
     const Host& its = topology.hosts[host];
     if (!is_clique_known(its) || std::ranges::count(cliques, cliques[host]) > 1) continue;
     const std::string text = clique_text(its);
     const auto beside = std::ranges::find_if(wide, [&](const std::vector<size_t>& hosts) {
-      return is_of_cluster(its, topology.hosts[hosts.front()].gpu_devices.front().fabric_cluster);
+      return is_of_cluster(its, cluster_of(topology.hosts[hosts.front()]));
     });
     const Platform* const platform = platforms[host];
     const bool should_be_in_one = text == "no clique" && platform && platform->nodes_per_domain > 1;
-    if (beside == wide.end() && !should_be_in_one && text != "different cliques") continue;
-    const std::vector<size_t>& others = beside == wide.end() ? wide.front() : *beside;
-    findings.push_back(about_host(
-        its, "domain.clique", Severity::error,
-        fmt::format("{} is outside the NVLink clique of the others: its GPUs say {}, those of {} {}", its.name, text,
-                    plural(others.size(), "host"), clique_text(topology.hosts[others.front()])),
-        "look at its GPUs' fabric state (nvidia-smi -q, Fabric) and at the fabric manager's partitions on the switch "
-        "trays; until it is in the clique, its traffic goes over NICs and slows the whole job: leave it out or replace "
-        "it"));
+    if (beside == wide.end() && !should_be_in_one && text != "different cliques") {
+      if (is_in_clique(its)) apart_of_cluster[cluster_of(its)].push_back(its.name);
+      continue;
+    }
+    if (should_be_in_one && in_clique == topology.hosts.end()) {
+      without_clique.push_back(its.name);
+      continue;
+    }
+    // Those beside it, else those of any clique, else the first host in one, which is alone there.
+    const size_t others = beside != wide.end() ? beside->size() : wide.empty() ? 1 : wide.front().size();
+    const auto other = beside != wide.end() ? topology.hosts.begin() + static_cast<std::ptrdiff_t>(beside->front())
+                       : wide.empty()       ? in_clique
+                                      : topology.hosts.begin() + static_cast<std::ptrdiff_t>(wide.front().front());
+    findings.push_back(
+        about_host(its, "domain.clique", Severity::error,
+                   other == topology.hosts.end()
+                       ? fmt::format("{} is in no NVLink clique: its GPUs say {}", its.name, text)
+                       : fmt::format("{} is outside the NVLink clique of the others: its GPUs say {}, those of {} {}",
+                                     its.name, text, plural(others, "host"), clique_text(*other)),
+                   std::string(look_at_partitions) + "until it is in the clique, its traffic goes over NICs and slows "
+                                                     "the whole job: leave it out or replace it"));
   }
+  if (without_clique.size() > 1) findings.push_back(no_common_clique(without_clique, "the GPUs of each say no clique"));
+  for (const auto& [cluster, hosts] : apart_of_cluster)
+    if (hosts.size() > 1)
+      findings.push_back(
+          no_common_clique(hosts, fmt::format("all are of cluster {}, and each is in a clique of its own", cluster)));
   return findings;
 }
 
@@ -398,15 +445,20 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
     returns += left.contains(domains[rank]) ? 1 : 0;
   }
   if (returns == 0) return {};
+  // In hosts.healthy hosts are by domain; it helps only if they are not so already.
+  const char* const action =
+      std::ranges::is_sorted(domains_of_hosts(topology))
+          ? "the hosts are in order, so give consecutive ranks to each host: mpirun --map-by slot, srun "
+            "--distribution=block"
+          : "start with hosts.healthy of this run, which lists the hosts by domain; Slurm: topology/block and "
+            "--segment, Kubernetes: one ComputeDomain a domain";
   return {{.id = "domain.order",
            .severity = Severity::warning,
            .subject = {},
            .evidence = fmt::format("the ranks are not ordered by NVLink domain: {} to a domain that earlier ranks are "
                                    "in, so neighbours in rings and groups of consecutive ranks meet over NICs",
                                    plural(static_cast<size_t>(returns), "return")),
-           .action = "start with hosts.healthy of this run, which lists the hosts by domain; Slurm: topology/block and "
-                     "--segment, "
-                     "Kubernetes: one ComputeDomain a domain"}};
+           .action = action}};
 }
 
 std::vector<Finding> unhealthy_fabric(const Topology& topology) {

@@ -18,6 +18,7 @@
 #include "bench/measure/launches.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
+#include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/traffic.hpp"
 
@@ -31,7 +32,8 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
                            .ranks = c.ranks,
                            .nodes = c.nodes,
                            .domains = domains_of(c),
-                           .nodes_per_domain = c.nodes_per_domain};
+                           .nodes_per_domain = c.nodes_per_domain,
+                           .at_once = reports::ranks_at_once(c, machine.topology)};
   std::optional<topo::Limit> limit;
   if (c.shape.traffic) limit = reports::traffic_limit(c, parts, machine.topology);
   if (!limit) limit = limit_of(parts, op, topo::Level::achievable);

@@ -310,8 +310,6 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
     machine.platform = &topo::find_platform(options.platform);
     refuse_unknown_nics(options, *machine.platform);
     machine.topology = topo::synthetic(*machine.platform, options.nodes);
-    machine.domain_of_rank = wide_domains(machine.topology);
-    machine.gpus_alike = are_gpus_alike(machine.topology);
   } else {
     topo::Probes probes =
         backend.ranks == BackendInfo::Ranks::workers ? probes_of_workers(control, options) : probes_for(options);
@@ -335,6 +333,10 @@ Machine find_machine(ControlPlane& control, const Options& options, std::uint64_
   }
   try {
     make_backend(control, options, seed, machine);
+    if (backend.simulated()) {  // whose faults change the topology
+      machine.domain_of_rank = wide_domains(machine.topology);
+      machine.gpus_alike = are_gpus_alike(machine.topology);
+    }
   } catch (const EnvironmentError& problem) {  // same on all ranks
     if (!options.checks()) throw;
     make_idle(machine, problem.what(), ExitCode::environment);

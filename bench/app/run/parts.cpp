@@ -52,11 +52,13 @@ bool names_parts(const Run& run) {
          std::ranges::any_of(run.plan.cases, [](const Case& c) { return c.collective->pairwise; });
 }
 
-// `again` may let NICs of other indices meet than the known case.
+// `again` may let NICs of other indices meet than the known case. Groups of one name differ in size: the plan's rails
+// are of nodes, and those that parts are located by are of NVLink domains.
 bool is_same(const Case& known, Case again) {
   again.other_nic.reset();
   const Case &a = known, &b = again;
-  return a.backend == b.backend && a.bytes == b.bytes && describe(a) == describe(b);
+  return a.backend == b.backend && a.bytes == b.bytes && a.ranks == b.ranks && a.nodes == b.nodes &&
+         describe(a) == describe(b);
 }
 
 // Rounds of a retest: the suspect pairs again, or suspect ranks paired with others.

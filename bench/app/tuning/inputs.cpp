@@ -244,4 +244,15 @@ std::set<Communicator> communicator_sizes(const Options& options, const Placemen
   return all;
 }
 
+int hosts_of_communicators(const Options& options, const Placement& placement) {
+  if (!placement.has_wide_domains()) return 0;
+  std::size_t most = 0;
+  for (const Group& group : make_groups(options.group, placement)) {
+    std::set<int> hosts;
+    for (const int rank : group) hosts.insert(placement.node_of_rank[static_cast<std::size_t>(rank)]);
+    most = std::max(most, hosts.size());
+  }
+  return static_cast<int>(most);
+}
+
 }  // namespace p5

@@ -98,7 +98,9 @@ class Tuning {
     result_.folder = job.folder;
     result_.plugin = plugin();
     result_.table.nccl_version = nccl_version();
-    const std::set<Communicator> communicators = communicator_sizes(options, job_facts(machine, job.seed).placement());
+    const Placement placement = job_facts(machine, job.seed).placement();
+    const std::set<Communicator> communicators = communicator_sizes(options, placement);
+    result_.hosts = hosts_of_communicators(options, placement);
     result_.table.ranks = communicators.rbegin()->ranks;
     result_.table.nodes = communicators.rbegin()->nodes;
     one_communicator_size_ = communicators.size() == 1;

@@ -86,6 +86,8 @@ struct Communicator {
   auto operator<=>(const Communicator&) const = default;
 };
 std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement);
+// Most hosts of a communicator, where NVLink domains have several hosts; else 0.
+int hosts_of_communicators(const Options& options, const Placement& placement);
 
 // ---- Converts the tuner's result to the report's type: tuner and reports do not know each other.
 
