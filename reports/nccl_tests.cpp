@@ -268,11 +268,19 @@ std::optional<Timing> in_place_of(const ResultRow& row, const Collective& collec
   return !has_form && row.out_of_place && row.in_place && !row.in_place->checked ? std::nullopt : row.in_place;
 }
 
+std::uint64_t wrong_elements_of(const ResultRow& row) {
+  const auto wrong = [](const std::optional<Timing>& each) { return each ? each->wrong.value_or(0) : 0; };
+  return wrong(row.out_of_place) + wrong(row.in_place);
+}
+
 bool has_wrong_data(const Table& table) {
-  const auto is_wrong = [](const std::optional<Timing>& each) { return each && each->wrong.value_or(0) > 0; };
-  return table.out_of_bounds || std::ranges::any_of(table.rows, [&](const ResultRow& row) {
-           return is_wrong(row.out_of_place) || is_wrong(row.in_place);
-         });
+  return table.out_of_bounds ||
+         std::ranges::any_of(table.rows, [](const ResultRow& row) { return wrong_elements_of(row) > 0; });
+}
+
+// True if p5bench knows the row's type and operation.
+bool is_known(const ResultRow& row, const Collective& collective) {
+  return data_type_from(row.type) && (!collective.reduces || is_known_op(row.op));
 }
 
 // "a, b; c, d": hosts of several tables.
@@ -302,17 +310,13 @@ class Importer {
                                    table.line > 0 ? place_of(table) : "/args", printable(table.program), collective_);
     if (!collective) {
       const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
-      remark(fmt::format("{} was left out: p5bench does not know it",
-                         in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
-      return;
+      return leave_out(table, fmt::format("{} was left out: p5bench does not know it",
+                                          in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
     }
-    if (table.blocking && bursts_) {
-      if (has_wrong_data(table)) note_out_of_bounds(table);
-      return remark(
-          fmt::format("{} was left out: its operations were waited for one by one (-z), and those of other tables were "
-                      "not; import it alone",
-                      in_words(table)));
-    }
+    if (table.blocking && bursts_)
+      return leave_out(table, fmt::format("{} was left out: its operations were waited for one by one (-z), and those "
+                                          "of other tables were not; import it alone",
+                                          in_words(table)));
     const Ranks ranks = ranks_of(table, *collective, job_);
     if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
@@ -326,7 +330,10 @@ class Importer {
           "tables of a single rank show no communication: where nccl-tests was started on several GPUs, it was built "
           "without MPI=1, and each process printed a table of its own");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
-    if (table.out_of_bounds) note_out_of_bounds(table);
+    const auto is_left_out_and_wrong = [&](const ResultRow& row) {
+      return wrong_elements_of(row) > 0 && !is_known(row, *collective);
+    };
+    if (table.out_of_bounds || std::ranges::any_of(table.rows, is_left_out_and_wrong)) note_out_of_bounds(table);
     const auto has_any = [](const ResultRow& row) { return row.in_place.has_value(); };
     const auto in_place = std::ranges::count_if(
         table.rows, [&](const ResultRow& row) { return in_place_of(row, *collective).has_value(); });
@@ -361,6 +368,14 @@ class Importer {
     constexpr std::size_t most = 200;  // bounds the remarks of hostile files
     std::vector<std::string>& remarks = report_.run.remarks;
     if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
+  }
+
+  // The figures of a table that is left out do not count; its wrong data does, with its hosts.
+  void leave_out(const Table& table, std::string why) {
+    remark(std::move(why));
+    if (!has_wrong_data(table)) return;
+    note_out_of_bounds(table);
+    if (job_.ranks == 0 && !table.devices.empty()) note_hosts(table);
   }
 
   void note_hosts(const Table& table) {
@@ -435,14 +450,18 @@ class Importer {
   void note_out_of_bounds(const Table& table) {
     const std::string count =
         table.values_out_of_bounds > 0 ? fmt::format("{}", table.values_out_of_bounds) : std::string("...");
-    report_.findings.push_back(
-        {.id = std::string(out_of_bounds),
-         .severity = topo::Severity::error,
-         .subject = {},
-         .evidence = fmt::format("nccl-tests says 'Out of bounds values : {} FAILED' of {}", count,
-                                 table.program.empty() ? collective_ : in_quotes(table.program)),
-         .action = "Measure again with p5bench, which says which rank has the wrong data.",
-         .about = topo::About::hardware});
+    std::uint64_t counted_in_rows = 0;
+    for (const ResultRow& row : table.rows) counted_in_rows += wrong_elements_of(row);
+    const std::string says = table.out_of_bounds ? fmt::format("says 'Out of bounds values : {} FAILED'", count)
+                                                 : fmt::format("counted {} wrong {}", counted_in_rows,
+                                                               counted_in_rows == 1 ? "element" : "elements");
+    report_.findings.push_back({.id = std::string(out_of_bounds),
+                                .severity = topo::Severity::error,
+                                .subject = {},
+                                .evidence = fmt::format("nccl-tests {} of {}", says,
+                                                        table.program.empty() ? collective_ : in_quotes(table.program)),
+                                .action = "Measure again with p5bench, which says which rank has the wrong data.",
+                                .about = topo::About::hardware});
   }
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {

@@ -14,6 +14,7 @@
 #include "reports/compare/comparison.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
+#include "tests/unit/nccl_tests_import.hpp"
 
 namespace p5::reports::nccl_tests {
 namespace {
@@ -32,14 +33,15 @@ struct ProgramInLog {
   int wrong = 0;                         // elements of 1 MiB out of place
   std::string options = {}, lines = {};  // behind the head, and below it
   int process = 1;
+  std::string name = "all_reduce_perf";
 };
 
 std::string text_of_program(const ProgramInLog& program) {
   std::string text = fmt::format(
-      "# Collective test starting: all_reduce_perf\n"
+      "# Collective test starting: {}\n"
       "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
       "validation: 1 graph: 0{}\n{}# Using devices\n",
-      program.options, program.lines);
+      program.name, program.options, program.lines);
   const auto ranks = static_cast<int>(2 * program.hosts.size());
   for (int rank = 0; rank < ranks; ++rank)
     text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [0000:{:02}:00] NVIDIA H200\n", rank,
@@ -133,6 +135,30 @@ TEST(NcclTestsPrograms, that_waited_for_each_operation_are_no_launches_of_bursts
   const std::string again = render_nccl_tests(other.report);
   EXPECT_THAT(again, HasSubstr(" -z 1\n"));
   EXPECT_EQ(import(again, "", "lab").report.context.at(key), "yes");
+}
+
+TEST(NcclTestsPrograms, that_are_left_out_keep_their_wrong_data) {
+  const std::string good = text_of_program({}),
+                    bad = text_of_program({.hosts = {"b"}, .wrong = 7, .name = "all_reduce_bias_perf"});
+  for (const std::string& text : {good + bad, bad + good}) {
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+    ASSERT_EQ(report.findings.size(), 1u);
+    EXPECT_EQ(report.findings[0].id, out_of_bounds);
+    EXPECT_THAT(report.findings[0].evidence, HasSubstr("7 FAILED' of 'all_reduce_bias_perf'"));
+    EXPECT_THAT(report.decision.parts, IsEmpty()) << "the host of the sound table is not condemned";
+    EXPECT_THAT(report.run.remarks, Contains("wrong data: it is in the tables of b"));
+  }
+  EXPECT_THAT(problem_of(bad), HasSubstr("7 FAILED"));
+  std::string died = good + bad.substr(0, bad.find("# Out of bounds"));
+  EXPECT_EQ(import(died, "", "lab").report.exit_code, ExitCode::wrong_data);
+  died = text_of_program({.wrong = 7});
+  died.replace(died.find("float sum"), 9, "other sum");
+  died.resize(died.find("# Out of bounds"));
+  const Report report = import(died, "", "lab").report;
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data) << "rows of a type that is not known";
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_THAT(report.findings[0].evidence, HasSubstr("nccl-tests counted 7 wrong elements of 'all_reduce_perf'"));
 }
 
 // 8 B times 2^31 twice is 2^65.
