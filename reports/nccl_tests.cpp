@@ -40,9 +40,15 @@ std::string place_of(const Table& table) {
   return table.line > 0 ? fmt::format("line {}", table.line) : "/config/devices";
 }
 
+// True if `table` has a name of a program that p5bench does not know, and `otherwise` is given instead.
+bool is_renamed(const Table& table, const std::string& otherwise) {
+  return !otherwise.empty() && !table.program.empty() && !try_find_collective(table.program);
+}
+
 // Null if p5bench does not know the collective, or the kernels (-D) that performed it: 1 and 2 load from and store into
 // other GPUs' memory, above are multicast and GIN.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
+  if (is_renamed(table, otherwise)) return &find_collective(otherwise);
   if (!table.program.empty()) {
     const Collective* const found = try_find_collective(table.program);
     const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
@@ -294,16 +300,21 @@ std::string lists_in_words(const std::set<std::string>& lists) {
 
 class Importer {
  public:
-  // `bursts`: some tables are of operations that were not waited for one by one.
-  Importer(Report& report, std::string collective, const JobSize& job, bool bursts)
-      : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts) {}
+  // `bursts`: some tables are of operations that were not waited for one by one; `nameless`: nothing says of some which
+  // program printed them.
+  Importer(Report& report, std::string collective, const JobSize& job, bool bursts, bool nameless)
+      : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts), nameless_(nameless) {}
 
   void add(const Table& table) {
     if (table.rows.empty()) return;
     if (const auto [first, fresh] = tables_.try_emplace(identity_of(table), in_words(table)); !fresh)
       return remark(fmt::format("{} is a copy of {}: it counts once", in_words(table), first->second));
-    const Collective* collective = collective_of(table, collective_);
-    if (table.program.empty())
+    // The option is for tables without a name where there are any.
+    const std::string otherwise = nameless_ && !table.program.empty() ? "" : collective_;
+    const Collective* collective = collective_of(table, otherwise);
+    if (is_renamed(table, otherwise))
+      remark(fmt::format("{} is read as {} (--collective)", in_quotes(table.program), collective->name));
+    if (table.program.empty() || is_renamed(table, otherwise))
       used_collective_ = true;
     else if (!collective_.empty() && (!collective || collective->name != collective_) && other_program_.empty())
       other_program_ = fmt::format("{}: the file is of {}, not of {}: leave --collective out",
@@ -593,7 +604,7 @@ class Importer {
   Report& report_;
   std::string collective_;
   JobSize job_;
-  bool bursts_;
+  bool bursts_, nameless_;
   std::map<std::string, std::string> tables_;              // names of the tables, by identity
   std::map<Key, std::size_t> of_case_;                     // indices of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
@@ -696,7 +707,9 @@ Imported import(std::string_view text, const std::string& collective, const std:
   // Without its head a table does not say it.
   if (std::ranges::all_of(log.tables, [&](const Table& each) { return !is_burst(each) || each.iterations > 0; }))
     report.context[std::string(blocking_context)] = bursts ? "no" : "yes";
-  Importer importer(report, collective, job, bursts);
+  const bool nameless =
+      std::ranges::any_of(log.tables, [](const Table& each) { return each.program.empty() && !each.rows.empty(); });
+  Importer importer(report, collective, job, bursts, nameless);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();
   report.grade = overall(report);

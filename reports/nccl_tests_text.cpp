@@ -107,7 +107,7 @@ class Reader {
     line_ = line.last;
     if (is_blank(line.text)) return take_blank();
     if (begins_program(line)) end_program();
-    note_program(line.text);
+    if (!line.foreign) note_program(line.text);
     note_versions(line.text);
     note_failure(line.text);
     if (line.foreign) return;
@@ -141,18 +141,27 @@ class Reader {
     return line.text.find("# nThread") != std::string::npos && (columns_ || program_line_ > 0 || !failures_.empty());
   }
 
-  // The program's name appears in the command before it or in its first lines.
+  // The program's name appears in the command before it or in its first lines. Folders and files may have such names
+  // too, so one that p5bench knows precedes others, and other names replace it only where they are those of a command.
   void note_program(std::string_view text) {
     if (text.find("concluded") != std::string_view::npos) return;
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
+    std::string_view unknown;
+    bool is_started = text.find("Collective test starting") != std::string_view::npos;
     for (Scan scan(text); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
       std::string_view word = scan.take_while(is_word);
       if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
-      if (!word.ends_with(ending) || word.size() == ending.size()) continue;
-      (columns_ ? following_program_ : next_.program) = word;
-      return;
+      if (!word.ends_with(ending) || word.size() == ending.size() || scan.rest().starts_with('/')) continue;
+      if (try_find_collective(word)) return set_program(word);
+      if (!unknown.empty()) continue;
+      const std::string_view behind = trimmed(scan.rest());
+      unknown = word;
+      is_started = is_started || (behind.starts_with('-') && behind.size() < scan.rest().size());
     }
+    const std::string& noted = columns_ ? following_program_ : next_.program;
+    if (!unknown.empty() && (is_started || !try_find_collective(noted))) set_program(unknown);
   }
+  void set_program(std::string_view name) { (columns_ ? following_program_ : next_.program) = name; }
 
   void note_versions(std::string_view text) {
     const auto any = [](char c) { return !is_space(c); };

@@ -161,6 +161,29 @@ TEST(NcclTestsPrograms, that_are_left_out_keep_their_wrong_data) {
   EXPECT_THAT(report.findings[0].evidence, HasSubstr("nccl-tests counted 7 wrong elements of 'all_reduce_perf'"));
 }
 
+// Folders have names of programs too, as /fsx/nccl_perf/build.
+TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
+  const auto collective_of_first = [](const std::string& text) {
+    return import(text, "", "lab").report.results.at(0).measurement.measured_case.collective->name;
+  };
+  const std::string whole = text_of_program({}), old = whole.substr(whole.find('\n') + 1);
+  const std::string command = "+ mpirun -np 2 /fsx/nccl_perf/build/all_reduce_perf -b 1M\n";
+  EXPECT_EQ(collective_of_first(command + old), "all_reduce");
+  EXPECT_EQ(collective_of_first(command + "logs go to /fsx/my_perf\n" + old), "all_reduce");
+  EXPECT_EQ(collective_of_first("OUT=/fsx/my_perf\n" + command + old), "all_reduce");
+  std::string with_nccl = whole;
+  with_nccl.insert(with_nccl.find("# Using"),
+                   "host:1:1 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /fsx/net_perf/p5.xml\n"
+                   "host:1:1 [0] NCCL INFO NET/Plugin: found /opt/plugin_perf\n");
+  EXPECT_EQ(collective_of_first(with_nccl), "all_reduce");
+  EXPECT_THAT(problem_of(command + "+ mpirun -np 2 ./xyz_perf -b 1M\n" + old), HasSubstr("'xyz_perf' was left out"));
+  const std::string other = text_of_program({.name = "xyz_perf"});
+  EXPECT_THAT(problem_of(other), HasSubstr("'xyz_perf' was left out"));
+  const Report named = import(other, "all_reduce", "lab").report;
+  EXPECT_EQ(named.results.at(0).measurement.measured_case.collective->name, "all_reduce");
+  EXPECT_THAT(named.run.remarks, Contains("'xyz_perf' is read as all_reduce (--collective)"));
+}
+
 // 8 B times 2^31 twice is 2^65.
 TEST(NcclTestsPrograms, of_sizes_far_apart_have_one_range_that_ends) {
   for (const auto& [first, last, range] :
