@@ -202,6 +202,7 @@ struct Launched {
   std::vector<double> iterations;  // -I
   std::uint64_t wrong = 0;
   const std::string* hosts = nullptr;  // in Importer::lists_; null: not known
+  int line = 0;                        // of the table
 };
 
 // Identity of a case of nccl-tests.
@@ -210,6 +211,9 @@ using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<
 Key key_of(const Case& c) {
   return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.calls, c.group, c.ranks, c.nodes};
 }
+
+// "2.27.4" of "2.27.4+cuda12.9": what tables without the part behind the plus have too.
+std::string release_of(const std::string& version) { return version.substr(0, version.find('+')); }
 
 // A time and its rounding, in seconds.
 struct RoundedTime {
@@ -328,6 +332,12 @@ class Importer {
       return leave_out(table, fmt::format("{} was left out: its operations were waited for one by one (-z), and those "
                                           "of other tables were not; import it alone",
                                           in_words(table)));
+    const std::string nccl = release_of(table.nccl);
+    if (const std::string first = release_of(nccl_); !nccl.empty() && !first.empty() && nccl != first)
+      return leave_out(table,
+                       fmt::format("{} was left out: it is of NCCL {}, and those before it of {}; import it alone",
+                                   in_words(table), nccl, first));
+    if (nccl_.empty()) nccl_ = table.nccl;
     const Ranks ranks = ranks_of(table, *collective, job_);
     if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
@@ -368,6 +378,8 @@ class Importer {
     // The option may be for one table of several.
     if (!other_program_.empty() && !used_collective_) throw UsageError(other_program_);
     remark_on_hosts_of_cases();
+    remark_on_launches();
+    if (!nccl_.empty()) report_.context["nccl"] = nccl_;
     add_wrong_data_remarks();
     add_other_hosts();
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
@@ -421,6 +433,33 @@ class Importer {
           "of all of them; import each table alone to tell its hosts apart",
           counted(static_cast<std::size_t>(job.first), "rank"), counted(static_cast<std::size_t>(job.second), "node"),
           lists_in_words(names)));
+  }
+
+  // Tables may be of other settings, of which nccl-tests says nothing.
+  void remark_on_launches() {
+    const Case* widest = nullptr;
+    double least = 1, most = 1;
+    std::set<int> lines;
+    for (const auto& [place, launches] : launches_) {
+      if (launches.size() < 2) continue;
+      for (const Launched& each : launches) lines.insert(each.line);
+      std::vector<double> medians;
+      for (const Launched& each : launches) medians.push_back(median(each.times));
+      const auto [low, high] = std::ranges::minmax(medians);
+      if (widest && high / low <= most / least) continue;
+      widest = &report_.results[place].measurement.measured_case;
+      least = low;
+      most = high;
+    }
+    if (!widest) return;
+    constexpr std::size_t most_named = 8;
+    std::vector<std::string> named;
+    for (const int line : lines | std::views::take(most_named)) named.push_back(fmt::format("{}", line));
+    if (lines.size() > most_named) named.push_back(fmt::format("{} others", lines.size() - most_named));
+    remark(fmt::format(
+        "tables of lines {} are launches of the same cases: a figure is the median of theirs, which differ most at {} "
+        "of {}: {:.4g} to {:.4g} us; import each alone if their settings are others",
+        join(named), widest->collective->name, to_text(widest->bytes), least * 1e6, most * 1e6));
   }
 
   // Puts operations and sizes with wrong elements before all other remarks.
@@ -551,8 +590,13 @@ class Importer {
           std::clamp(static_cast<double>(table.iterations) * table.aggregated * std::max(1, table.graphs), 1.0, 1e9));
     }
     // Cycles of one program (-N) are samples, not launches.
-    if (places_.insert(place).second) launches_[place].emplace_back().hosts = list_;
+    const bool first_cycle = places_.insert(place).second;
+    if (first_cycle) launches_[place].emplace_back();
     Launched& launch = launches_[place].back();
+    if (first_cycle) {
+      launch.hosts = list_;
+      launch.line = table.line;
+    }
     const RoundedTime time = time_of(timing, c);
     launch.times.push_back(time.time);
     launch.rounding = std::max(launch.rounding, time.rounding);
@@ -613,6 +657,7 @@ class Importer {
   std::vector<topo::Host> hosts_;                            // of all tables, in their order
   std::set<std::string> known_hosts_, lists_, wrong_lists_;  // names; the hosts of a table, and of one with wrong data
   const std::string* list_ = nullptr;                        // of the current table
+  std::string nccl_;                                         // version of the first table that has one
   bool used_collective_ = false;
   std::string other_program_;  // of the first table that is not of `collective_`
 };

@@ -53,6 +53,7 @@ struct Sizes {
 struct Table {
   int line = 0;         // of the head; 0 in JSON
   std::string program;  // "all_reduce_perf"; "" if unknown
+  std::string nccl;     // version of the library, as printed; "" if unknown
   std::vector<Device> devices;
   std::set<int> ranks;  // of the devices
   Sizes sizes;

@@ -99,7 +99,7 @@ bool allowed(std::string_view variable) {
 void add_context(const json& j, Log& log) {
   if (j.contains("nccl_version")) {
     const int code = member_as<int>(j, "nccl_version");
-    log.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+    log.tables.front().nccl = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   }
   if (j.contains("env"))
     for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {

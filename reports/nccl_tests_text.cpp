@@ -80,6 +80,9 @@ class Reader {
     if (log_.tables.empty())
       refuse(line_, "nothing in this file looks like the table of nccl-tests" +
                         (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
+    // NCCL's log may stand behind the tables.
+    if (std::ranges::all_of(log_.tables, [](const Table& each) { return each.nccl.empty(); }))
+      table().nccl = next_.nccl;
     return std::move(log_);
   }
 
@@ -169,11 +172,15 @@ class Reader {
       log_.context["nccl-tests"] = std::move(found);
     const auto versions = [](char c) { return is_word(c) || c == '.' || c == '+'; };
     if (std::string found = value_after(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
-      log_.context["nccl"] = std::move(found);
+      set_nccl(std::move(found));
     if (const std::string found = value_after(text, "nccl-library=", is_digit); !found.empty()) {
       const int code = number_in<int>(found).value_or(0);
-      log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+      set_nccl(fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100));
     }
+  }
+  // Within a table that has a version already, the next program may have begun.
+  void set_nccl(std::string version) {
+    (!columns_ ? next_.nccl : table().nccl.empty() ? table().nccl : following_nccl_) = std::move(version);
   }
 
   // "host: Test NCCL failure common.cu:401 'unhandled system error ...'"
@@ -258,6 +265,7 @@ class Reader {
     };
     Table fresh;
     fresh.program = next_.program;
+    fresh.nccl = next_.nccl;
     next_ = std::move(fresh);
     program_line_ = line_;
     // Skips the iterations of the warm-up in "warmup iters: 5 iters: 20 agg iters: 1".
@@ -303,6 +311,7 @@ class Reader {
     last_.reset();
     next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
+    next_.nccl = std::exchange(following_nccl_, "");
     program_line_ = 0;
   }
 
@@ -338,6 +347,7 @@ class Reader {
     program_line_ = 0;
     Table fresh;
     fresh.program = next_.program;
+    fresh.nccl = next_.nccl;
     next_ = std::move(fresh);
     title_.clear();
   }
@@ -570,6 +580,7 @@ class Reader {
   Log log_;
   Table next_;                      // head of the next table, as far as it was read
   std::string following_program_;   // program after the current table
+  std::string following_nccl_;      // version of its library
   std::optional<Columns> columns_;  // columns of the current table; null outside a table
   std::string title_;               // the previous comment
   std::optional<Consistency> consistency_;

@@ -161,6 +161,38 @@ TEST(NcclTestsPrograms, that_are_left_out_keep_their_wrong_data) {
   EXPECT_THAT(report.findings[0].evidence, HasSubstr("nccl-tests counted 7 wrong elements of 'all_reduce_perf'"));
 }
 
+TEST(NcclTestsPrograms, of_another_version_of_nccl_are_no_launches_of_the_same_cases) {
+  const auto of_version = [](const std::string& code, double us, int process) {
+    return "# nccl-tests version 2.17.6 nccl-headers=22704 nccl-library=" + code + "\n" +
+           text_of_program({.us = us, .process = process});
+  };
+  const Report report = import(of_version("22704", 100, 1) + of_version("22807", 200, 2), "", "lab").report;
+  EXPECT_NEAR(report.results.at(0).measurement.throughput->summary.median, 100e-6, 1e-12);
+  EXPECT_EQ(report.context.at("nccl"), "2.27.4");
+  EXPECT_THAT(report.run.remarks,
+              Contains(HasSubstr("was left out: it is of NCCL 2.28.7, and those before it of 2.27.4")));
+  // The same release, as NCCL and nccl-tests print it.
+  std::string by_nccl = text_of_program({.us = 102, .process = 2});
+  by_nccl.insert(by_nccl.find("#       size"), "NCCL version 2.27.4+cuda12.9\n");
+  const Report same = import(of_version("22704", 100, 1) + by_nccl, "", "lab").report;
+  EXPECT_EQ(same.results.at(0).measurement.launches_s.size(), 2u);
+  // The table's end is missing, and the next program's version follows.
+  const std::string whole = of_version("22704", 100, 1), cut = whole.substr(0, whole.find("# Out of bounds"));
+  const Report died = import(cut + of_version("22807", 200, 2), "", "lab").report;
+  EXPECT_EQ(died.results.at(0).measurement.launches_s.size(), 1u);
+  EXPECT_EQ(died.context.at("nccl"), "2.27.4");
+}
+
+// `for algorithm in Ring Tree; do NCCL_ALGO=$algorithm all_reduce_perf; done`: nothing says the settings.
+TEST(NcclTestsPrograms, that_are_launches_of_the_same_cases_are_told_with_their_range) {
+  const std::string text =
+      text_of_program({}) + text_of_program({.us = 150, .process = 2}) + text_of_program({.us = 200, .process = 3});
+  EXPECT_THAT(import(text, "", "lab").report.run.remarks,
+              Contains(HasSubstr("tables of lines 6, 17, 28 are launches of the same cases: a figure is the median of "
+                                 "theirs, which differ most at all_reduce of 1 MiB: 100 to 200 us")));
+  EXPECT_THAT(import(text_of_program({}), "", "lab").report.run.remarks, Not(Contains(HasSubstr("launches of"))));
+}
+
 // Folders have names of programs too, as /fsx/nccl_perf/build.
 TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
   const auto collective_of_first = [](const std::string& text) {
