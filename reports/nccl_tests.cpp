@@ -258,15 +258,17 @@ topo::Topology topology_of(const Table& table) {
   return topology;
 }
 
-// Equal for copies of a table: the same processes and figures.
+// Equal for copies of a table: the same processes, calls and figures.
 std::string identity_of(const Table& table) {
-  std::string identity = table.program;
+  std::string identity = fmt::format("{} {} {} {} {}", table.program, describe(table.calls, " "), table.aggregated,
+                                     table.graphs, table.blocking);
   for (const Device& device : table.devices)
     identity += fmt::format("|{} {} {} {}", device.rank, device.group, device.process, device.host);
   for (const ResultRow& row : table.rows) {
     identity += fmt::format("|{} {} {} {} {}", row.size, row.count, row.type, row.op, row.root);
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
-      if (*each) identity += fmt::format(" {} {} {}", (*each)->time_us, (*each)->algbw, (*each)->wrong.value_or(0));
+      identity +=
+          *each ? fmt::format(" {} {} {}", (*each)->time_us, (*each)->algbw, (*each)->wrong.value_or(0)) : " none";
   }
   return identity;
 }

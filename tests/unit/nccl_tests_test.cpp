@@ -753,6 +753,20 @@ TEST(NcclTests, of_the_same_run_count_once) {
   EXPECT_EQ(import(three_sizes + again, "", "lab").report.results[0].measurement.launches_s.size(), 2u);
 }
 
+// A report's table has each half in a table of its own.
+TEST(NcclTests, of_equal_figures_in_place_and_out_of_place_are_no_copies) {
+  std::string text = three_sizes;
+  for (const auto& [in_place, out_of_place] : {std::pair{"96.00   10.92   16.38", "95.00   11.04   16.56"},
+                                               {"131.0   16.01   24.01", "130.0   16.13   24.20"},
+                                               {"211.0   19.88   29.82", "210.0   19.97   29.96"}})
+    text.replace(text.find(in_place), std::string_view(in_place).size(), out_of_place);
+  const Report report = import(text, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 6u);
+  const Report again = import(render_nccl_tests(report), "", "lab").report;
+  EXPECT_EQ(again.results.size(), 6u);
+  EXPECT_THAT(again.run.remarks, Not(Contains(HasSubstr("is a copy of"))));
+}
+
 TEST(NcclTests, of_a_single_rank_say_that_nothing_communicates) {
   std::string text = three_sizes;
   for (const char* const rank : {"1", "2", "3"})
