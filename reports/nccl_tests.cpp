@@ -152,6 +152,20 @@ std::string advice_on_size(const std::optional<int>& fits, const Collective& col
                      fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
 }
 
+// Ranks of one GPU of one host name, the largest such set; empty if each has its own. NCCL refuses to share a GPU, so
+// these are of hosts that share a name, or whose names nccl-tests cut off at the same dot.
+std::vector<int> ranks_on_one_gpu(const Table& table) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
+  std::vector<int> largest;
+  for (const Device& device : table.devices) {
+    if (device.bus_id.empty()) continue;
+    std::vector<int>& here = ranks[{device.host, device.bus_id}];
+    here.push_back(device.rank);
+    if (here.size() > std::max<std::size_t>(largest.size(), 1)) largest = here;
+  }
+  return largest;
+}
+
 // Ranks and hosts by the file or the user. Throws UsageError if neither has them or both disagree.
 Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
   std::optional<int> fits = ranks_in_sizes(table);
@@ -188,6 +202,15 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
     throw UsageError(fmt::format("{}: the list of ranks is not whole: {} of {} {} missing ({}); {}", place_of(table),
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
                                  advice_on_size(fits, collective)));
+  }
+  if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
+    if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))
+      return given;
+    const Device& device = *std::ranges::find(table.devices, same.front(), &Device::rank);
+    throw UsageError(fmt::format(
+        "{}: ranks {} are all on GPU {} of '{}', which NCCL refuses: {} hosts or more share this name; {}",
+        place_of(table), ranks_in_words(same), printable(device.bus_id), printable(device.host), same.size(),
+        found.split ? "give each a name of its own" : fmt::format("say --ranks {} --hosts N", found.ranks)));
   }
   if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
     throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",

@@ -42,6 +42,7 @@ struct Device {
   int rank = 0, group = 0;
   std::string host, name;
   std::string process = {};  // its number, as printed
+  std::string bus_id = {};   // with the PCI domain: "0000:53:00"; "" if not printed
 };
 
 // Sizes that a program was asked for; `factor` or `bytes` from one to the next. 0: not known.

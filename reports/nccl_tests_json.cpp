@@ -118,7 +118,8 @@ void add_devices(const json& device, int per_process, std::vector<Device>& devic
   const int first = member_as<int>(device, "rank", ranks);
   for (int i = 0; i < per_process; ++i)
     devices.push_back({first + i, member_as<int>(device, "group"), member_as<std::string>(device, "hostname"),
-                       member_as<std::string>(device, "device_info")});
+                       member_as<std::string>(device, "device_info"), "",
+                       i == 0 ? member_or<std::string>(device, "device_hex", "") : ""});
 }
 
 template <class Take>

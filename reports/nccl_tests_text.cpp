@@ -220,7 +220,9 @@ class Reader {
     device.host = scan.take_while([](char c) { return !is_space(c); });
     if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
       return {};
-    scan.take_while([](char c) { return c != ']'; });
+    // Earlier versions print the bus alone, which GPUs of several PCI domains have in common.
+    const std::string_view bus_id = scan.take_while([](char c) { return c != ']'; });
+    if (std::ranges::count(bus_id, ':') >= 2) device.bus_id = bus_id;
     if (!scan.take("]")) return {};
     device.name = trimmed(scan.rest());
     return device;

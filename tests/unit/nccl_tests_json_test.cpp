@@ -59,6 +59,7 @@ nlohmann::json json_of_sizes() {
   for (int rank = 0; rank < 4; ++rank) {
     device["rank"] = rank;
     device["hostname"] = rank < 2 ? "a" : "b";
+    device["device_hex"] = rank % 2 == 0 ? "0000:00:06" : "0000:00:07";
     j["config"]["devices"].push_back(device);
   }
   j["results"].clear();

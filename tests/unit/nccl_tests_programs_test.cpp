@@ -193,6 +193,18 @@ TEST(NcclTestsPrograms, that_are_launches_of_the_same_cases_are_told_with_their_
   EXPECT_THAT(import(text_of_program({}), "", "lab").report.run.remarks, Not(Contains(HasSubstr("launches of"))));
 }
 
+// Containers may have the same host name everywhere.
+TEST(NcclTestsPrograms, of_hosts_that_share_a_name_need_their_number) {
+  const std::string text = text_of_program({.hosts = {"worker", "worker"}});
+  EXPECT_THAT(problem_of(text), HasSubstr("ranks 0, 2 are all on GPU 0000:00:00 of 'worker'"));
+  EXPECT_THAT(problem_of(text), HasSubstr("say --ranks 4 --hosts N"));
+  const Report report = import(text, "", "lab", {.ranks = 4, .hosts = 2}).report;
+  EXPECT_EQ(report.run.nodes, 2);
+  EXPECT_EQ(report.results.at(0).measurement.measured_case.nodes, 2);
+  EXPECT_THROW(import(text, "", "lab", {.ranks = 4, .hosts = 1}), UsageError);
+  EXPECT_THROW(import(text, "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
+}
+
 // Folders have names of programs too, as /fsx/nccl_perf/build.
 TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
   const auto collective_of_first = [](const std::string& text) {
