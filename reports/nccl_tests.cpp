@@ -735,6 +735,15 @@ std::string type_of(DataType type) {
   return known == type_names.end() ? std::string(name_of(type)) : known->first;
 }
 
+// The time as reports have it, "2026-11-20T10:00:00Z", though of an unknown time zone; "" if it is none.
+static std::string as_report_time(std::string text) {
+  constexpr std::size_t space = 10;
+  if (text.size() <= space || text[space] != ' ') return "";
+  text[space] = 'T';
+  text += 'Z';
+  return parse_utc(text) ? text : "";
+}
+
 static std::string first_line_with(std::string_view text, std::string_view words) {
   const std::size_t at = text.find(words);
   return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
@@ -758,6 +767,8 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.backend = "nccl";
   report.run.cluster = cluster;
   report.run.ended_by = log.ended_by;
+  report.run.started = as_report_time(log.started);
+  if (!log.started.empty()) report.context["nccl-tests.started"] = log.started + " (local time)";
   report.run.command = log.tables.front().arguments;
   report.run.remarks = log.remarks;
   const std::string own = first_line_with(text, "# Figures of p5bench ");

@@ -34,6 +34,7 @@ struct ResultRow {
   std::size_t index = 0;              // in JSON's results
   std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
   std::string type, op;               // nccl-tests' names; op is "" or "none" where nothing is reduced
+  std::string timestamp = {};         // "2026-11-20 10:00:00", local time (-S); "" if not printed
   int root = -1;
   std::optional<Timing> out_of_place, in_place;
 };
@@ -73,6 +74,7 @@ struct Log {
   std::map<std::string, std::string> context;  // versions; allow-listed variables
   std::vector<std::string> remarks;            // skipped parts, with line numbers
   std::string ended_by;                        // reason of an early end; "" if all programs finished
+  std::string started;                         // "2026-11-20 10:00:00", local time; "" if not printed
 };
 
 // Program of a collective ("all_reduce_perf"; "" if there is none), and nccl-tests' name of an element type.

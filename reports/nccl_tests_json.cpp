@@ -83,6 +83,7 @@ ResultRow row_of(const json& j, std::size_t index) {
                 .count = member_or<std::uint64_t>(j, "count", 0),
                 .type = member_as<std::string>(j, "type"),
                 .op = member_as<std::string>(j, "redop"),
+                .timestamp = {},
                 .root = -1,
                 .out_of_place = timing(j, "out_of_place"),
                 .in_place = timing(j, "in_place")};
@@ -108,8 +109,7 @@ void add_context(const json& j, Log& log) {
       if (equals != std::string::npos && allowed(text) && !is_job_specific(name))
         log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
     }
-  if (j.contains("start_time"))
-    log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";
+  if (j.contains("start_time")) log.started = member_as<std::string>(j, "start_time");
 }
 
 // nccl-tests lists the first GPU of each process only.

@@ -80,6 +80,8 @@ class Reader {
     if (log_.tables.empty())
       refuse(line_, "nothing in this file looks like the table of nccl-tests" +
                         (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
+    for (const Table& each : log_.tables)
+      if (log_.started.empty() && !each.rows.empty()) log_.started = each.rows.front().timestamp;
     // NCCL's log may stand behind the tables.
     if (std::ranges::all_of(log_.tables, [](const Table& each) { return each.nccl.empty(); }))
       table().nccl = next_.nccl;

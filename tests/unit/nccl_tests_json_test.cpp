@@ -118,6 +118,15 @@ TEST(NcclTestsJson, passes_the_checks_of_a_table) {
   EXPECT_THAT(remarks_of(j).front(), HasSubstr("Out of bounds values : 3 FAILED"));
 }
 
+TEST(NcclTestsJson, says_when_it_was_started) {
+  nlohmann::json j = json_of_sizes();
+  const Report report = import(j.dump(), "", "lab").report;
+  EXPECT_EQ(report.run.started, "2026-11-20T10:00:00Z");
+  EXPECT_EQ(report.context.at("nccl-tests.started"), "2026-11-20 10:00:00 (local time)");
+  j["start_time"] = "this morning";
+  EXPECT_EQ(import(j.dump(), "", "lab").report.run.started, "");
+}
+
 TEST(NcclTestsJson, of_its_kernels_is_not_of_the_hosts_functions) {
   for (const auto& [kernels, name] : {std::pair{"0", "all_reduce"}, {"1", "lsa_all_reduce"}, {"2", "lsa_all_reduce"}}) {
     nlohmann::json j = json_of_sizes();

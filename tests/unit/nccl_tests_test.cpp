@@ -252,6 +252,7 @@ TEST(NcclTests, more_columns_of_later_versions_are_passed_over) {
   ASSERT_EQ(report.results.size(), 4u);
   EXPECT_NEAR(report.results[1].measurement.throughput->summary.median, 7.72e-6, 1e-12);
   EXPECT_NEAR(report.results[3].measurement.throughput->summary.median, 5.10e-6, 1e-12);
+  EXPECT_EQ(report.run.started, "2026-11-20T10:00:00Z") << "of the first row that has it";
 }
 
 TEST(NcclTests, of_several_runs_in_one_file_are_as_many_launches) {
