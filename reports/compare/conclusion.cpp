@@ -14,6 +14,7 @@
 #include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
+#include "reports/nccl_tests.hpp"
 
 namespace p5::reports {
 
@@ -349,6 +350,20 @@ std::vector<Difference> other_hardware(const Report& base, const Report& fresh) 
   const Report* const one = &base;
   const Report* const other = &fresh;
   return other_hardware(Reports(&one, 1), Reports(&other, 1));
+}
+
+std::string other_waiting(const Report& base, const Report& fresh) {
+  // "yes", "no", or "" where an import does not say it. Throughput of p5bench is that of bursts.
+  const auto waits = [](const Report& report) -> std::string {
+    if (report.provenance != "imported") return "no";
+    const auto found = report.context.find(std::string(nccl_tests::blocking_context));
+    return found == report.context.end() ? "" : found->second;
+  };
+  const std::string was = waits(base), is = waits(fresh);
+  if (was.empty() || is.empty() || was == is) return "";
+  return fmt::format("its operations were {}, and here they are {}",
+                     was == "yes" ? "waited for one by one (-z)" : "bursts",
+                     is == "yes" ? "waited for one by one (-z)" : "bursts");
 }
 
 bool precedes(const BandRow& one, const BandRow& other) {

@@ -117,6 +117,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     std::ranges::move(more, std::back_inserter(runs));
     reports::order_by_launch(runs, utc_now());
     std::ranges::move(reports::leave_out_others(runs, options.new_arm), std::back_inserter(left_out));
+    std::ranges::move(reports::leave_out_other_waiting(runs), std::back_inserter(left_out));
     if (!options.across_hardware)
       std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
   } while (runs.size() < fewest);
