@@ -49,7 +49,10 @@ PcieLink link_of(const Element& pci) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& name) { host_.name = host_.host_name = name; }
+  explicit Reader(const std::string& name) {
+    host_.name = host_.host_name = name;
+    host_.seen_by = "nccl";
+  }
 
   void open(Element element) {
     if (open_.size() >= deepest) throw UsageError(fmt::format("its elements are nested more than {} deep", deepest));

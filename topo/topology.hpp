@@ -65,6 +65,8 @@ struct Host {
   std::optional<std::vector<Xid>> xids{};  // by last occurrence; null: the kernel's log could not be read
   ProcessLimits limits{};
   double discovery_s = 0;  // duration of the discovery
+  // "nccl": GPUs are those of a job, and NICs are NCCL's devices, which may be several NICs each; "": the machine's.
+  std::string seen_by = {};
 };
 
 // The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...

@@ -144,7 +144,7 @@ std::vector<Finding> wrong_nic_counts(const Topology& topology) {
   for (std::size_t at = 0; at < platforms.size(); ++at) {
     const Host& host = topology.hosts[at];
     const Platform* const platform = platforms[at];
-    if (!has_efa_by(platform) || platform->nics == 0) continue;
+    if (!has_efa_by(platform) || platform->nics == 0 || !host.seen_by.empty()) continue;
     const auto count =
         std::count_if(host.nics.begin(), host.nics.end(), [](const Nic& nic) { return nic.kind == "efa"; });
     if (count == platform->nics) continue;
@@ -166,7 +166,8 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   std::map<std::string, std::vector<double>> rates;
   for (std::size_t at = 0; at < kinds.size(); ++at)
     for (const Nic& nic : topology.hosts[at].nics)
-      if (of_fabric(nic) && nic.rate && nic.state == "up") rates[kinds[at]].push_back(nic.rate->count);
+      if (topology.hosts[at].seen_by.empty() && of_fabric(nic) && nic.rate && nic.state == "up")
+        rates[kinds[at]].push_back(nic.rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
   std::map<std::string, std::optional<double>> usual_of_kinds;
   for (const auto& [kind, its] : rates) usual_of_kinds[kind] = usual(its);
@@ -188,6 +189,8 @@ std::vector<Finding> slow_nics(const Topology& topology) {
     return !has_efa_by(platforms[host]) && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
   };
   const auto is_slow = [&](std::size_t host, const Nic& nic) {
+    // A device of NCCL may have the rates of several NICs.
+    if (!topology.hosts[host].seen_by.empty()) return false;
     return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
            nic.rate->count < 0.99 * *full[host];
   };
