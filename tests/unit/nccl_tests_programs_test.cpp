@@ -210,6 +210,42 @@ TEST(NcclTestsPrograms, of_hosts_that_share_a_name_need_their_number) {
   EXPECT_THROW(import(text, "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
 }
 
+// `srun -l -N 2 all_reduce_perf -g 2`
+TEST(NcclTestsPrograms, side_by_side_under_labels_are_tables_of_their_own) {
+  const auto lines_in = [](const std::string& text) {
+    std::vector<std::string> lines;
+    for (std::size_t from = 0; from < text.size(); from = text.find('\n', from) + 1)
+      lines.push_back(text.substr(from, text.find('\n', from) - from));
+    return lines;
+  };
+  const std::vector<std::string> one = lines_in(text_of_program({.hosts = {"n0"}})),
+                                 other = lines_in(text_of_program({.hosts = {"n1"}, .us = 200, .wrong = 7}));
+  ASSERT_EQ(one.size(), other.size());
+  constexpr std::size_t size_of_head = 6;
+  for (const std::string& time : {std::string(), std::string("with times")}) {
+    std::string text = "srun: job 7 queued\n";
+    int second = 0;
+    const auto add = [&](const char* label, const std::string& line) {
+      text +=
+          fmt::format("{}{} {}\n", label, time.empty() ? "" : fmt::format(" 2026-11-20T10:00:{:02}Z", second++), line);
+    };
+    for (std::size_t i = 0; i < size_of_head; ++i) add("0:", one[i]);
+    for (std::size_t i = 0; i < size_of_head; ++i) add("1:", other[i]);
+    for (std::size_t i = size_of_head; i < one.size(); ++i) {
+      add("1:", other[i]);
+      add("0:", one[i]);
+    }
+    const Report report = import(text + "srun: done\n", "", "lab").report;
+    EXPECT_EQ(report.status, "complete") << text;
+    ASSERT_EQ(report.results.size(), 4u);
+    const std::vector<double>& launches = report.results[0].measurement.launches_s;
+    ASSERT_EQ(launches.size(), 2u);
+    EXPECT_NEAR(launches[0], 100e-6, 1e-12);
+    EXPECT_NEAR(launches[1], 200e-6, 1e-12);
+    EXPECT_THAT(report.run.remarks, Contains("wrong data: it is in the tables of n1"));
+  }
+}
+
 // Folders have names of programs too, as /fsx/nccl_perf/build.
 TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
   const auto collective_of_first = [](const std::string& text) {
