@@ -314,7 +314,7 @@ bool has_wrong_data(const Table& table) {
 }
 
 // True if p5bench knows the row's type and operation.
-bool is_known(const ResultRow& row, const Collective& collective) {
+bool is_row_known(const ResultRow& row, const Collective& collective) {
   return data_type_from(row.type) && (!collective.reduces || is_known_op(row.op));
 }
 
@@ -377,7 +377,7 @@ class Importer {
           "without MPI=1, and each process printed a table of its own");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
     const auto is_left_out_and_wrong = [&](const ResultRow& row) {
-      return wrong_elements_of(row) > 0 && !is_known(row, *collective);
+      return wrong_elements_of(row) > 0 && !is_row_known(row, *collective);
     };
     if (table.out_of_bounds || std::ranges::any_of(table.rows, is_left_out_and_wrong)) note_out_of_bounds(table);
     const auto has_any = [](const ResultRow& row) { return row.in_place.has_value(); };

@@ -221,7 +221,7 @@ bool is_date_or_time(std::string_view word) {
 }
 
 // A prefix without dates and times: what a launcher puts before all lines of one process, as "0:" of `srun -l`.
-std::string label_of(std::string_view prefix) {
+std::string process_label(std::string_view prefix) {
   std::string label;
   for (const std::string_view word : words_of(prefix))
     if (!is_date_or_time(word)) label.append(word).append(" ");
@@ -486,7 +486,7 @@ std::vector<Line> lines_of(std::string_view text) {
   std::vector<std::string> labels_of_lines;
   for (Line& line : physical) {
     const std::string_view whole = line.text, prefix = whole.substr(0, prefixes.length(whole));
-    labels_of_lines.push_back(label_of(prefix));
+    labels_of_lines.push_back(process_label(prefix));
     line.text = without_repeated(whole.substr(prefix.size()), prefix);
   }
   part_programs(physical, labels_of_lines);
