@@ -75,7 +75,11 @@ void keep_hardware_of_newest(std::span<const Run> runs, std::vector<std::size_t>
     if (!hardware.empty())
       excluded.push_back({runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name,
                                                     join(hardware, "; "))});
-    return !hardware.empty();
+    else if (const std::string waiting = other_waiting(runs[i].report, newest.report); !waiting.empty())
+      excluded.push_back({runs[i].name, waiting});
+    else
+      return false;
+    return true;
   });
 }
 

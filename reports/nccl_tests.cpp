@@ -40,9 +40,15 @@ std::string place_of(const Table& table) {
   return table.line > 0 ? fmt::format("line {}", table.line) : "/config/devices";
 }
 
+// True if `table` has a name of a program that p5bench does not know, and `otherwise` is given instead.
+bool is_renamed(const Table& table, const std::string& otherwise) {
+  return !otherwise.empty() && !table.program.empty() && !try_find_collective(table.program);
+}
+
 // Null if p5bench does not know the collective, or the kernels (-D) that performed it: 1 and 2 load from and store into
 // other GPUs' memory, above are multicast and GIN.
 const Collective* collective_of(const Table& table, const std::string& otherwise) {
+  if (is_renamed(table, otherwise)) return &find_collective(otherwise);
   if (!table.program.empty()) {
     const Collective* const found = try_find_collective(table.program);
     const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
@@ -146,6 +152,20 @@ std::string advice_on_size(const std::optional<int>& fits, const Collective& col
                      fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
 }
 
+// Ranks of one GPU of one host name, the largest such set; empty if each has its own. NCCL refuses to share a GPU, so
+// these are of hosts that share a name, or whose names nccl-tests cut off at the same dot.
+std::vector<int> ranks_on_one_gpu(const Table& table) {
+  std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
+  std::vector<int> largest;
+  for (const Device& device : table.devices) {
+    if (device.bus_id.empty()) continue;
+    std::vector<int>& here = ranks[{device.host, device.bus_id}];
+    here.push_back(device.rank);
+    if (here.size() > std::max<std::size_t>(largest.size(), 1)) largest = here;
+  }
+  return largest;
+}
+
 // Ranks and hosts by the file or the user. Throws UsageError if neither has them or both disagree.
 Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
   std::optional<int> fits = ranks_in_sizes(table);
@@ -183,6 +203,15 @@ Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& 
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
                                  advice_on_size(fits, collective)));
   }
+  if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
+    if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))
+      return given;
+    const Device& device = *std::ranges::find(table.devices, same.front(), &Device::rank);
+    throw UsageError(fmt::format(
+        "{}: ranks {} are all on GPU {} of '{}', which NCCL refuses: {} hosts or more share this name; {}",
+        place_of(table), ranks_in_words(same), printable(device.bus_id), printable(device.host), same.size(),
+        found.split ? "give each a name of its own" : fmt::format("say --ranks {} --hosts N", found.ranks)));
+  }
   if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
     throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
                                  place_of(table), found.ranks, found.nodes));
@@ -196,6 +225,7 @@ struct Launched {
   std::vector<double> iterations;  // -I
   std::uint64_t wrong = 0;
   const std::string* hosts = nullptr;  // in Importer::lists_; null: not known
+  int line = 0;                        // of the table
 };
 
 // Identity of a case of nccl-tests.
@@ -204,6 +234,9 @@ using Key = std::tuple<std::string_view, std::uint64_t, DataType, std::optional<
 Key key_of(const Case& c) {
   return {c.collective->name, c.bytes.count, c.type, c.op, c.root, c.in_place, c.calls, c.group, c.ranks, c.nodes};
 }
+
+// "2.27.4" of "2.27.4+cuda12.9": what tables without the part behind the plus have too.
+std::string release_of(const std::string& version) { return version.substr(0, version.find('+')); }
 
 // A time and its rounding, in seconds.
 struct RoundedTime {
@@ -248,15 +281,17 @@ topo::Topology topology_of(const Table& table) {
   return topology;
 }
 
-// Equal for copies of a table: the same processes and figures.
+// Equal for copies of a table: the same processes, calls and figures.
 std::string identity_of(const Table& table) {
-  std::string identity = table.program;
+  std::string identity = fmt::format("{} {} {} {} {}", table.program, describe(table.calls, " "), table.aggregated,
+                                     table.graphs, table.blocking);
   for (const Device& device : table.devices)
     identity += fmt::format("|{} {} {} {}", device.rank, device.group, device.process, device.host);
   for (const ResultRow& row : table.rows) {
     identity += fmt::format("|{} {} {} {} {}", row.size, row.count, row.type, row.op, row.root);
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
-      if (*each) identity += fmt::format(" {} {} {}", (*each)->time_us, (*each)->algbw, (*each)->wrong.value_or(0));
+      identity +=
+          *each ? fmt::format(" {} {} {}", (*each)->time_us, (*each)->algbw, (*each)->wrong.value_or(0)) : " none";
   }
   return identity;
 }
@@ -268,11 +303,19 @@ std::optional<Timing> in_place_of(const ResultRow& row, const Collective& collec
   return !has_form && row.out_of_place && row.in_place && !row.in_place->checked ? std::nullopt : row.in_place;
 }
 
+std::uint64_t wrong_elements_of(const ResultRow& row) {
+  const auto wrong = [](const std::optional<Timing>& each) { return each ? each->wrong.value_or(0) : 0; };
+  return wrong(row.out_of_place) + wrong(row.in_place);
+}
+
 bool has_wrong_data(const Table& table) {
-  const auto is_wrong = [](const std::optional<Timing>& each) { return each && each->wrong.value_or(0) > 0; };
-  return table.out_of_bounds || std::ranges::any_of(table.rows, [&](const ResultRow& row) {
-           return is_wrong(row.out_of_place) || is_wrong(row.in_place);
-         });
+  return table.out_of_bounds ||
+         std::ranges::any_of(table.rows, [](const ResultRow& row) { return wrong_elements_of(row) > 0; });
+}
+
+// True if p5bench knows the row's type and operation.
+bool is_row_known(const ResultRow& row, const Collective& collective) {
+  return data_type_from(row.type) && (!collective.reduces || is_known_op(row.op));
 }
 
 // "a, b; c, d": hosts of several tables.
@@ -286,33 +329,40 @@ std::string lists_in_words(const std::set<std::string>& lists) {
 
 class Importer {
  public:
-  // `bursts`: some tables are of operations that were not waited for one by one.
-  Importer(Report& report, std::string collective, const JobSize& job, bool bursts)
-      : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts) {}
+  // `bursts`: some tables are of operations that were not waited for one by one; `nameless`: nothing says of some which
+  // program printed them.
+  Importer(Report& report, std::string collective, const JobSize& job, bool bursts, bool nameless)
+      : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts), nameless_(nameless) {}
 
   void add(const Table& table) {
     if (table.rows.empty()) return;
     if (const auto [first, fresh] = tables_.try_emplace(identity_of(table), in_words(table)); !fresh)
       return remark(fmt::format("{} is a copy of {}: it counts once", in_words(table), first->second));
-    const Collective* collective = collective_of(table, collective_);
-    if (table.program.empty())
+    // The option is for tables without a name where there are any.
+    const std::string otherwise = nameless_ && !table.program.empty() ? "" : collective_;
+    const Collective* collective = collective_of(table, otherwise);
+    if (is_renamed(table, otherwise))
+      remark(fmt::format("{} is read as {} (--collective)", in_quotes(table.program), collective->name));
+    if (table.program.empty() || is_renamed(table, otherwise))
       used_collective_ = true;
     else if (!collective_.empty() && (!collective || collective->name != collective_) && other_program_.empty())
       other_program_ = fmt::format("{}: the file is of {}, not of {}: leave --collective out",
                                    table.line > 0 ? place_of(table) : "/args", printable(table.program), collective_);
     if (!collective) {
       const std::string kernels = argument(table.arguments, "-D", "--device_implementation");
-      remark(fmt::format("{} was left out: p5bench does not know it",
-                         in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
-      return;
+      return leave_out(table, fmt::format("{} was left out: p5bench does not know it",
+                                          in_quotes(table.program + (kernels.empty() ? "" : " -D " + kernels))));
     }
-    if (table.blocking && bursts_) {
-      if (has_wrong_data(table)) note_out_of_bounds(table);
-      return remark(
-          fmt::format("{} was left out: its operations were waited for one by one (-z), and those of other tables were "
-                      "not; import it alone",
-                      in_words(table)));
-    }
+    if (table.blocking && bursts_)
+      return leave_out(table, fmt::format("{} was left out: its operations were waited for one by one (-z), and those "
+                                          "of other tables were not; import it alone",
+                                          in_words(table)));
+    const std::string nccl = release_of(table.nccl);
+    if (const std::string first = release_of(nccl_); !nccl.empty() && !first.empty() && nccl != first)
+      return leave_out(table,
+                       fmt::format("{} was left out: it is of NCCL {}, and those before it of {}; import it alone",
+                                   in_words(table), nccl, first));
+    if (nccl_.empty()) nccl_ = table.nccl;
     const Ranks ranks = ranks_of(table, *collective, job_);
     if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
@@ -326,7 +376,10 @@ class Importer {
           "tables of a single rank show no communication: where nccl-tests was started on several GPUs, it was built "
           "without MPI=1, and each process printed a table of its own");
     if (table.blocking) remark("operations were waited for one by one (-z): not comparable with bursts");
-    if (table.out_of_bounds) note_out_of_bounds(table);
+    const auto is_left_out_and_wrong = [&](const ResultRow& row) {
+      return wrong_elements_of(row) > 0 && !is_row_known(row, *collective);
+    };
+    if (table.out_of_bounds || std::ranges::any_of(table.rows, is_left_out_and_wrong)) note_out_of_bounds(table);
     const auto has_any = [](const ResultRow& row) { return row.in_place.has_value(); };
     const auto in_place = std::ranges::count_if(
         table.rows, [&](const ResultRow& row) { return in_place_of(row, *collective).has_value(); });
@@ -350,6 +403,8 @@ class Importer {
     // The option may be for one table of several.
     if (!other_program_.empty() && !used_collective_) throw UsageError(other_program_);
     remark_on_hosts_of_cases();
+    remark_on_launches();
+    if (!nccl_.empty()) report_.context["nccl"] = nccl_;
     add_wrong_data_remarks();
     add_other_hosts();
     if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
@@ -361,6 +416,14 @@ class Importer {
     constexpr std::size_t most = 200;  // bounds the remarks of hostile files
     std::vector<std::string>& remarks = report_.run.remarks;
     if (remarks.size() < most && std::ranges::find(remarks, text) == remarks.end()) remarks.push_back(std::move(text));
+  }
+
+  // The figures of a table that is left out do not count; its wrong data does, with its hosts.
+  void leave_out(const Table& table, std::string why) {
+    remark(std::move(why));
+    if (!has_wrong_data(table)) return;
+    note_out_of_bounds(table);
+    if (job_.ranks == 0 && !table.devices.empty()) note_hosts(table);
   }
 
   void note_hosts(const Table& table) {
@@ -395,6 +458,33 @@ class Importer {
           "of all of them; import each table alone to tell its hosts apart",
           counted(static_cast<std::size_t>(job.first), "rank"), counted(static_cast<std::size_t>(job.second), "node"),
           lists_in_words(names)));
+  }
+
+  // Tables may be of other settings, of which nccl-tests says nothing.
+  void remark_on_launches() {
+    const Case* widest = nullptr;
+    double least = 1, most = 1;
+    std::set<int> lines;
+    for (const auto& [place, launches] : launches_) {
+      if (launches.size() < 2) continue;
+      for (const Launched& each : launches) lines.insert(each.line);
+      std::vector<double> medians;
+      for (const Launched& each : launches) medians.push_back(median(each.times));
+      const auto [low, high] = std::ranges::minmax(medians);
+      if (widest && high / low <= most / least) continue;
+      widest = &report_.results[place].measurement.measured_case;
+      least = low;
+      most = high;
+    }
+    if (!widest) return;
+    constexpr std::size_t most_named = 8;
+    std::vector<std::string> named;
+    for (const int line : lines | std::views::take(most_named)) named.push_back(fmt::format("{}", line));
+    if (lines.size() > most_named) named.push_back(fmt::format("{} others", lines.size() - most_named));
+    remark(fmt::format(
+        "tables of lines {} are launches of the same cases: a figure is the median of theirs, which differ most at {} "
+        "of {}: {:.4g} to {:.4g} us; import each alone if their settings are others",
+        join(named), widest->collective->name, to_text(widest->bytes), least * 1e6, most * 1e6));
   }
 
   // Puts operations and sizes with wrong elements before all other remarks.
@@ -435,14 +525,18 @@ class Importer {
   void note_out_of_bounds(const Table& table) {
     const std::string count =
         table.values_out_of_bounds > 0 ? fmt::format("{}", table.values_out_of_bounds) : std::string("...");
-    report_.findings.push_back(
-        {.id = std::string(out_of_bounds),
-         .severity = topo::Severity::error,
-         .subject = {},
-         .evidence = fmt::format("nccl-tests says 'Out of bounds values : {} FAILED' of {}", count,
-                                 table.program.empty() ? collective_ : in_quotes(table.program)),
-         .action = "Measure again with p5bench, which says which rank has the wrong data.",
-         .about = topo::About::hardware});
+    std::uint64_t counted_in_rows = 0;
+    for (const ResultRow& row : table.rows) counted_in_rows += wrong_elements_of(row);
+    const std::string says = table.out_of_bounds ? fmt::format("says 'Out of bounds values : {} FAILED'", count)
+                                                 : fmt::format("counted {} wrong {}", counted_in_rows,
+                                                               counted_in_rows == 1 ? "element" : "elements");
+    report_.findings.push_back({.id = std::string(out_of_bounds),
+                                .severity = topo::Severity::error,
+                                .subject = {},
+                                .evidence = fmt::format("nccl-tests {} of {}", says,
+                                                        table.program.empty() ? collective_ : in_quotes(table.program)),
+                                .action = "Measure again with p5bench, which says which rank has the wrong data.",
+                                .about = topo::About::hardware});
   }
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {
@@ -521,8 +615,13 @@ class Importer {
           std::clamp(static_cast<double>(table.iterations) * table.aggregated * std::max(1, table.graphs), 1.0, 1e9));
     }
     // Cycles of one program (-N) are samples, not launches.
-    if (places_.insert(place).second) launches_[place].emplace_back().hosts = list_;
+    const bool first_cycle = places_.insert(place).second;
+    if (first_cycle) launches_[place].emplace_back();
     Launched& launch = launches_[place].back();
+    if (first_cycle) {
+      launch.hosts = list_;
+      launch.line = table.line;
+    }
     const RoundedTime time = time_of(timing, c);
     launch.times.push_back(time.time);
     launch.rounding = std::max(launch.rounding, time.rounding);
@@ -574,7 +673,7 @@ class Importer {
   Report& report_;
   std::string collective_;
   JobSize job_;
-  bool bursts_;
+  bool bursts_, nameless_;
   std::map<std::string, std::string> tables_;              // names of the tables, by identity
   std::map<Key, std::size_t> of_case_;                     // indices of results
   std::map<std::size_t, std::vector<Launched>> launches_;  // by index of the result
@@ -583,6 +682,7 @@ class Importer {
   std::vector<topo::Host> hosts_;                            // of all tables, in their order
   std::set<std::string> known_hosts_, lists_, wrong_lists_;  // names; the hosts of a table, and of one with wrong data
   const std::string* list_ = nullptr;                        // of the current table
+  std::string nccl_;                                         // version of the first table that has one
   bool used_collective_ = false;
   std::string other_program_;  // of the first table that is not of `collective_`
 };
@@ -635,6 +735,15 @@ std::string type_of(DataType type) {
   return known == type_names.end() ? std::string(name_of(type)) : known->first;
 }
 
+// The time as reports have it, "2026-11-20T10:00:00Z", though of an unknown time zone; "" if it is none.
+static std::string as_report_time(std::string text) {
+  constexpr std::size_t space = 10;
+  if (text.size() <= space || text[space] != ' ') return "";
+  text[space] = 'T';
+  text += 'Z';
+  return parse_utc(text) ? text : "";
+}
+
 static std::string first_line_with(std::string_view text, std::string_view words) {
   const std::size_t at = text.find(words);
   return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
@@ -658,6 +767,8 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.backend = "nccl";
   report.run.cluster = cluster;
   report.run.ended_by = log.ended_by;
+  report.run.started = as_report_time(log.started);
+  if (!log.started.empty()) report.context["nccl-tests.started"] = log.started + " (local time)";
   report.run.command = log.tables.front().arguments;
   report.run.remarks = log.remarks;
   const std::string own = first_line_with(text, "# Figures of p5bench ");
@@ -677,7 +788,9 @@ Imported import(std::string_view text, const std::string& collective, const std:
   // Without its head a table does not say it.
   if (std::ranges::all_of(log.tables, [&](const Table& each) { return !is_burst(each) || each.iterations > 0; }))
     report.context[std::string(blocking_context)] = bursts ? "no" : "yes";
-  Importer importer(report, collective, job, bursts);
+  const bool nameless =
+      std::ranges::any_of(log.tables, [](const Table& each) { return each.program.empty() && !each.rows.empty(); });
+  Importer importer(report, collective, job, bursts, nameless);
   for (const Table& table : log.tables) importer.add(table);
   imported.journal = importer.finish();
   report.grade = overall(report);

@@ -34,6 +34,7 @@ struct ResultRow {
   std::size_t index = 0;              // in JSON's results
   std::uint64_t size = 0, count = 0;  // bytes; elements, as printed
   std::string type, op;               // nccl-tests' names; op is "" or "none" where nothing is reduced
+  std::string timestamp = {};         // "2026-11-20 10:00:00", local time (-S); "" if not printed
   int root = -1;
   std::optional<Timing> out_of_place, in_place;
 };
@@ -42,6 +43,7 @@ struct Device {
   int rank = 0, group = 0;
   std::string host, name;
   std::string process = {};  // its number, as printed
+  std::string bus_id = {};   // with the PCI domain: "0000:53:00"; "" if not printed
 };
 
 // Sizes that a program was asked for; `factor` or `bytes` from one to the next. 0: not known.
@@ -53,6 +55,7 @@ struct Sizes {
 struct Table {
   int line = 0;         // of the head; 0 in JSON
   std::string program;  // "all_reduce_perf"; "" if unknown
+  std::string nccl;     // version of the library, as printed; "" if unknown
   std::vector<Device> devices;
   std::set<int> ranks;  // of the devices
   Sizes sizes;
@@ -71,6 +74,7 @@ struct Log {
   std::map<std::string, std::string> context;  // versions; allow-listed variables
   std::vector<std::string> remarks;            // skipped parts, with line numbers
   std::string ended_by;                        // reason of an early end; "" if all programs finished
+  std::string started;                         // "2026-11-20 10:00:00", local time; "" if not printed
 };
 
 // Program of a collective ("all_reduce_perf"; "" if there is none), and nccl-tests' name of an element type.

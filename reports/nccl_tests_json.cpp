@@ -83,6 +83,7 @@ ResultRow row_of(const json& j, std::size_t index) {
                 .count = member_or<std::uint64_t>(j, "count", 0),
                 .type = member_as<std::string>(j, "type"),
                 .op = member_as<std::string>(j, "redop"),
+                .timestamp = {},
                 .root = -1,
                 .out_of_place = timing(j, "out_of_place"),
                 .in_place = timing(j, "in_place")};
@@ -99,7 +100,7 @@ bool allowed(std::string_view variable) {
 void add_context(const json& j, Log& log) {
   if (j.contains("nccl_version")) {
     const int code = member_as<int>(j, "nccl_version");
-    log.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+    log.tables.front().nccl = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
   }
   if (j.contains("env"))
     for (const std::string& text : member_as<std::vector<std::string>>(j, "env")) {
@@ -108,8 +109,7 @@ void add_context(const json& j, Log& log) {
       if (equals != std::string::npos && allowed(text) && !is_job_specific(name))
         log.context["env." + name] = recorded_value(name, text.substr(equals + 1));
     }
-  if (j.contains("start_time"))
-    log.context["nccl-tests.started"] = member_as<std::string>(j, "start_time") + " (local time)";
+  if (j.contains("start_time")) log.started = member_as<std::string>(j, "start_time");
 }
 
 // nccl-tests lists the first GPU of each process only.
@@ -118,7 +118,8 @@ void add_devices(const json& device, int per_process, std::vector<Device>& devic
   const int first = member_as<int>(device, "rank", ranks);
   for (int i = 0; i < per_process; ++i)
     devices.push_back({first + i, member_as<int>(device, "group"), member_as<std::string>(device, "hostname"),
-                       member_as<std::string>(device, "device_info")});
+                       member_as<std::string>(device, "device_info"), "",
+                       i == 0 ? member_or<std::string>(device, "device_hex", "") : ""});
 }
 
 template <class Take>

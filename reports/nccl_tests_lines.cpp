@@ -206,6 +206,80 @@ std::string without_repeated(std::string_view text, std::string_view prefix) {
   return rest;
 }
 
+// ---- programs side by side
+
+// True for "2026-03-01T12:00:00Z", "12:00:00.123]" and the like.
+bool is_date_or_time(std::string_view word) {
+  const auto stands = [&](std::string_view form) {
+    for (std::size_t at = 0; at + form.size() <= word.size(); ++at)
+      if (std::ranges::equal(form, word.substr(at, form.size()),
+                             [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; }))
+        return true;
+    return false;
+  };
+  return stands("00:00:00") || stands("0000-00-00");
+}
+
+// A prefix without dates and times: what a launcher puts before all lines of one process, as "0:" of `srun -l`.
+std::string process_label(std::string_view prefix) {
+  std::string label;
+  for (const std::string_view word : words_of(prefix))
+    if (!is_date_or_time(word)) label.append(word).append(" ");
+  return label;
+}
+
+// True if the line lists a rank other than 0. Programs of rank 0 alone are one that was built without MPI=1.
+bool lists_another_rank(std::string_view text) {
+  const std::size_t at = find_comment(text);
+  if (at == std::string_view::npos) return false;
+  Scan scan(text.substr(at + 1));
+  scan.skip_space();
+  return scan.take("Rank") && scan.skip_space() && number_in<int>(scan.digits()).value_or(0) > 0;
+}
+
+// The labels whose programs ran side by side, in the order of their first lines: lines of one follow its program's
+// after another's has begun. Empty if all programs ran one after the other.
+std::vector<std::string> labels_side_by_side(const std::vector<Line>& lines, const std::vector<std::string>& labels) {
+  std::vector<std::string> with_program;
+  std::set<std::string> open, behind;  // without the end of their program; and another program has begun since
+  bool are_side_by_side = false, are_of_ranks = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const std::string &text = lines[i].text, &label = labels[i];
+    if (label.empty()) continue;
+    are_side_by_side = are_side_by_side || (behind.contains(label) && !is_blank(text));
+    are_of_ranks = are_of_ranks || lists_another_rank(text);
+    if (find_comment(text) == std::string::npos) continue;
+    if (text.find("# nThread") != std::string::npos) {
+      for (const std::string& other : open)
+        if (other != label) behind.insert(other);
+      open.insert(label);
+      if (std::ranges::find(with_program, label) == with_program.end()) with_program.push_back(label);
+    }
+    if (text.find("# Avg bus") == std::string::npos) continue;
+    open.erase(label);
+    behind.erase(label);
+  }
+  return are_side_by_side && are_of_ranks ? with_program : std::vector<std::string>();
+}
+
+// Puts the lines of programs that ran side by side one after the other; other lines before and behind them.
+void part_programs(std::vector<Line>& lines, const std::vector<std::string>& labels) {
+  const std::vector<std::string> side_by_side = labels_side_by_side(lines, labels);
+  if (side_by_side.empty()) return;
+  std::map<std::string, std::size_t> places;  // from 1; 0: before the first of them
+  for (const std::string& label : side_by_side) places.emplace(label, places.size() + 1);
+  std::vector<std::vector<Line>> parts(places.size() + 2);
+  bool begun = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const auto found = places.find(labels[i]);
+    begun = begun || found != places.end();
+    const std::size_t part = found != places.end() ? found->second : begun ? parts.size() - 1 : 0;
+    parts[part].push_back(std::move(lines[i]));
+  }
+  lines.clear();
+  for (std::vector<Line>& part : parts) std::ranges::move(part, std::back_inserter(lines));
+}
+
 // ---- the text of NCCL
 
 bool is_of_host(char c) { return is_word(c) || c == '.' || c == '-'; }
@@ -409,10 +483,13 @@ std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
   const Prefixes prefixes(physical);
+  std::vector<std::string> labels_of_lines;
   for (Line& line : physical) {
     const std::string_view whole = line.text, prefix = whole.substr(0, prefixes.length(whole));
+    labels_of_lines.push_back(process_label(prefix));
     line.text = without_repeated(whole.substr(prefix.size()), prefix);
   }
+  part_programs(physical, labels_of_lines);
   const ForeignText foreign(physical);
   const std::set<std::string, std::less<>> labels = labels_in(physical, foreign);
   std::vector<Line> lines;

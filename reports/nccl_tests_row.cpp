@@ -128,6 +128,7 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
     constexpr std::size_t width = 8;
     own.back() = own.back().substr(0, width);
     valid = is_timestamp(own[own.size() - 2], own.back());
+    row.timestamp = fmt::format("{} {}", own[own.size() - 2], own.back());
   } else {
     own.back() = figure_in(own.back());
     valid = !own.back().empty();

@@ -80,6 +80,11 @@ class Reader {
     if (log_.tables.empty())
       refuse(line_, "nothing in this file looks like the table of nccl-tests" +
                         (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
+    for (const Table& each : log_.tables)
+      if (log_.started.empty() && !each.rows.empty()) log_.started = each.rows.front().timestamp;
+    // NCCL's log may stand behind the tables.
+    if (std::ranges::all_of(log_.tables, [](const Table& each) { return each.nccl.empty(); }))
+      table().nccl = next_.nccl;
     return std::move(log_);
   }
 
@@ -107,7 +112,7 @@ class Reader {
     line_ = line.last;
     if (is_blank(line.text)) return take_blank();
     if (begins_program(line)) end_program();
-    note_program(line.text);
+    if (!line.foreign) note_program(line.text);
     note_versions(line.text);
     note_failure(line.text);
     if (line.foreign) return;
@@ -141,18 +146,27 @@ class Reader {
     return line.text.find("# nThread") != std::string::npos && (columns_ || program_line_ > 0 || !failures_.empty());
   }
 
-  // The program's name appears in the command before it or in its first lines.
+  // The program's name appears in the command before it or in its first lines. Folders and files may have such names
+  // too, so one that p5bench knows precedes others, and other names replace it only where they are those of a command.
   void note_program(std::string_view text) {
     if (text.find("concluded") != std::string_view::npos) return;
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
+    std::string_view unknown;
+    bool is_started = text.find("Collective test starting") != std::string_view::npos;
     for (Scan scan(text); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
       std::string_view word = scan.take_while(is_word);
       if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
-      if (!word.ends_with(ending) || word.size() == ending.size()) continue;
-      (columns_ ? following_program_ : next_.program) = word;
-      return;
+      if (!word.ends_with(ending) || word.size() == ending.size() || scan.rest().starts_with('/')) continue;
+      if (try_find_collective(word)) return set_program(word);
+      if (!unknown.empty()) continue;
+      const std::string_view behind = trimmed(scan.rest());
+      unknown = word;
+      is_started = is_started || (behind.starts_with('-') && behind.size() < scan.rest().size());
     }
+    const std::string& noted = columns_ ? following_program_ : next_.program;
+    if (!unknown.empty() && (is_started || !try_find_collective(noted))) set_program(unknown);
   }
+  void set_program(std::string_view name) { (columns_ ? following_program_ : next_.program) = name; }
 
   void note_versions(std::string_view text) {
     const auto any = [](char c) { return !is_space(c); };
@@ -160,11 +174,15 @@ class Reader {
       log_.context["nccl-tests"] = std::move(found);
     const auto versions = [](char c) { return is_word(c) || c == '.' || c == '+'; };
     if (std::string found = value_after(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
-      log_.context["nccl"] = std::move(found);
+      set_nccl(std::move(found));
     if (const std::string found = value_after(text, "nccl-library=", is_digit); !found.empty()) {
       const int code = number_in<int>(found).value_or(0);
-      log_.context["nccl"] = fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100);
+      set_nccl(fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100));
     }
+  }
+  // Within a table that has a version already, the next program may have begun.
+  void set_nccl(std::string version) {
+    (!columns_ ? next_.nccl : table().nccl.empty() ? table().nccl : following_nccl_) = std::move(version);
   }
 
   // "host: Test NCCL failure common.cu:401 'unhandled system error ...'"
@@ -204,7 +222,9 @@ class Reader {
     device.host = scan.take_while([](char c) { return !is_space(c); });
     if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
       return {};
-    scan.take_while([](char c) { return c != ']'; });
+    // Earlier versions print the bus alone, which GPUs of several PCI domains have in common.
+    const std::string_view bus_id = scan.take_while([](char c) { return c != ']'; });
+    if (std::ranges::count(bus_id, ':') >= 2) device.bus_id = bus_id;
     if (!scan.take("]")) return {};
     device.name = trimmed(scan.rest());
     return device;
@@ -249,6 +269,7 @@ class Reader {
     };
     Table fresh;
     fresh.program = next_.program;
+    fresh.nccl = next_.nccl;
     next_ = std::move(fresh);
     program_line_ = line_;
     // Skips the iterations of the warm-up in "warmup iters: 5 iters: 20 agg iters: 1".
@@ -294,6 +315,7 @@ class Reader {
     last_.reset();
     next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
+    next_.nccl = std::exchange(following_nccl_, "");
     program_line_ = 0;
   }
 
@@ -329,6 +351,7 @@ class Reader {
     program_line_ = 0;
     Table fresh;
     fresh.program = next_.program;
+    fresh.nccl = next_.nccl;
     next_ = std::move(fresh);
     title_.clear();
   }
@@ -561,6 +584,7 @@ class Reader {
   Log log_;
   Table next_;                      // head of the next table, as far as it was read
   std::string following_program_;   // program after the current table
+  std::string following_nccl_;      // version of its library
   std::optional<Columns> columns_;  // columns of the current table; null outside a table
   std::string title_;               // the previous comment
   std::optional<Consistency> consistency_;

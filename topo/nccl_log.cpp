@@ -6,9 +6,11 @@
 #include <charconv>
 #include <functional>
 #include <map>
+#include <numeric>
 #include <optional>
 #include <regex>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include "bench/base/text.hpp"
@@ -303,7 +305,62 @@ void take_facts(const std::string& line, LogFacts& facts) {
   facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
 }
 
+void add_facts(const LogFacts& of_log, LogFacts& facts) {
+  facts.nccl.insert(of_log.nccl.begin(), of_log.nccl.end());
+  facts.plugin.insert(of_log.plugin.begin(), of_log.plugin.end());
+  if (!of_log.platform.empty()) facts.platform = of_log.platform;
+  facts.most_nodes = std::max(facts.most_nodes, of_log.most_nodes);
+  for (const auto& [what, number] : of_log.most) facts.most[what] = std::max(facts.most[what], number);
+  facts.efa = facts.efa || of_log.efa;
+  facts.verbs = facts.verbs || of_log.verbs;
+  facts.lines += of_log.lines;
+  facts.nccl_lines += of_log.nccl_lines;
+}
+
 std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
+
+// What tells the jobs of several logs apart: communicators by their id and, before 2.17, which has none, by their
+// ranks.
+struct LogIdentity {
+  std::set<std::string> communicators, hosts;
+};
+
+void take_identity(const std::string& line, LogIdentity& identity) {
+  if (const std::string host = host_in(line); !host.empty()) identity.hosts.insert(host);
+  if (line.find("- Init ") == std::string::npos) return;
+  const std::string ranks = word_after(line, " nranks ");
+  if (ranks.empty() || !word_after(line, " parent ").empty()) return;
+  identity.communicators.insert(ranks + " " + word_after(line, " commId "));
+}
+
+// The job of each log, as a number. Logs of the same communicators are of one job, and one without any is of the job
+// that alone has its hosts. All are of one job where no more than one job has communicators.
+std::vector<std::size_t> jobs_of(std::span<const LogIdentity> logs) {
+  std::vector<std::size_t> jobs(logs.size());
+  std::iota(jobs.begin(), jobs.end(), std::size_t{0});
+  std::map<std::string, std::size_t> first;  // log with the communicator
+  for (std::size_t i = 0; i < logs.size(); ++i)
+    for (const std::string& each : logs[i].communicators)
+      if (const auto [known, fresh] = first.try_emplace(each, i); !fresh)
+        std::ranges::replace(jobs, std::size_t{jobs[i]}, std::size_t{jobs[known->second]});
+  std::map<std::string, std::set<std::size_t>> of_host;
+  std::set<std::size_t> named;
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    if (logs[i].communicators.empty()) continue;
+    named.insert(jobs[i]);
+    for (const std::string& host : logs[i].hosts) of_host[host].insert(jobs[i]);
+  }
+  if (named.size() < 2) return std::vector<std::size_t>(logs.size(), 0);
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    if (!logs[i].communicators.empty()) continue;
+    std::set<std::size_t> possible;
+    for (const std::string& host : logs[i].hosts)
+      if (const auto found = of_host.find(host); found != of_host.end())
+        possible.insert(found->second.begin(), found->second.end());
+    if (possible.size() == 1) jobs[i] = *possible.begin();
+  }
+  return jobs;
+}
 
 }  // namespace
 
@@ -331,26 +388,41 @@ std::vector<Finding> findings_in_log(std::string_view log, const Host& host, con
 }
 
 Explanation explain_logs(std::span<const LogText> logs, const Platform* platform) {
-  LogOrigin place{nullptr, platform, {}};
-  for (const LogText& log : logs)
-    each_line(log.text, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
-  const LogFacts& facts = place.facts;
-  if (!platform) place.platform = platform_of_instance_type(facts.platform);
-  Explanation all{{},
-                  facts.lines,
-                  facts.nccl_lines,
-                  listed(facts.nccl),
-                  listed(facts.plugin),
-                  place.platform ? place.platform->name : ""};
-  // Lines of a rule are findings of their own by what stands in front of them, as far as these are few.
-  std::map<const LogRule*, std::map<std::string, std::size_t>> index;
+  std::vector<LogFacts> facts_of_logs(logs.size());
+  std::vector<LogIdentity> identities(logs.size());
+  for (std::size_t i = 0; i < logs.size(); ++i)
+    each_line(logs[i].text, [&](const std::string& line, std::size_t) {
+      take_facts(line, facts_of_logs[i]);
+      take_identity(line, identities[i]);
+    });
+  // A line is judged by the facts of its own job.
+  const std::vector<std::size_t> jobs = jobs_of(identities);
+  LogFacts facts;  // of all logs
+  std::map<std::size_t, LogOrigin> places;
+  std::set<std::string> platforms;
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    LogOrigin& place = places.try_emplace(jobs[i], LogOrigin{nullptr, platform, {}}).first->second;
+    add_facts(facts_of_logs[i], place.facts);
+    add_facts(facts_of_logs[i], facts);
+  }
+  for (auto& [job, place] : places) {
+    if (!platform) place.platform = platform_of_instance_type(place.facts.platform);
+    if (place.platform) platforms.insert(place.platform->name);
+  }
+  Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms))};
+  // Lines of a rule are findings of their own by what stands in front of them, as far as these are few, and by what is
+  // to be done.
+  std::map<std::tuple<const LogRule*, Severity, std::string>, std::map<std::string, std::size_t>> index;
   std::set<std::pair<std::size_t, std::string>> hosts;
-  for (const LogText& log : logs)
+  for (std::size_t i = 0; i < logs.size(); ++i) {
+    const LogText& log = logs[i];
+    const LogOrigin& place = places.at(jobs[i]);
     each_line(log.text, [&](const std::string& line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::optional<Shown> shown = shown_by(line, place);
       if (!shown) return;
-      std::map<std::string, std::size_t>& of_rule = index[shown->rule];
+      std::map<std::string, std::size_t>& of_rule =
+          index[{shown->rule, shown->severity, remedy_of(*shown->rule, place)}];
       const bool apart = of_rule.size() < most_apart || of_rule.contains(shown->before);
       const std::string before = apart ? shown->before : "others: ";
       const auto [at, first] = of_rule.try_emplace(before, all.findings.size());
@@ -365,6 +437,7 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
       const std::string host = host_in(line);
       if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
     });
+  }
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
   std::ranges::stable_sort(all.findings, {}, [](const Explained& each) { return each.finding.severity; });

@@ -1,11 +1,14 @@
-// A host out of the topology that NCCL writes (NCCL_TOPO_DUMP_FILE): GPUs, NICs, their links and NVLinks, of one job.
+// Hosts out of the topology that NCCL writes (NCCL_TOPO_DUMP_FILE): GPUs, NICs, their links and NVLinks, of one job.
+// Where NVLink joins hosts (MNNVL) NCCL writes all of them, each processor with the hash of its host.
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <limits>
 #include <map>
 #include <regex>
+#include <utility>
 #include <vector>
 
 #include "bench/base/error.hpp"
@@ -49,13 +52,14 @@ PcieLink link_of(const Element& pci) {
 
 class Reader {
  public:
-  explicit Reader(const std::string& name) { host_.name = host_.host_name = name; }
+  explicit Reader(std::string name) : name_(std::move(name)), hosts_(1) {}
 
   void open(Element element) {
     if (open_.size() >= deepest) throw UsageError(fmt::format("its elements are nested more than {} deep", deepest));
     if (element.name == "cpu") {
+      enter_host(element.text("host_hash"));
       const int numa = element.number("numaid").value_or(-1);
-      if (numa >= 0) host_.numa.push_back({numa, "", {}, {}});
+      if (numa >= 0) host().numa.push_back({numa, "", {}, {}});
     }
     if (element.name == "gpu") add_gpu(element);
     if (element.name == "nvlink" && gpu_) add_nvlinks(element);
@@ -68,12 +72,26 @@ class Reader {
     open_.pop_back();
     if (name == "gpu") gpu_ = false;
   }
-  Host take() {
+  Topology take() {
     if (!open_.empty()) throw UsageError(fmt::format("it ends within <{}>", printable(open_.back().name)));
-    host_.gpus = static_cast<int>(host_.gpu_devices.size());
-    host_.numa_nodes = static_cast<int>(host_.numa.size());
-    find_rails(host_);
-    return std::move(host_);
+    std::ranges::stable_sort(hosts_, {}, &OfJob::first_rank);
+    Topology topology;
+    std::map<int, int> host_of_rank;
+    for (std::size_t at = 0; at < hosts_.size(); ++at) {
+      Host& each = hosts_[at].host;
+      each.name = each.host_name = hosts_.size() == 1 ? name_ : fmt::format("{}-{}", name_, at + 1);
+      each.seen_by = "nccl";
+      each.gpus = static_cast<int>(each.gpu_devices.size());
+      each.numa_nodes = static_cast<int>(each.numa.size());
+      find_rails(each);
+      topology.hosts.push_back(std::move(each));
+      for (const int rank : hosts_[at].ranks) host_of_rank.emplace(rank, static_cast<int>(at));
+    }
+    // The file of a job of several cliques has the ranks of one of them.
+    const bool has_all = !host_of_rank.empty() && std::cmp_equal(host_of_rank.rbegin()->first, host_of_rank.size() - 1);
+    if (hosts_.size() > 1 && has_all)
+      for (const auto& [rank, host_of_it] : host_of_rank) topology.host_of_rank.push_back(host_of_it);
+    return topology;
   }
 
  private:
@@ -116,11 +134,15 @@ class Reader {
     gpu.pcie = at.link;
     gpu.numa_node = at.numa_node;
     gpu.architecture = natural(element, "sm").value_or(0);
-    host_.gpu_devices.push_back(std::move(gpu));
+    host().gpu_devices.push_back(std::move(gpu));
     gpu_ = true;
+    if (const std::optional<int> rank = element.number("rank"); rank && *rank >= 0) {
+      hosts_[current_].ranks.push_back(*rank);
+      hosts_[current_].first_rank = std::min(hosts_[current_].first_rank, *rank);
+    }
   }
   void add_nvlinks(const Element& element) {
-    Gpu& gpu = host_.gpu_devices.back();
+    Gpu& gpu = host().gpu_devices.back();
     gpu.links = gpu.links.value_or(0) + std::clamp(element.number("count").value_or(0), 0, 64);
   }
   void add_net(const Element& element) {
@@ -140,10 +162,32 @@ class Reader {
     nic.pcie = at.link;
     nic.hardware_address = element.text("guid");
     if (const auto gdr = element.number("gdr")) nic.gdr = *gdr > 0;
-    host_.nics.push_back(std::move(nic));
+    host().nics.push_back(std::move(nic));
   }
 
-  Host host_;
+  struct OfJob {
+    Host host{};
+    std::string hash{};
+    std::vector<int> ranks{};
+    int first_rank = std::numeric_limits<int>::max();
+  };
+  Host& host() { return hosts_[current_].host; }
+
+  // Without a hash all processors are of the first host.
+  void enter_host(const std::string& hash) {
+    if (hash.empty()) return;
+    if (hosts_.size() == 1 && hosts_[0].hash.empty()) hosts_[0].hash = hash;
+    const auto known = std::ranges::find(hosts_, hash, &OfJob::hash);
+    current_ = static_cast<std::size_t>(known - hosts_.begin());
+    if (known != hosts_.end()) return;
+    constexpr std::size_t most = 1000;  // NVLink joins 18 hosts of GB200
+    if (hosts_.size() == most) throw UsageError(fmt::format("it has more than {} hosts", most));
+    hosts_.emplace_back().hash = hash;
+  }
+
+  std::string name_;
+  std::vector<OfJob> hosts_;
+  std::size_t current_ = 0;
   std::vector<Element> open_;
   bool gpu_ = false;
 };
@@ -163,7 +207,7 @@ bool is_nccl_xml(std::string_view text) {
   return at != std::string_view::npos && text.find("<topology") == std::string_view::npos;
 }
 
-Host host_from_nccl_xml(std::string_view xml, const std::string& name) {
+Topology topology_from_nccl_xml(std::string_view xml, const std::string& name) {
   constexpr std::size_t longest = 4096;  // characters of one tag; NCCL's have about 300
   Reader reader(name);
   while (true) {

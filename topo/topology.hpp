@@ -67,6 +67,8 @@ struct Host {
   std::optional<std::vector<Xid>> xids{};  // by last occurrence; null: the kernel's log could not be read
   ProcessLimits limits{};
   double discovery_s = 0;  // duration of the discovery
+  // "nccl": GPUs are those of a job, and NICs are NCCL's devices, which may be several NICs each; "": the machine's.
+  std::string seen_by = {};
 };
 
 // The kernel modules that matter here: "efa", "gdrdrv", "nvidia_peermem", ...
@@ -151,10 +153,11 @@ Host discover_host(const std::string& root);
 // has none. Throws UsageError.
 Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
 
-// A host as NCCL itself writes it (NCCL_TOPO_DUMP_FILE): the GPUs and NICs of its job, with their links. `name` is the
-// host's, which the file has not. Throws UsageError.
+// The host, or the hosts that NVLink joins, as NCCL itself writes them (NCCL_TOPO_DUMP_FILE): the GPUs and NICs of its
+// job, with their links. `name` is the host's, which the file has not; of several NAME-1, NAME-2, ... Throws
+// UsageError.
 bool is_nccl_xml(std::string_view text);
-Host host_from_nccl_xml(std::string_view xml, const std::string& name);
+Topology topology_from_nccl_xml(std::string_view xml, const std::string& name);
 
 // The NICs that carry a job's traffic between hosts: EFA, else InfiniBand. None where the host has faster Ethernet
 // ports with RDMA than all its InfiniBand ports together: these then serve storage, or manage a board's NVSwitches.

@@ -216,6 +216,7 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.may("xids", host.xids);
   archive.may("limits", host.limits);
   archive.may("discovery_s", host.discovery_s);
+  archive.some("seen_by", host.seen_by);
 }
 
 void fields(auto& archive, Is<JobSettings> auto& settings) {

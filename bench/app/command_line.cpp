@@ -76,7 +76,7 @@ void add_baseline(CLI::App& app, Declarations& all, Options& o) {
 void check_job_size(const Options& o) {
   if (o.command != "import") return;
   if (o.import_what == "job") {
-    for (const char* other : {"--ranks", "--collective", "--format"})
+    for (const char* other : {"--ranks", "--collective", "--started", "--format"})
       if (o.given.contains(other))
         throw UsageError(fmt::format("{} has no meaning for import job; leave it out", other));
     return;
@@ -124,6 +124,17 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
                     .shown = "N",
                     .help = "number of hosts that the ranks were on; for nccl-tests it needs --ranks",
                     .take = [&](const std::string& t) { o.import_hosts = whole_number<int>(t, 1, most); },
+                    .check = check_job_size});
+  all.add(*import, {.name = "--started",
+                    .shown = "TIME",
+                    .help = "nccl-tests: when it was started, in UTC like 2026-11-20T12:00:00Z, if the file does not "
+                            "say it or in local time; compare --history orders runs by it",
+                    .take =
+                        [&](const std::string& t) {
+                          if (!parse_utc(t))
+                            throw UsageError(fmt::format("{} is no time like 2026-11-20T12:00:00Z", in_quotes(t)));
+                          o.import_started = t;
+                        },
                     .check = check_job_size});
   import->fallthrough();
 }

@@ -84,6 +84,19 @@ void Analyser::set_nodes(int hosts) {
   const auto ranks = static_cast<std::size_t>(trace_.ranks);
   std::vector<std::string> host_of_rank(ranks);
   for (const Process& each : trace_.processes) host_of_rank[static_cast<std::size_t>(each.rank)] = each.host;
+  // NCCL refuses to share a GPU, so the names of hosts on which it seems shared say nothing.
+  std::map<std::pair<std::string, std::string>, int> rank_of_gpu;
+  for (const Process& each : trace_.processes) {
+    if (each.gpu.empty() || each.host.empty()) continue;
+    const auto [known, fresh] = rank_of_gpu.try_emplace({each.host, each.gpu}, each.rank);
+    if (fresh || known->second == each.rank) continue;
+    remark(fmt::format(
+        "ranks {} and {} are both on a GPU of '{}' ({}), which NCCL refuses: hosts share this name, so "
+        "their number is unknown{}",
+        known->second, each.rank, printable(each.host), printable(each.gpu), hosts > 0 ? "" : "; give --hosts N"));
+    host_of_rank.assign(ranks, "");
+    break;
+  }
   NodeOfRank& nodes = result_.job.node_of_rank;
   const bool all_known = std::ranges::none_of(host_of_rank, &std::string::empty);
   std::set<std::string> known(host_of_rank.begin(), host_of_rank.end());

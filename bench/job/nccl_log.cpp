@@ -87,6 +87,9 @@ class LogReader {
     if (!rank || !size || comm.empty() || *size > most_ranks || *rank >= *size) return;
     const std::uint32_t process =
         trace_.process(std::string(origin.second), std::string(origin.first), -1, word_after(text, " cudaDev "));
+    const std::string_view bus_id = word_after(text, " busId "), device = word_after(text, " nvmlDev ");
+    if (!bus_id.empty() && !device.empty())
+      trace_.processes[process].gpu = fmt::format("busId {}, nvmlDev {}", bus_id, device);
     const std::string name = name_of(text, origin);
     if (name.empty()) return;
     const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));

@@ -53,6 +53,7 @@ struct Process {
   std::vector<Execution> executions;
   std::uint32_t file = 0;  // of the newest of them, by number
   std::size_t place = 0;   // of the newest of them, counted over all processes
+  std::string gpu = {};    // its name on the host, whichever process names it; "": unknown
 };
 
 struct Communicator {

@@ -94,6 +94,7 @@ struct Options {
   std::string import_what, import_collective;
   std::vector<std::string> import_files;
   int import_ranks = 0, import_hosts = 0;  // 0: from the file
+  std::string import_started;              // UTC; "": from the file
 
   std::vector<std::string> explain_files;  // explain: logs; "-": stdin
   bool explain_json = false;

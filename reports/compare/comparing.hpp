@@ -29,6 +29,10 @@ std::vector<Difference> differences_between(const Report& base, const Report& fr
 std::vector<Difference> other_hardware(const Side& base, const Side& fresh);
 std::vector<Difference> other_hardware(const Report& base, const Report& fresh);
 
+// Why figures of two runs are of other quantities: nccl-tests waited for each operation (-z) in one of them only. "" if
+// they are not, or one does not say it.
+std::string other_waiting(const Report& base, const Report& fresh);
+
 // Order of rows: regressions first, the largest at the top, then inconclusive rows.
 bool precedes(const BandRow& one, const BandRow& other);
 // The collective of a row, with the sizes of a row of its own: "all_reduce (1 GiB, 2 GiB)".

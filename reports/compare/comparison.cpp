@@ -484,6 +484,13 @@ void refuse_other_hardware(const Side& base, const Side& fresh) {
                                  join(hardware, "; ")));
 }
 
+void refuse_other_waiting(const Side& base, const Side& fresh) {
+  for (const Report& was : base.reports)
+    for (const Report& is : fresh.reports)
+      if (const std::string why = other_waiting(was, is); !why.empty())
+        throw UsageError(fmt::format("{} is not comparable: {}; compare runs of the same kind", base.name, why));
+}
+
 // Before 2026-11-23 pairs used the job's communicator, in which NCCL gives every pair the fewest channels of any pair;
 // reports do not record which kind they used.
 std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
@@ -604,6 +611,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.provenance = provenance_of(base, fresh);
   out.seed = options.seed;
   out.differences = differences_of(base, fresh);
+  refuse_other_waiting(base, fresh);
   if (!options.across_hardware) refuse_other_hardware(base, fresh);
   const Matched matched = match(base, fresh, options.across_hardware);
   out.only_in_base = matched.only_in_base;

@@ -81,6 +81,8 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
 
 // Removes runs of other hardware than the last one's. Returns a remark for each.
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs);
+// The same for runs whose operations were waited for one by one (-z), beside bursts, and bursts beside them.
+std::vector<std::string> leave_out_other_waiting(std::vector<Run>& runs);
 
 // Side of one arm over all runs. Copies of a run count once, and so does a run with the one that continues it.
 // Times of wrong data are excluded. Runs weigh alike: none contributes more launches of a case than half of the runs

@@ -324,7 +324,9 @@ std::string changes(const Comparison& c) {
     std::string then;
     for (const Difference& d : each.differences)
       then += fmt::format("{}{}: {} -> {}", then.empty() ? "" : "; ", d.name, d.base, d.fresh);
-    text += fmt::format("| {} | {} | {} | {}, {} | {:.4f} | {} |\n", for_markdown(trend.points[each.first].started),
+    const Trend::Point& first = trend.points[each.first];
+    text += fmt::format("| {} | {} | {} | {}, {} | {:.4f} | {} |\n",
+                        for_markdown(first.started.empty() ? first.source : first.started),
                         for_markdown(trend.shown_rows[each.row]), change(each.ratio), each.runs_before, each.runs_after,
                         each.p_adjusted, for_markdown(then));
   }

@@ -14,6 +14,7 @@
 #include "bench/model/job.hpp"
 #include "reports/compare/comparing.hpp"
 #include "reports/markup.hpp"
+#include "reports/nccl_tests.hpp"
 
 namespace p5::reports {
 
@@ -59,6 +60,14 @@ std::string gpus_of(const topo::Host& host) {
   return text_of(numbers);
 }
 
+// Names of the GPUs of all hosts; "" if unknown.
+std::string models_of(const std::vector<topo::Host>& hosts) {
+  Values names;
+  for (const topo::Host& host : hosts)
+    for (const topo::Gpu& gpu : host.gpu_devices) names.insert(gpu.name);
+  return names.contains("") ? "" : text_of(names);
+}
+
 // Facts of a machine that its state does not change, or all that was found of it.
 enum class HardwareFacts { of_identity, found };
 
@@ -93,6 +102,8 @@ void add(Facts& facts, const std::string& name, const std::string& value) {
   if (!value.empty()) facts[name].insert(value);
 }
 
+constexpr const char *gpus_fact = "GPUs", *models_fact = "GPU";
+
 Facts hardware_of(Reports reports, HardwareFacts which) {
   Facts facts;
   for (const Report* const report : reports) {
@@ -105,7 +116,9 @@ Facts hardware_of(Reports reports, HardwareFacts which) {
     add(facts, "instance type", describe_counts(hosts, [](const topo::Host& host) { return host.instance_type; }));
     add(facts, "processor", describe_counts(hosts, [](const topo::Host& host) { return host.cpu_model; }));
     if (has_all_parts) {
-      add(facts, "GPUs", describe_counts(hosts, gpus_of));
+      // An import has the GPUs that the ranks used, which may be some of a machine's.
+      if (report->provenance != "imported") add(facts, gpus_fact, describe_counts(hosts, gpus_of));
+      add(facts, models_fact, models_of(hosts));
       add(facts, "NVLinks", describe_counts(hosts, [&](const topo::Host& host) { return links_of(host, which); }));
       add(facts, "NICs", describe_counts(hosts, [&](const topo::Host& host) { return nics_of(host, which); }));
     }
@@ -174,13 +187,22 @@ void compare(const Facts& base, const Facts& fresh, const std::string& kind, boo
   }
 }
 
+// Adds what differs in hardware. Models of GPUs are told where their numbers are not.
+void compare_hardware(Reports base, Reports fresh, HardwareFacts which, std::vector<Difference>& out) {
+  std::vector<Difference> found;
+  compare(hardware_of(base, which), hardware_of(fresh, which), "hardware", false, found);
+  const bool told = std::ranges::find(found, gpus_fact, &Difference::name) != found.end();
+  for (Difference& each : found)
+    if (!told || each.name != models_fact) out.push_back(std::move(each));
+}
+
 bool all_imported(Reports reports) {
   return std::ranges::all_of(reports, [](const Report* r) { return r->provenance == "imported"; });
 }
 
 std::vector<Difference> differences_of(Reports base, Reports fresh) {
   std::vector<Difference> all;
-  compare(hardware_of(base, HardwareFacts::found), hardware_of(fresh, HardwareFacts::found), "hardware", false, all);
+  compare_hardware(base, fresh, HardwareFacts::found, all);
   compare(context_of(base, false), context_of(fresh, false), "software", false, all);
   compare(context_of(base, true), context_of(fresh, true), "environment", !all_imported(base) && !all_imported(fresh),
           all);
@@ -190,8 +212,7 @@ std::vector<Difference> differences_of(Reports base, Reports fresh) {
 
 std::vector<Difference> other_hardware(Reports base, Reports fresh) {
   std::vector<Difference> all;
-  compare(hardware_of(base, HardwareFacts::of_identity), hardware_of(fresh, HardwareFacts::of_identity), "hardware",
-          false, all);
+  compare_hardware(base, fresh, HardwareFacts::of_identity, all);
   return all;
 }
 
@@ -351,6 +372,20 @@ std::vector<Difference> other_hardware(const Report& base, const Report& fresh) 
   const Report* const one = &base;
   const Report* const other = &fresh;
   return other_hardware(Reports(&one, 1), Reports(&other, 1));
+}
+
+std::string other_waiting(const Report& base, const Report& fresh) {
+  // "yes", "no", or "" where an import does not say it. Throughput of p5bench is that of bursts.
+  const auto waits = [](const Report& report) -> std::string {
+    if (report.provenance != "imported") return "no";
+    const auto found = report.context.find(std::string(nccl_tests::blocking_context));
+    return found == report.context.end() ? "" : found->second;
+  };
+  const std::string was = waits(base), is = waits(fresh);
+  if (was.empty() || is.empty() || was == is) return "";
+  return fmt::format("its operations were {}, and here they are {}",
+                     was == "yes" ? "waited for one by one (-z)" : "bursts",
+                     is == "yes" ? "waited for one by one (-z)" : "bursts");
 }
 
 bool precedes(const BandRow& one, const BandRow& other) {

@@ -515,6 +515,19 @@ std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
   return remarks;
 }
 
+std::vector<std::string> leave_out_other_waiting(std::vector<Run>& runs) {
+  std::vector<std::string> remarks;
+  std::vector<Run> kept;
+  for (Run& run : runs) {
+    if (const std::string why = other_waiting(run.report, runs.back().report); !why.empty())
+      remarks.push_back(format_printable("{} is left out: {}", run.name, why));
+    else
+      kept.push_back(std::move(run));
+  }
+  runs = std::move(kept);
+  return remarks;
+}
+
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
   Side side{.name = std::move(name), .sources = {}, .identities = {}, .reports = {}, .observations = {}, .remarks = {}};
   std::unordered_map<std::string, std::size_t> places;

@@ -11,6 +11,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     using namespace p5::topo;
     const std::vector<LogText> logs{{"log", text}};
     explain_logs(logs, nullptr);
-    to_json(host_from_nccl_xml(text, "host"));
+    to_json(topology_from_nccl_xml(text, "host"));
   });
 }

@@ -759,6 +759,27 @@ class Compare(Folder):
         self.assertAlmostEqual(series["median_us"], 17179869184 * 1.5 / 1.56e3, delta=1)
         self.assertAlmostEqual(series["rounding_us"], series["median_us"] * 0.005 / 1.56, delta=1)
 
+    def test_a_history_of_imports_that_do_not_say_when_they_were_started_is_refused(self):
+        for name, time in (("before", 100), ("after", 130)):
+            (self.folder / f"{name}.log").write_text("".join(
+                "# Collective test starting: all_reduce_perf\n# nThread 1 nGpus 1 iters: 20 agg iters: 1\n"
+                + "".join(f"#  Rank  {i} Group  0 Pid   {program}{i} on  host-a device  {i} [0000:{i}0:00] NVIDIA H100\n" for i in range(4))
+                + "# size count type redop root time algbw busbw #wrong time algbw busbw #wrong\n"
+                + "16777216 4194304 float sum -1 {0:.2f} {1:.2f} {2:.2f} 0 {0:.2f} {1:.2f} {2:.2f} 0\n".format(
+                    time + program / 100, 16777.216 / (time + program / 100), 1.5 * 16777.216 / (time + program / 100))
+                + "# Out of bounds values : 0 OK\n# Avg bus bandwidth    : 1\n" for program in range(7)))
+            self.assertEqual(self.run_it("import", "nccl-tests", f"{name}.log", "--out", "undated").returncode, GOOD)
+        code, problem = self.compare("--history", "undated/imported")
+        self.assertEqual(code, USAGE)
+        self.assertRegex(problem, r"does not say when it was started, .* --base and --new, .*--started TIME")
+        for name, day in (("before", 20), ("after", 21)):
+            done = self.run_it("import", "nccl-tests", f"{name}.log", "--out", "dated", "--started", f"2026-11-{day}T00:00:00Z")
+            self.assertEqual(done.returncode, GOOD, done.stderr)
+        code, comparison = self.compare("--history", "dated/imported")
+        self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
+        self.assertEqual(comparison["new"]["sources"], ["dated/imported/after/report.json"])
+        self.assertEqual(self.run_it("import", "nccl-tests", "after.log", "--started", "today").returncode, USAGE)
+
     def test_imports_of_simulated_tables_say_so_and_compare_across_backends_only(self):
         run = self.simulate("run", "--collectives", "all_reduce", "--tuning", "off")
         (self.folder / "table.txt").write_text(self.run_it("report", str(run), "--as", "nccl-tests").stdout)

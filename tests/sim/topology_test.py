@@ -245,6 +245,36 @@ class Command(Folder):
                          ("mlx5_2", "infiniband", 25.0, 4, 8, True))
         self.assertEqual((other["name"], other["kind"], other["rate_gb_per_s"]), ("eth0", "ethernet", 1.25))
 
+    # The plugin makes one device of NCCL of the four EFA devices beside a GPU of p5.48xlarge.
+    def test_devices_of_nccl_are_no_missing_nics(self):
+        groups = "".join(
+            f'<pci busid="0000:{i}0:00.0" class="0x060400" vendor="0x1d0f" link_speed="32.0 GT/s PCIe" link_width="16">'
+            f'<pci busid="0000:{i}3:00.0" class="0x030200" vendor="0x10de" link_speed="32.0 GT/s PCIe" link_width="16">'
+            f'<gpu dev="{i}" sm="90" rank="{i}" gdr="1"><nvlink target="0000:aa:00.0" count="18" tclass="0x068000"/></gpu></pci>'
+            f'<pci busid="0000:{i}2:00.0" class="0x020000" vendor="0x1d0f" link_speed="16.0 GT/s PCIe" link_width="16">'
+            f'<nic><net name="rdmap{i}s0" dev="{i}" speed="400000" port="1" guid="0x{i + 1}" gdr="1"/></nic></pci></pci>' for i in range(8))
+        for name, gpus in (("p5", groups), ("half", groups[:len(groups) // 2])):
+            (self.folder / f"{name}.xml").write_text(f'<system version="1"><cpu numaid="0" arch="x86_64">{gpus}</cpu></system>')
+            done = self.run_it("topo", "--load", f"{name}.xml", "--platform", "p5.48xlarge", "--format", "json")
+            told = json.loads(done.stdout)
+            self.assertEqual([each["id"] for each in told["findings"] if each["severity"] == "error"], [], told["findings"])
+            self.assertEqual(told["topology"]["hosts"][0]["seen_by"], "nccl")
+
+    # NCCL writes all hosts that NVLink joins (MNNVL), in any order; places on PCI are the same on all.
+    def test_hosts_that_nvlink_joins_are_hosts_of_their_own(self):
+        def host(tag, ranks):
+            return "".join(f'<cpu host_hash="0x{tag}" numaid="{numa}" arch="arm64"><pci busid="000{8 + numa}:01:00.0" class="0x030200" vendor="0x10de">'
+                           f'<gpu dev="{numa}" sm="100" rank="{rank}" gdr="1"><nvlink target="ffff:ff:ff" count="18"/></gpu></pci></cpu>'
+                           for numa, rank in enumerate(ranks))
+        (self.folder / "nvl.xml").write_text(f'<system version="1">{host("a2", [2, 3])}{host("a1", [0, 1])}</system>')
+        topology = self.load("nvl.xml")["topology"]
+        self.assertEqual([(each["name"], each["gpus"], each["numa_nodes"]) for each in topology["hosts"]],
+                         [("nvl-1", 2, 2), ("nvl-2", 2, 2)])
+        self.assertEqual(topology["host_of_rank"], [0, 0, 1, 1])
+        (self.folder / "part.xml").write_text(f'<system version="1">{host("a2", [6, 7])}{host("a1", [4, 5])}</system>')
+        topology = self.load("part.xml")["topology"]
+        self.assertEqual((len(topology["hosts"]), topology["host_of_rank"]), (2, []))
+
     def test_what_is_no_whole_topology_of_nccl_is_refused(self):
         text = (SOURCE / "tests/fixtures/topologies/nccl.xml").read_text()
         for broken, why in ((text[:400], "it ends within"), (text.replace("</pci>", "", 1), "ends what did not begin"),

@@ -11,6 +11,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "comparison_sides.hpp"
+#include "reports/compare/comparing.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {
@@ -603,6 +604,26 @@ TEST(Compare, tells_of_cases_that_failed_in_base) {
   EXPECT_THAT(row.headline, testing::StartsWith("INCONCLUSIVE: BASE failed all of all_reduce >= 64 MiB"));
   EXPECT_THAT(row.remarks, Contains("BASE failed 7 cases that NEW measured: they are not compared"));
   EXPECT_EQ(compared(MiB(64), false).exit_code, ExitCode::ok) << "in a history: mended";
+}
+
+// `mpirun -np 2 -N 1 all_reduce_perf` on hosts of 8 GPUs.
+TEST(Compare, imports_of_some_gpus_of_a_host_with_runs_that_see_all_of_them) {
+  Side base = make_up_side("BASE", small(), 1), fresh = make_up_side("NEW", small(), 2);
+  for (Side* const side : {&base, &fresh})
+    for (Report& report : side->reports) {
+      report.topology.hosts.assign(2, {});
+      for (topo::Host& host : report.topology.hosts) {
+        host.gpu_devices.resize(side == &base ? 8 : 1);
+        for (topo::Gpu& gpu : host.gpu_devices) gpu.name = "NVIDIA H100";
+      }
+      report.provenance = side == &base ? "measured" : "imported";
+    }
+  EXPECT_THAT(other_hardware(base, fresh), IsEmpty());
+  EXPECT_THAT(other_hardware(fresh, base), IsEmpty());
+  for (Report& report : fresh.reports) report.topology.hosts[0].gpu_devices[0].name = "NVIDIA H200";
+  EXPECT_THAT(other_hardware(base, fresh), testing::ElementsAre(Field(&Difference::name, "GPU")));
+  for (Report& report : fresh.reports) report.provenance = "measured";
+  EXPECT_THAT(other_hardware(base, fresh), testing::ElementsAre(Field(&Difference::name, "GPUs")));
 }
 
 TEST(Compare, refuses_other_hardware_unless_asked) {

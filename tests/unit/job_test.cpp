@@ -35,7 +35,8 @@ std::string log_line(int rank, const std::string& text) {
 }
 std::string start_line(int rank, int ranks, const std::string& id) {
   return log_line(rank, "ncclCommInitRank comm 0xc" + id + " rank " + std::to_string(rank) + " nranks " +
-                            std::to_string(ranks) + " cudaDev 0 nvmlDev 0 busId 1000 commId 0x" + id + " - Init START");
+                            std::to_string(ranks) + " cudaDev 0 nvmlDev " + std::to_string(rank) +
+                            " busId 1000 commId 0x" + id + " - Init START");
 }
 std::string call_line(int rank, const std::string& name, const std::string& id, int count, int root = 0) {
   return log_line(rank, name + ": opCount 0 sendbuff 0x1 recvbuff 0x2 count " + std::to_string(count) +
@@ -58,6 +59,22 @@ TEST(JobSteps, TheShortestRepetitionThatCoversHalf) {
   expect("xyzuvwaa", 8, 8);  // two calls at the end are no step
   expect("abc", 3, 3);
   expect("", 0, 0);
+}
+
+TEST(JobTraces, HostsThatShareANameHaveAnUnknownNumber) {
+  std::string text;
+  for (int rank = 0; rank < 4; ++rank)
+    text += log_line(rank, "ncclCommInitRank comm 0xca rank " + std::to_string(rank) + " nranks 4 cudaDev 0 nvmlDev " +
+                               std::to_string(rank % 2) + " busId " + std::to_string(1000 + 1000 * (rank % 2)) +
+                               " commId 0xa - Init START");
+  for (int rank = 0; rank < 4; ++rank) text += call_line(rank, "AllReduce", "a", 8);
+  const job::Analysis unknown = analyse(trace_of({text}), 0);
+  EXPECT_TRUE(unknown.job.node_of_rank.empty());
+  EXPECT_NE(to_json(unknown.job).dump().find("hosts share this name"), std::string::npos);
+  EXPECT_EQ(analyse(trace_of({text}), 2).job.node_of_rank, (NodeOfRank{0, 0, 1, 1}));
+  const std::string one_host = start_line(0, 2, "a") + start_line(1, 2, "a") + call_line(0, "AllReduce", "a", 8) +
+                               call_line(1, "AllReduce", "a", 8);
+  EXPECT_EQ(analyse(trace_of({one_host}), 0).job.node_of_rank, (NodeOfRank{0, 0}));
 }
 
 TEST(JobTraces, ARootIsOneOfItsGroupInAscendingOrder) {

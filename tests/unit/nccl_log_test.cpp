@@ -214,6 +214,44 @@ TEST(NcclLog, of_healthy_machines_of_all_kinds_says_nothing) {
   EXPECT_GE(read, 8);
 }
 
+// `explain logs/*` with the logs of several jobs.
+TEST(NcclLog, of_healthy_machines_says_nothing_beside_the_log_of_another_job) {
+  std::vector<std::pair<std::string, std::string>> all;
+  for (const auto& file : std::filesystem::directory_iterator(fixtures / "healthy")) {
+    std::string text = text_of(file.path());
+    const std::size_t id = text.find("commId 0x1");
+    ASSERT_NE(id, std::string::npos) << file.path();
+    all.emplace_back(file.path().stem(), text.replace(id, 10, "commId 0x" + std::to_string(all.size() + 1)));
+  }
+  for (const auto& [name, text] : all)
+    for (const auto& [other, beside] : all) {
+      const std::vector<LogText> logs{{name, text}, {other, beside}};
+      for (const Explained& each : explain_logs(logs, nullptr).findings)
+        ADD_FAILURE() << name << " and " << other << ": " << each.finding.id << " " << each.said;
+    }
+}
+
+// Files of one job's ranks (NCCL_DEBUG_FILE), beside those of another job.
+TEST(ExplainedLog, judges_the_files_of_a_job_by_each_other_and_not_by_another_job) {
+  const auto init = [](const std::string& host, const std::string& id) {
+    return host + ":1:2 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 16 cudaDev 0 busId 1000 commId " + id +
+           " - Init COMPLETE\n";
+  };
+  const std::string efa = "a:1:2 [0] NCCL INFO NET/OFI Selected provider is efa, fabric is efa (found 32 nics)\n" +
+                          init("a", "0x1"),
+                    sockets = "b:1:2 [0] NCCL INFO Using network Socket\n";
+  const std::string other = init("c", "0x2");
+  const auto ids_of = [](const std::vector<LogText>& logs) {
+    std::vector<std::string> found;
+    for (const Explained& each : explain_logs(logs, nullptr).findings)
+      if (each.finding.severity == Severity::error) found.push_back(each.finding.id);
+    return found;
+  };
+  EXPECT_THAT(ids_of({{"0", efa}, {"1", sockets + init("b", "0x1")}, {"2", other}}), ElementsAre("nccl.sockets"));
+  EXPECT_THAT(ids_of({{"0", efa}, {"1", sockets}}), ElementsAre("nccl.sockets")) << "one job alone";
+  EXPECT_THAT(ids_of({{"0", efa}, {"1", sockets + init("b", "0x3")}}), IsEmpty());
+}
+
 // The remedy is the one for the host's network.
 TEST(NcclLog, tells_hosts_with_infiniband_of_verbs_and_those_with_efa_of_the_plugin) {
   for (const Recorded& each : recorded_lines()) {

@@ -59,6 +59,7 @@ nlohmann::json json_of_sizes() {
   for (int rank = 0; rank < 4; ++rank) {
     device["rank"] = rank;
     device["hostname"] = rank < 2 ? "a" : "b";
+    device["device_hex"] = rank % 2 == 0 ? "0000:00:06" : "0000:00:07";
     j["config"]["devices"].push_back(device);
   }
   j["results"].clear();
@@ -115,6 +116,15 @@ TEST(NcclTestsJson, passes_the_checks_of_a_table) {
   j["out_of_bounds"]["count"] = 3;  // okay is "true"
   EXPECT_EQ(import(j.dump(), "", "lab").report.exit_code, ExitCode::wrong_data);
   EXPECT_THAT(remarks_of(j).front(), HasSubstr("Out of bounds values : 3 FAILED"));
+}
+
+TEST(NcclTestsJson, says_when_it_was_started) {
+  nlohmann::json j = json_of_sizes();
+  const Report report = import(j.dump(), "", "lab").report;
+  EXPECT_EQ(report.run.started, "2026-11-20T10:00:00Z");
+  EXPECT_EQ(report.context.at("nccl-tests.started"), "2026-11-20 10:00:00 (local time)");
+  j["start_time"] = "this morning";
+  EXPECT_EQ(import(j.dump(), "", "lab").report.run.started, "");
 }
 
 TEST(NcclTestsJson, of_its_kernels_is_not_of_the_hosts_functions) {

@@ -14,13 +14,13 @@
 #include "reports/compare/comparison.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/writer.hpp"
+#include "tests/unit/nccl_tests_import.hpp"
 
 namespace p5::reports::nccl_tests {
 namespace {
 
 using testing::Contains;
 using testing::ElementsAre;
-using testing::Field;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::Not;
@@ -32,14 +32,15 @@ struct ProgramInLog {
   int wrong = 0;                         // elements of 1 MiB out of place
   std::string options = {}, lines = {};  // behind the head, and below it
   int process = 1;
+  std::string name = "all_reduce_perf";
 };
 
 std::string text_of_program(const ProgramInLog& program) {
   std::string text = fmt::format(
-      "# Collective test starting: all_reduce_perf\n"
+      "# Collective test starting: {}\n"
       "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 2097152 step: 2(factor) warmup iters: 5 iters: 20 agg iters: 1 "
       "validation: 1 graph: 0{}\n{}# Using devices\n",
-      program.options, program.lines);
+      program.name, program.options, program.lines);
   const auto ranks = static_cast<int>(2 * program.hosts.size());
   for (int rank = 0; rank < ranks; ++rank)
     text += fmt::format("#  Rank {:2} Group  0 Pid {:6} on {:>10} device {:2} [0000:{:02}:00] NVIDIA H200\n", rank,
@@ -128,11 +129,144 @@ TEST(NcclTestsPrograms, that_waited_for_each_operation_are_no_launches_of_bursts
   const reports::Run one{"one", import(bursts, "", "lab").report, {}},
       other{"other", import(waiting, "", "lab").report, {}};
   EXPECT_EQ(other.report.context.at(key), "yes");
-  const Comparison c = compare(make_side("BASE", {&one, 1}), make_side("NEW", {&other, 1}));
-  EXPECT_THAT(c.differences, Contains(Field(&Difference::name, key)));
+  EXPECT_THROW(compare(make_side("BASE", {&one, 1}), make_side("NEW", {&other, 1}), {.across_hardware = true}),
+               UsageError);
+  std::vector<reports::Run> history{other, one, other};
+  EXPECT_THAT(leave_out_other_waiting(history), ElementsAre("one is left out: its operations were bursts, and here "
+                                                            "they are waited for one by one (-z)"));
+  EXPECT_EQ(history.size(), 2u);
+  history[0].report.context.erase(key);
+  EXPECT_THAT(leave_out_other_waiting(history), IsEmpty()) << "not known is no difference";
   const std::string again = render_nccl_tests(other.report);
   EXPECT_THAT(again, HasSubstr(" -z 1\n"));
   EXPECT_EQ(import(again, "", "lab").report.context.at(key), "yes");
+}
+
+TEST(NcclTestsPrograms, that_are_left_out_keep_their_wrong_data) {
+  const std::string good = text_of_program({}),
+                    bad = text_of_program({.hosts = {"b"}, .wrong = 7, .name = "all_reduce_bias_perf"});
+  for (const std::string& text : {good + bad, bad + good}) {
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+    ASSERT_EQ(report.findings.size(), 1u);
+    EXPECT_EQ(report.findings[0].id, out_of_bounds);
+    EXPECT_THAT(report.findings[0].evidence, HasSubstr("7 FAILED' of 'all_reduce_bias_perf'"));
+    EXPECT_THAT(report.decision.parts, IsEmpty()) << "the host of the sound table is not condemned";
+    EXPECT_THAT(report.run.remarks, Contains("wrong data: it is in the tables of b"));
+  }
+  EXPECT_THAT(problem_of(bad), HasSubstr("7 FAILED"));
+  std::string died = good + bad.substr(0, bad.find("# Out of bounds"));
+  EXPECT_EQ(import(died, "", "lab").report.exit_code, ExitCode::wrong_data);
+  died = text_of_program({.wrong = 7});
+  died.replace(died.find("float sum"), 9, "other sum");
+  died.resize(died.find("# Out of bounds"));
+  const Report report = import(died, "", "lab").report;
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data) << "rows of a type that is not known";
+  ASSERT_EQ(report.findings.size(), 1u);
+  EXPECT_THAT(report.findings[0].evidence, HasSubstr("nccl-tests counted 7 wrong elements of 'all_reduce_perf'"));
+}
+
+TEST(NcclTestsPrograms, of_another_version_of_nccl_are_no_launches_of_the_same_cases) {
+  const auto of_version = [](const std::string& code, double us, int process) {
+    return "# nccl-tests version 2.17.6 nccl-headers=22704 nccl-library=" + code + "\n" +
+           text_of_program({.us = us, .process = process});
+  };
+  const Report report = import(of_version("22704", 100, 1) + of_version("22807", 200, 2), "", "lab").report;
+  EXPECT_NEAR(report.results.at(0).measurement.throughput->summary.median, 100e-6, 1e-12);
+  EXPECT_EQ(report.context.at("nccl"), "2.27.4");
+  EXPECT_THAT(report.run.remarks,
+              Contains(HasSubstr("was left out: it is of NCCL 2.28.7, and those before it of 2.27.4")));
+  // The same release, as NCCL and nccl-tests print it.
+  std::string by_nccl = text_of_program({.us = 102, .process = 2});
+  by_nccl.insert(by_nccl.find("#       size"), "NCCL version 2.27.4+cuda12.9\n");
+  const Report same = import(of_version("22704", 100, 1) + by_nccl, "", "lab").report;
+  EXPECT_EQ(same.results.at(0).measurement.launches_s.size(), 2u);
+  // The table's end is missing, and the next program's version follows.
+  const std::string whole = of_version("22704", 100, 1), cut = whole.substr(0, whole.find("# Out of bounds"));
+  const Report died = import(cut + of_version("22807", 200, 2), "", "lab").report;
+  EXPECT_EQ(died.results.at(0).measurement.launches_s.size(), 1u);
+  EXPECT_EQ(died.context.at("nccl"), "2.27.4");
+}
+
+// `for algorithm in Ring Tree; do NCCL_ALGO=$algorithm all_reduce_perf; done`: nothing says the settings.
+TEST(NcclTestsPrograms, that_are_launches_of_the_same_cases_are_told_with_their_range) {
+  const std::string text =
+      text_of_program({}) + text_of_program({.us = 150, .process = 2}) + text_of_program({.us = 200, .process = 3});
+  EXPECT_THAT(import(text, "", "lab").report.run.remarks,
+              Contains(HasSubstr("tables of lines 6, 17, 28 are launches of the same cases: a figure is the median of "
+                                 "theirs, which differ most at all_reduce of 1 MiB: 100 to 200 us")));
+  EXPECT_THAT(import(text_of_program({}), "", "lab").report.run.remarks, Not(Contains(HasSubstr("launches of"))));
+}
+
+// Containers may have the same host name everywhere.
+TEST(NcclTestsPrograms, of_hosts_that_share_a_name_need_their_number) {
+  const std::string text = text_of_program({.hosts = {"worker", "worker"}});
+  EXPECT_THAT(problem_of(text), HasSubstr("ranks 0, 2 are all on GPU 0000:00:00 of 'worker'"));
+  EXPECT_THAT(problem_of(text), HasSubstr("say --ranks 4 --hosts N"));
+  const Report report = import(text, "", "lab", {.ranks = 4, .hosts = 2}).report;
+  EXPECT_EQ(report.run.nodes, 2);
+  EXPECT_EQ(report.results.at(0).measurement.measured_case.nodes, 2);
+  EXPECT_THROW(import(text, "", "lab", {.ranks = 4, .hosts = 1}), UsageError);
+  EXPECT_THROW(import(text, "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
+}
+
+// `srun -l -N 2 all_reduce_perf -g 2`
+TEST(NcclTestsPrograms, side_by_side_under_labels_are_tables_of_their_own) {
+  const auto lines_in = [](const std::string& text) {
+    std::vector<std::string> lines;
+    for (std::size_t from = 0; from < text.size(); from = text.find('\n', from) + 1)
+      lines.push_back(text.substr(from, text.find('\n', from) - from));
+    return lines;
+  };
+  const std::vector<std::string> one = lines_in(text_of_program({.hosts = {"n0"}})),
+                                 other = lines_in(text_of_program({.hosts = {"n1"}, .us = 200, .wrong = 7}));
+  ASSERT_EQ(one.size(), other.size());
+  constexpr std::size_t size_of_head = 6;
+  for (const std::string& time : {std::string(), std::string("with times")}) {
+    std::string text = "srun: job 7 queued\n";
+    int second = 0;
+    const auto add = [&](const char* label, const std::string& line) {
+      text +=
+          fmt::format("{}{} {}\n", label, time.empty() ? "" : fmt::format(" 2026-11-20T10:00:{:02}Z", second++), line);
+    };
+    for (std::size_t i = 0; i < size_of_head; ++i) add("0:", one[i]);
+    for (std::size_t i = 0; i < size_of_head; ++i) add("1:", other[i]);
+    for (std::size_t i = size_of_head; i < one.size(); ++i) {
+      add("1:", other[i]);
+      add("0:", one[i]);
+    }
+    const Report report = import(text + "srun: done\n", "", "lab").report;
+    EXPECT_EQ(report.status, "complete") << text;
+    ASSERT_EQ(report.results.size(), 4u);
+    const std::vector<double>& launches = report.results[0].measurement.launches_s;
+    ASSERT_EQ(launches.size(), 2u);
+    EXPECT_NEAR(launches[0], 100e-6, 1e-12);
+    EXPECT_NEAR(launches[1], 200e-6, 1e-12);
+    EXPECT_THAT(report.run.remarks, Contains("wrong data: it is in the tables of n1"));
+  }
+}
+
+// Folders have names of programs too, as /fsx/nccl_perf/build.
+TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
+  const auto collective_of_first = [](const std::string& text) {
+    return import(text, "", "lab").report.results.at(0).measurement.measured_case.collective->name;
+  };
+  const std::string whole = text_of_program({}), old = whole.substr(whole.find('\n') + 1);
+  const std::string command = "+ mpirun -np 2 /fsx/nccl_perf/build/all_reduce_perf -b 1M\n";
+  EXPECT_EQ(collective_of_first(command + old), "all_reduce");
+  EXPECT_EQ(collective_of_first(command + "logs go to /fsx/my_perf\n" + old), "all_reduce");
+  EXPECT_EQ(collective_of_first("OUT=/fsx/my_perf\n" + command + old), "all_reduce");
+  std::string with_nccl = whole;
+  with_nccl.insert(with_nccl.find("# Using"),
+                   "host:1:1 [0] NCCL INFO NCCL_TOPO_FILE set by environment to /fsx/net_perf/p5.xml\n"
+                   "host:1:1 [0] NCCL INFO NET/Plugin: found /opt/plugin_perf\n");
+  EXPECT_EQ(collective_of_first(with_nccl), "all_reduce");
+  EXPECT_THAT(problem_of(command + "+ mpirun -np 2 ./xyz_perf -b 1M\n" + old), HasSubstr("'xyz_perf' was left out"));
+  const std::string other = text_of_program({.name = "xyz_perf"});
+  EXPECT_THAT(problem_of(other), HasSubstr("'xyz_perf' was left out"));
+  const Report named = import(other, "all_reduce", "lab").report;
+  EXPECT_EQ(named.results.at(0).measurement.measured_case.collective->name, "all_reduce");
+  EXPECT_THAT(named.run.remarks, Contains("'xyz_perf' is read as all_reduce (--collective)"));
 }
 
 // 8 B times 2^31 twice is 2^65.

@@ -252,6 +252,7 @@ TEST(NcclTests, more_columns_of_later_versions_are_passed_over) {
   ASSERT_EQ(report.results.size(), 4u);
   EXPECT_NEAR(report.results[1].measurement.throughput->summary.median, 7.72e-6, 1e-12);
   EXPECT_NEAR(report.results[3].measurement.throughput->summary.median, 5.10e-6, 1e-12);
+  EXPECT_EQ(report.run.started, "2026-11-20T10:00:00Z") << "of the first row that has it";
 }
 
 TEST(NcclTests, of_several_runs_in_one_file_are_as_many_launches) {
@@ -751,6 +752,20 @@ TEST(NcclTests, of_the_same_run_count_once) {
   std::string again = three_sizes;
   again.replace(again.find("   901"), 6, "   951");
   EXPECT_EQ(import(three_sizes + again, "", "lab").report.results[0].measurement.launches_s.size(), 2u);
+}
+
+// A report's table has each half in a table of its own.
+TEST(NcclTests, of_equal_figures_in_place_and_out_of_place_are_no_copies) {
+  std::string text = three_sizes;
+  for (const auto& [in_place, out_of_place] : {std::pair{"96.00   10.92   16.38", "95.00   11.04   16.56"},
+                                               {"131.0   16.01   24.01", "130.0   16.13   24.20"},
+                                               {"211.0   19.88   29.82", "210.0   19.97   29.96"}})
+    text.replace(text.find(in_place), std::string_view(in_place).size(), out_of_place);
+  const Report report = import(text, "", "lab").report;
+  ASSERT_EQ(report.results.size(), 6u);
+  const Report again = import(render_nccl_tests(report), "", "lab").report;
+  EXPECT_EQ(again.results.size(), 6u);
+  EXPECT_THAT(again.run.remarks, Not(Contains(HasSubstr("is a copy of"))));
 }
 
 TEST(NcclTests, of_a_single_rank_say_that_nothing_communicates) {

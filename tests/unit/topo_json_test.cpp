@@ -18,6 +18,7 @@ Topology full() {
   host.name = "half";
   host.host_name = "ip-10-0-0-1";
   host.pretended = true;
+  host.seen_by = "nccl";
   host.boot_id = "1111";
   host.instance = "i-1";
   host.instance_type = "p5.48xlarge";
@@ -65,6 +66,7 @@ TEST(TopoJson, a_topology_survives_the_journey) {
   EXPECT_FALSE(again.hosts[0].nics.at(1).rate);
   EXPECT_EQ(again.host_of_rank, (std::vector<int>{0, 0}));
   EXPECT_TRUE(again.hosts[0].pretended);
+  EXPECT_EQ(again.hosts[0].seen_by, "nccl");
 }
 
 TEST(TopoJson, what_says_which_host_it_is_has_to_be_there) {

@@ -85,7 +85,7 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   for (std::size_t at = 0; at < platforms.size(); ++at) {
     const Host& host = topology.hosts[at];
     const Platform* const platform = platforms[at];
-    if (platform && host.gpus != platform->gpus)
+    if (platform && host.seen_by.empty() && host.gpus != platform->gpus)
       findings.push_back(about_host(
           host, "gpu.count", Severity::error,
           fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name, platform->gpus),

@@ -156,7 +156,7 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     const Host& host = topology.hosts[at];
     const Platform* const platform = platforms[at];
     const int count = counts[at];
-    if (!has_efa_by(platform) || platform->nics == 0 || count == platform->nics) continue;
+    if (!has_efa_by(platform) || platform->nics == 0 || !host.seen_by.empty() || count == platform->nics) continue;
     const std::vector<int>& its = of_platforms.at(platform);
     if ((count == std::ranges::max(its) && std::ranges::count(its, count) > 1) != launched_so) continue;
     findings.push_back({id,
@@ -192,7 +192,8 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   std::map<std::string, std::vector<double>> rates;
   for (std::size_t at = 0; at < kinds.size(); ++at)
     for (const Nic& nic : topology.hosts[at].nics)
-      if (of_fabric(nic) && nic.rate && nic.state == "up") rates[kinds[at]].push_back(nic.rate->count);
+      if (topology.hosts[at].seen_by.empty() && of_fabric(nic) && nic.rate && nic.state == "up")
+        rates[kinds[at]].push_back(nic.rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
   std::map<std::string, std::optional<double>> usual_of_kinds;
   for (const auto& [kind, its] : rates) usual_of_kinds[kind] = usual(its);
@@ -214,6 +215,8 @@ std::vector<Finding> slow_nics(const Topology& topology) {
     return !has_efa_by(platforms[host]) && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
   };
   const auto is_slow = [&](std::size_t host, const Nic& nic) {
+    // A device of NCCL may have the rates of several NICs.
+    if (!topology.hosts[host].seen_by.empty()) return false;
     return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
            nic.rate->count < 0.99 * *full[host];
   };

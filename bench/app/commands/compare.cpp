@@ -120,6 +120,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     std::ranges::move(more, std::back_inserter(runs));
     reports::order_by_launch(runs, utc_now());
     std::ranges::move(reports::leave_out_others(runs, options.new_arm), std::back_inserter(left_out));
+    std::ranges::move(reports::leave_out_other_waiting(runs), std::back_inserter(left_out));
     if (!options.across_hardware)
       std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
   } while (runs.size() < fewest);
@@ -128,6 +129,14 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,
                                  runs.empty() ? "no run" : "one run",
                                  left_out.empty() ? "" : " (" + join(left_out, "; ") + ")"));
+  const auto undated =
+      std::ranges::find_if(runs, [](const reports::Run& run) { return run.report.run.started.empty(); });
+  if (undated != runs.end())
+    throw UsageError(format_printable(
+        "'{}' does not say when it was started, so the newest run of '{}' is unknown: name the sides with --base and "
+        "--new, or say it ({})",
+        undated->name, options.history,
+        undated->report.provenance == "imported" ? "import nccl-tests --started TIME" : "run.started in that report"));
   const std::span<const reports::Run> all = runs;
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),

@@ -118,8 +118,10 @@ namespace fs = std::filesystem;
 reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
   const std::string text = read_input(options.import_files.front(), largest_json, "name a file that nccl-tests left");
   try {
-    return reports::nccl_tests::import(text, options.import_collective, cluster,
-                                       {.ranks = options.import_ranks, .hosts = options.import_hosts});
+    reports::nccl_tests::Imported imported = reports::nccl_tests::import(
+        text, options.import_collective, cluster, {.ranks = options.import_ranks, .hosts = options.import_hosts});
+    if (!options.import_started.empty()) imported.report.run.started = options.import_started;
+    return imported;
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("'{}': {}", printable(options.import_files.front()), problem.what()));
   }

@@ -39,7 +39,7 @@ topo::Topology topology_in(const std::string& path) {
   const std::string text = read_input(path, largest_topology, remedy);
   try {
     if (!is_utf8(text)) throw UsageError("it is not in UTF-8");
-    if (topo::is_nccl_xml(text)) return of_one(topo::host_from_nccl_xml(text, fs::path(path).stem()));
+    if (topo::is_nccl_xml(text)) return topo::topology_from_nccl_xml(text, fs::path(path).stem());
     if (text.starts_with('<')) return of_one(topo::host_from_hwloc_xml(text, fs::path(path).stem()));
     if (const std::string head = text.substr(0, text.find('\n'));
         head.find("GPU0") != std::string::npos && head.find("Affinity") != std::string::npos)

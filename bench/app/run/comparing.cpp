@@ -63,8 +63,10 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
     std::vector<std::string> hardware;
     for (const reports::Difference& each : reports::other_hardware(run.report, here))
       hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
-    if (hardware.empty()) return false;
-    const std::string why = fmt::format("it is of other hardware ({})", join(hardware, "; "));
+    const std::string waiting = reports::other_waiting(run.report, here);
+    if (hardware.empty() && waiting.empty()) return false;
+    const std::string why =
+        hardware.empty() ? waiting : fmt::format("it is of other hardware ({})", join(hardware, "; "));
     if (first.empty()) first = why;
     remarks.push_back(format_printable("BASELINE: {} is left out: {}", run.name, why));
     return true;
