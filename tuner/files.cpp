@@ -115,13 +115,13 @@ void add_speedup(std::vector<std::string>& lines, const TuningResult& result) {
   if (result.environment.empty() || !result.environment_speedup) return;
   const Objective& faster = *result.environment_speedup;
   lines.push_back("");
-  lines.push_back(
-      fmt::format("{:.3f} times as fast as the default{} in fresh processes (95 % interval {:.3f} to {:.3f}){}.",
-                  faster.speedup, result.beside.empty() ? "" : ", until the operation and the work beside it are done,",
-                  faster.interval.low, faster.interval.high,
-                  result.environment_speedup_alone
-                      ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
-                      : ""));
+  lines.push_back(fmt::format(
+      "{:.3f} times as fast as the default{} in fresh processes (95 % interval {:.3f} to {:.3f}){}.", faster.speedup,
+      result.beside.empty() ? ", by the device's own time," : ", until the operation and the work beside it are done,",
+      faster.interval.low, faster.interval.high,
+      result.environment_speedup_alone
+          ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
+          : ""));
   std::map<std::string, std::vector<std::string>> sizes;
   for (const SizePoint& point : result.environment_judged_at)
     sizes[point.collective].push_back(to_text(Bytes{point.bytes}));

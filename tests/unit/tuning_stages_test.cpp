@@ -1,7 +1,9 @@
 #include "bench/app/tuning/stages.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -200,8 +202,12 @@ struct RankOfOneTime final : Backend {
     }
     Times sample(const SampleRequest& request) override {
       Times times(1);
+      const auto launch = static_cast<std::size_t>(rank.launches_ended);
+      const double launching = request.quantity == Quantity::throughput && !rank.launching.empty()
+                                   ? rank.launching[launch % rank.launching.size()]
+                                   : 1;
       for (int i = 0; i < request.samples; ++i)
-        times[0].push_back(rank.operation_s * (1 + 0.001 * static_cast<double>(++rank.samples % 5)));
+        times[0].push_back(rank.operation_s * launching * (1 + 0.001 * static_cast<double>(++rank.samples % 5)));
       return times;
     }
     Verification verify() override {
@@ -217,8 +223,13 @@ struct RankOfOneTime final : Backend {
   CostModel cost() const override { return {}; }
   bool recovers() const override { return true; }
   void stop() override { ++launches_ended; }
+  std::unique_ptr<Backend> arm(const Environment& environment) const override {
+    return make_arm ? make_arm(environment) : nullptr;
+  }
 
   double operation_s = 1e-3;
+  std::vector<double> launching;  // factors by which each launch's processes take longer, kernel launches included
+  std::function<std::unique_ptr<Backend>(const Environment&)> make_arm;
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
@@ -385,6 +396,60 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
   failures.clear();
   try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
   expect_wrong_default(failures, MiB(1));
+}
+
+// NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
+// of both sides launch more slowly.
+ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  auto workers = std::make_unique<RankOfOneTime>();
+  workers->launching = standard;
+  workers->make_arm = [arm](const Environment& environment) {
+    auto made = std::make_unique<RankOfOneTime>();
+    made->launching = arm;
+    const auto found = environment.find("NCCL_BUFFSIZE");
+    if (found != environment.end() && found->second == "16777216") made->operation_s = 0.96e-3;
+    return made;
+  };
+  Machine machine;
+  machine.backend = std::move(workers);
+  ArmTrial trial;
+  trial.cases = all_reduces({KiB(1), KiB(16), MiB(1)});
+  trial.place.nccl_version = 20400;  // for which there is no other variable
+  trial.burst = {1e-4};
+  return try_arms(*control, machine, trial, time_without_end);
+}
+
+TEST(StepOfAJob, is_shorter_only_beyond_what_processes_differ) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  standard.launching = {1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05};  // the files are faster in the first three by chance
+  files.launching = {1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06};
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);
+  ASSERT_TRUE(step.gain);
+  EXPECT_LT(step.gain->interval.low, 0);
+  EXPECT_GT(step.gain->interval.high, 0);
+}
+
+TEST(Variables, are_confirmed_by_the_devices_own_time) {
+  for (const std::vector<double>& standard : {std::vector<double>{1}, std::vector<double>{1.2, 1.25, 1.22, 1.21}}) {
+    const ArmSearchResult tried = try_buffer_sizes(standard, {1});
+    EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << testing::PrintToString(tried.remarks);
+    ASSERT_TRUE(tried.best.objective);
+    EXPECT_NEAR(tried.best.objective->speedup, 1 / 0.96, 0.005) << "processes that launch slowly gain it nothing";
+    EXPECT_LT(tried.best.objective->interval.low, 1.04);
+  }
+}
+
+TEST(Variables, are_not_set_where_operations_take_longer_with_their_launches_or_processes_differ_too_much) {
+  const ArmSearchResult slower = try_buffer_sizes({1, 1.01, 1, 1.01}, {1.15, 1.16, 1.15, 1.16});
+  EXPECT_TRUE(slower.best.arm.environment.empty());
+  EXPECT_THAT(slower.remarks, testing::Contains(testing::HasSubstr("% slower with the time to launch them")));
+  const ArmSearchResult chance = try_buffer_sizes({1, 1.2, 1.02, 1.15, 1.05, 1.1}, {1.25, 1.1, 1.2, 1.22, 1.14, 1.17});
+  EXPECT_TRUE(chance.best.arm.environment.empty());
+  EXPECT_THAT(chance.remarks, testing::Contains(testing::HasSubstr("processes differ too much to exclude it")));
 }
 
 }  // namespace
