@@ -367,7 +367,7 @@ std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points,
     squares += std::pow(weights[i] * (samples.high - samples.low) / 2, 2);
   }
   if (total <= 0) return std::nullopt;
-  const auto launches_of = [&](const std::vector<double>& sums) {
+  const auto as_launches = [&](const std::vector<double>& sums) {
     std::vector<Launch> launches;
     for (const double sum : sums) {
       launches.emplace_back().number = static_cast<int>(launches.size());
@@ -375,7 +375,7 @@ std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points,
     }
     return launches;
   };
-  const BothSides means{launches_of(tuned), launches_of(standard)};  // default / arm
+  const BothSides means{as_launches(tuned), as_launches(standard)};  // default / arm
   const Sides sides = means.sides();
   const Effect effect = effect_of(means, spread_of_processes({&sides, 1}, process_spread));
   const double mean = std::log(effect.ratio), error = std::sqrt(squares) / total;

@@ -207,7 +207,7 @@ class Tuning(Job):
             self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
 
     def test_an_environment_that_is_faster_is_adopted_without_a_tuner_plugin(self):
-        # The fault's times are long beside the waiting for a core on a busy machine: environments are confirmed by wall time.
+        # The faults take long beside the waiting for a core on a busy machine, which counts in the time with launches.
         code, output = self.run_it("tune", "--tuning=full", "--collectives", "send_recv", sizes="64KiB", P5BENCH_FAKE_CLOCK="100",
                                    P5BENCH_FAKE="slow:rank=0:us=20000:variable=NCCL_MIN_CTAS,slow:rank=0:us=40000")
         self.assertEqual(code, 0, output)
