@@ -164,6 +164,13 @@ TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
 }
 
+TEST(ReasonForNoPlugin, is_that_its_library_is_not_there) {
+  EXPECT_EQ(reason_for_no_plugin("/proc/self/exe"), "");
+  EXPECT_THAT(reason_for_no_plugin("/none/libnccl-tuner-p5bench.so"),
+              testing::HasSubstr("/none/libnccl-tuner-p5bench.so cannot be read"));
+  EXPECT_NE(reason_for_no_plugin("/proc/self"), "") << "a folder";
+}
+
 TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for) {
   const auto searched = [](const std::string& collective, std::uint64_t bytes, Trial::Outcome outcome) {
     tuner::Record record;

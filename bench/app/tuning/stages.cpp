@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -174,6 +175,15 @@ std::string reason_for_no_tuner(const topo::Topology& topology, const Environmen
         "or let --delivery=env try variables.",
         printable(policy));
   return "";
+}
+
+std::string reason_for_no_plugin(const std::string& plugin) {
+  if (bytes_of(plugin)) return "";
+  return fmt::format(
+      "The plugin {} cannot be read, without which jobs cannot load settings for sizes: put it there, beside p5bench, "
+      "or "
+      "let --delivery=env try variables.",
+      printable(plugin));
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {

@@ -66,6 +66,10 @@ std::string tuner_to_keep(const topo::Topology& topology, const Environment& env
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
                                 const std::string& chain);
 
+// The reason for which nothing that needs our plugin's library can be confirmed, as it is not where p5bench looks for
+// it; "" where it is. NCCL would continue without a tuner, and the files would be the default.
+std::string reason_for_no_plugin(const std::string& plugin);
+
 // Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
 // whose failure it adds: each could cost a timeout, and nothing is set then.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);

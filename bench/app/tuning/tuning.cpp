@@ -271,8 +271,12 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (const std::string why =
-            from_leader(control_, [&] { return reason_for_no_tuner(machine_.topology, environment_, chain_); });
+    if (const std::string why = from_leader(control_,
+                                            [&] {
+                                              const std::string no_tuner =
+                                                  reason_for_no_tuner(machine_.topology, environment_, chain_);
+                                              return no_tuner.empty() ? reason_for_no_plugin(plugin()) : no_tuner;
+                                            });
         !why.empty()) {
       result_.no_settings_reason = why;
       return;
