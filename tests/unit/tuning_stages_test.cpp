@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -162,6 +163,28 @@ TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it
   EXPECT_TRUE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "nvlstree"}})));
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_NVLS_ENABLE", "0"}})));
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
+}
+
+// aws-ofi-nccl before 1.16 has its tuner in a library of its own.
+TEST(ReasonForNoTuner, is_no_reason_on_efa_where_the_network_plugin_has_no_tuner) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({})};
+  EXPECT_TRUE(lacks_tuner("/bin/sh"));
+  EXPECT_FALSE(lacks_tuner("/proc/self/exe")) << "this program names tuners";
+  EXPECT_FALSE(lacks_tuner("/none/libnccl-net.so")) << "not known";
+  EXPECT_FALSE(lacks_tuner(""));
+  EXPECT_EQ(reason_for_no_tuner(topology, {}, "", "/bin/sh"), "");
+  EXPECT_NE(reason_for_no_tuner(topology, {{"NCCL_CTA_POLICY", "1"}}, "", "/bin/sh"), "");
+  EXPECT_THAT(reason_for_no_tuner(topology, {}, "/bin/sh"),
+              testing::HasSubstr("P5BENCH_TUNER_CHAIN is /bin/sh, which has no tuner"));
+}
+
+TEST(ATunerThatIsSet, is_kept_by_naming_it_for_the_chain) {
+  const std::string aws = "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu/libnccl-ofi-tuner.so";
+  EXPECT_THAT(how_to_keep_tuner(aws), testing::HasSubstr("P5BENCH_TUNER_CHAIN=" + aws + ","));
+  EXPECT_THAT(how_to_keep_tuner("ofi"), testing::HasSubstr("P5BENCH_TUNER_CHAIN=libnccl-tuner-ofi.so,"));
+  for (const char* const none : {"", "none", "p5bench", "/opt/p5bench/libnccl-tuner-p5bench.so"})
+    EXPECT_EQ(how_to_keep_tuner(none), "") << none;
 }
 
 TEST(ReasonForNoPlugin, is_that_its_library_is_not_there) {
@@ -407,11 +430,13 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
 
 // NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
 // of both sides launch more slowly.
-ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm) {
+ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm,
+                                 const Environment& of_default = {}, int* backends_with_them = nullptr) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
   auto workers = std::make_unique<RankOfOneTime>();
   workers->launching = standard;
-  workers->make_arm = [arm](const Environment& environment) {
+  workers->make_arm = [&](const Environment& environment) {
+    if (backends_with_them && std::ranges::includes(environment, of_default)) ++*backends_with_them;
     auto made = std::make_unique<RankOfOneTime>();
     made->launching = arm;
     const auto found = environment.find("NCCL_BUFFSIZE");
@@ -424,6 +449,7 @@ ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std:
   trial.cases = all_reduces({KiB(1), KiB(16), MiB(1)});
   trial.place.nccl_version = 20400;  // for which there is no other variable
   trial.burst = {1e-4};
+  trial.of_default = of_default;
   return try_arms(*control, machine, trial, time_without_end);
 }
 
@@ -448,6 +474,13 @@ TEST(Variables, are_confirmed_by_the_devices_own_time) {
     EXPECT_NEAR(tried.best.objective->speedup, 1 / 0.96, 0.005) << "processes that launch slowly gain it nothing";
     EXPECT_LT(tried.best.objective->interval.low, 1.04);
   }
+}
+
+TEST(Variables, are_compared_with_the_tuner_that_jobs_have) {
+  int with_tuner = 0;
+  const ArmSearchResult tried = try_buffer_sizes({1}, {1}, {{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}}, &with_tuner);
+  EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << "which is all that is set";
+  EXPECT_EQ(with_tuner, static_cast<int>(tried.judged.size()) + 2) << "all arms, the winner again, and the default";
 }
 
 TEST(Variables, are_not_set_where_operations_take_longer_with_their_launches_or_processes_differ_too_much) {

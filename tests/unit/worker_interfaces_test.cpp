@@ -79,6 +79,8 @@ TEST(EnvironmentOfNccl, has_no_variables_that_are_set_and_empty) {
                                              : std::nullopt;
                                 }),
             (Environment{{"NCCL_ALGO", "ring"}}));
+  EXPECT_TRUE(environment_of_nccl({{"P5BENCH_TUNER_CHAIN", ""}}, none).contains("P5BENCH_TUNER_CHAIN"))
+      << "none is wanted";
 }
 
 TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugin_loads) {

@@ -170,6 +170,7 @@ class Tuning(Job):
             tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
             self.assertEqual((tuning["outcome"], tuning["arms"], tuning["ways"]), ("refused", [], []))
             self.assertIn("NCCL_TUNER_PLUGIN is set", tuning["because"])
+            self.assertIn("unset it to tune, and set P5BENCH_TUNER_CHAIN=/x.so,", tuning["because"])
 
     def test_without_the_plugins_library_no_settings_for_sizes_are_searched(self):
         there = self.folder / "there"

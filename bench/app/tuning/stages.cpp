@@ -163,10 +163,28 @@ std::string tuner_to_keep(const topo::Topology& topology, const Environment& env
   return found.value_or("");
 }
 
+bool lacks_tuner(const std::string& library) {
+  const std::optional<std::string> content = library.empty() ? std::nullopt : bytes_of(library);
+  return content && content->find("ncclTunerPlugin_v") == std::string::npos;
+}
+
+std::string how_to_keep_tuner(const std::string& named) {
+  if (named.empty() || named == "STATIC_PLUGIN" || lower(named) == "none" || named == "p5bench" ||
+      named.ends_with(tuner::plugin_file_name))
+    return "";
+  // NCCL makes a file name of a short one.
+  const bool is_file = named.find('/') != std::string::npos || named.find(".so") != std::string::npos;
+  return fmt::format(", and set {}={}, which keeps that tuner for all calls that get no setting", tuner::chain_variable,
+                     printable(is_file ? named : "libnccl-tuner-" + named + ".so"));
+}
+
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain) {
+                                const std::string& chain, const std::string& library_without_tuner) {
+  if (lacks_tuner(chain))
+    return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
+                       tuner::chain_variable, printable(chain));
   if (!chain.empty()) return "";
-  if (on_efa(topology))
+  if (on_efa(topology) && library_without_tuner.empty())
     return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
            "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
   if (const std::string policy = tuner::efficiency_policy(environment); !policy.empty())
@@ -458,6 +476,7 @@ class ArmSearch {
         machine_(machine),
         trial_(trial),
         time_left_(time_left),
+        own_default_(trial.of_default.empty() ? nullptr : machine.backend->arm(trial.of_default)),
         size_points_(points_of(trial.cases)) {
     std::vector<tuner::Weight> unused;
     weights_ = tuner::weights_for(size_points_, trial.weights, &unused);
@@ -486,6 +505,7 @@ class ArmSearch {
     }
     const std::optional<Environment> best = from_leader(control_, [&] { return best_arm(); });
     if (best) confirm_winner(*best);
+    if (own_default_) own_default_->abandon();
     return std::move(result_);
   }
 
@@ -531,8 +551,11 @@ class ArmSearch {
 
   // `confirms`: in several launches, which also tell whether a band of sizes is slower.
   Judged judge(const Environment& environment, bool confirms) {
-    const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
-    Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
+    Environment of_arm = trial_.of_default;
+    for (const auto& [name, value] : environment) of_arm[name] = value;
+    const std::unique_ptr<Backend> arm = machine_.backend->arm(of_arm);
+    Backend* const standard = own_default_ ? own_default_.get() : machine_.backend.get();
+    Trials trials(control_, {standard, arm.get()}, trial_.cases, trial_.runner);
     Judged judged{{tuner::make_arm(environment), std::nullopt}};
     run_on_leader(control_, trials, [&] { alternate(trials, confirms, judged); });
     arm->abandon();
@@ -611,6 +634,7 @@ class ArmSearch {
   const Machine& machine_;
   const ArmTrial& trial_;
   const tuner::TimeLeft& time_left_;
+  std::unique_ptr<Backend> own_default_;  // null: the machine's
   std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
   tuner::ArmRules rules_;

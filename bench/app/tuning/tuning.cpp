@@ -92,6 +92,8 @@ class Tuning {
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
+    operator_names_chain_ = agreed(!chain_.empty() && environment_.contains(tuner::chain_variable));
+    if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -126,8 +128,10 @@ class Tuning {
   bool has_a_tuner() {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"}) {
       if (constraints_.allows_variable(name)) continue;
-      skip_tuning(fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
-                              std::getenv(name) ? "" : " in a configuration file of NCCL"));
+      skip_tuning(
+          fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune{}.", name,
+                      value_or_empty(current_environment(), name).empty() ? " in a configuration file of NCCL" : "",
+                      how_to_keep_tuner(value_or_empty(environment_, "NCCL_TUNER_PLUGIN"))));
       return true;
     }
     return false;
@@ -273,8 +277,8 @@ class Tuning {
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
     if (const std::string why = from_leader(control_,
                                             [&] {
-                                              const std::string no_tuner =
-                                                  reason_for_no_tuner(machine_.topology, environment_, chain_);
+                                              const std::string no_tuner = reason_for_no_tuner(
+                                                  machine_.topology, environment_, chain_, library_without_tuner_);
                                               return no_tuner.empty() ? reason_for_no_plugin(plugin()) : no_tuner;
                                             });
         !why.empty()) {
@@ -301,6 +305,10 @@ class Tuning {
             fmt::format("{} may have a tuner of its own, which still decides all calls that get no setting here. This "
                         "combination has not been tried on EFA yet.",
                         chain_));
+      if (!library_without_tuner_.empty())
+        course_.remarks.push_back(fmt::format(
+            "{} has no tuner, so none is kept: one that jobs load with NCCL_TUNER_PLUGIN has to be named with {}",
+            printable(library_without_tuner_), tuner::chain_variable));
       std::vector<tuner::Failure> failures;
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
       if (failures.empty() && !fits()) return;  // checked again: the join time is known now
@@ -385,7 +393,8 @@ class Tuning {
                          .constraints = constraints_,
                          .weights = weights_,
                          .burst = tuning_limits_.burst,
-                         .beside = tuning_limits_.beside};
+                         .beside = tuning_limits_.beside,
+                         .of_default = of_default()};
     ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
@@ -451,9 +460,14 @@ class Tuning {
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // Calls `measure` with the backend whose workers load only the files; it measures them and the default alternately.
-  // Then ends the workers of both.
-  void with_files(const std::function<void(Backend& files)>& measure) {
+  // The variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
+  Environment of_default() const {
+    return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
+  }
+
+  // Calls `measure` with the backend of the default and the one whose workers load only the files; it measures them
+  // alternately. Then ends the workers of all.
+  void with_files(const std::function<void(Backend& standard, Backend& files)>& measure) {
     TemporaryOnHosts there(control_, place_, temporary_);
     find_plugin();
     tuner::TuningResult trial = result_;
@@ -475,15 +489,18 @@ class Tuning {
     }
     const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
-    measure(*files);
-    for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
-    for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
+    std::vector<Backend*> all{machine_.backend.get(), files.get()};
+    const std::unique_ptr<Backend> with_tuner = of_default().empty() ? nullptr : machine_.backend->arm(of_default());
+    if (with_tuner) all.push_back(with_tuner.get());
+    measure(with_tuner ? *with_tuner : *machine_.backend, *files);
+    for (Backend* const each : all) each->stop();
+    for (Backend* const each : all) each->abandon();
   }
 
   // Measures fresh workers that load only the files against the default in fresh workers.
   void confirm() {
-    with_files([&](Backend& files) {
-      Trials trials(control_, {machine_.backend.get(), &files}, cases_to_confirm(), runner_);
+    with_files([&](Backend& standard, Backend& files) {
+      Trials trials(control_, {&standard, &files}, cases_to_confirm(), runner_);
       run_on_leader(control_, trials, [&] {
         std::vector<tuner::Failure> failures;
         const std::vector<tuner::Confirmation> measured = confirm_with(
@@ -505,8 +522,8 @@ class Tuning {
 
   // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
   void confirm_step() {
-    with_files([&](Backend& files) {
-      Trials trials(control_, {machine_.backend.get(), &files}, {*step_}, runner_);
+    with_files([&](Backend& standard, Backend& files) {
+      Trials trials(control_, {&standard, &files}, {*step_}, runner_);
       run_on_leader(control_, trials, [&] {
         std::vector<tuner::Failure> failures;
         const StepConfirmation measured = confirm_step_with(
@@ -560,6 +577,8 @@ class Tuning {
   std::vector<tuner::SizePoint> judged_at_;        // and where they were compared with the default
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
+  bool operator_names_chain_ = false;              // by P5BENCH_TUNER_CHAIN
+  std::string library_without_tuner_;              // of the network plugin, which would have been chained
 };
 
 }  // namespace
