@@ -146,6 +146,14 @@ const std::vector<Knob>& knobs() {
   return all;
 }
 
+std::vector<std::string> risks_of(const Environment& environment) {
+  std::vector<std::string> risks;
+  for (const Knob& knob : knobs())
+    if (environment.contains(knob.name) && knob.risk != "none known")
+      risks.push_back(fmt::format("{}: {}", knob.name, knob.risk));
+  return risks;
+}
+
 bool applies(const Knob& knob, const KnobScope& scope) {
   if (scope.nodes < knob.least_nodes || (knob.beside && !scope.beside)) return false;
   if (!knob.since.empty() && scope.nccl_version < parse_nccl_version(knob.since)) return false;

@@ -125,6 +125,7 @@ void add_speedup(std::vector<std::string>& lines, const TuningResult& result) {
   std::map<std::string, std::vector<std::string>> sizes;
   for (const SizePoint& point : result.environment_judged_at)
     sizes[point.collective].push_back(to_text(Bytes{point.bytes}));
+  for (const std::string& risk : risks_of(result.environment)) lines.push_back("Risk, which was not measured: " + risk);
   if (sizes.empty()) return;
   lines.push_back("It acts on all operations of a job, and was judged by these alone:");
   for (const auto& [collective, at] : sizes) lines.push_back(fmt::format("  {:<14} {}", collective, join(at)));

@@ -101,6 +101,14 @@ TEST(Knobs, are_not_tried_at_the_value_that_they_have) {
   EXPECT_THAT(values_to_try(knob), ElementsAre("2"));
 }
 
+TEST(Knobs, tell_what_may_suffer_by_them) {
+  const std::vector<std::string> risks =
+      risks_of({{"NCCL_BUFFSIZE", "16777216"}, {"NCCL_P2P_PXN_LEVEL", "0"}, {"NCCL_X", "1"}});
+  ASSERT_EQ(risks.size(), 1u);
+  EXPECT_THAT(risks[0], HasSubstr("NCCL_BUFFSIZE: memory: of each GPU"));
+  EXPECT_TRUE(risks_of({}).empty());
+}
+
 TEST(Knobs, know_versions_as_nccl_counts_them) {
   EXPECT_EQ(parse_nccl_version("2.28.3"), 22803);
   EXPECT_EQ(parse_nccl_version("2.17"), 21700);

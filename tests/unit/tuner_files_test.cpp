@@ -219,9 +219,11 @@ TEST_F(TuningFiles, say_by_how_much_variables_are_faster) {
       HasSubstr("# 1.121 times as fast as the default, by the device's own time, in fresh processes (95 % interval "
                 "1.093 to 1.149).\n"));
   EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("judged")));
+  EXPECT_THAT(file(result, "nccl.env"),
+              HasSubstr("1.149).\n# Risk, which was not measured: NCCL_BUFFSIZE: memory: of "));
   result.environment_judged_at = {{"all_reduce", 8}, {"all_reduce", 1 << 20}, {"send_recv", 1024}};
   EXPECT_THAT(file(result, "nccl.env"),
-              HasSubstr("1.149).\n# It acts on all operations of a job, and was judged by these alone:\n"
+              HasSubstr("in each communicator\n# It acts on all operations of a job, and was judged by these alone:\n"
                         "#   all_reduce     8 B, 1 MiB\n#   send_recv      1 KiB\n"));
   result.beside = {"gemm:8192,8192,bf16"};
   result.environment_speedup_alone = Objective{1.052, {1.05, 1.06}};

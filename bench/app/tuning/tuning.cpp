@@ -601,6 +601,8 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
   result.environment_speedup = variables.objective;
   result.environment_speedup_alone = variables.alone;
   result.environment_judged_at = judged_at;
+  for (const std::string& risk : tuner::risks_of(result.environment))
+    course.remarks.push_back("Risk, which was not measured: " + risk);
 }
 
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {
