@@ -133,16 +133,24 @@ TEST(JobToTune, is_searched_in_a_type_in_which_all_of_its_sizes_are_whole) {
   add("all_reduce", MiB(1), DataType::float32, "world");
   add("all_to_all", KiB(64), DataType::int8, "world");
   const Placement placement(NodeOfRank(8, 0));
-  EXPECT_EQ(job_to_tune({}, replay, placement).type, DataType::float32) << "NCCL asks no tuner about the other";
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.moved, DataType::float32) << "NCCL asks no tuner about the other";
   add("all_gather", gathered, DataType::bfloat16, "world");
-  add("all_gather", KiB(1), DataType::int8, "world");  // in which NVLS does not reduce
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.moved, DataType::bfloat16);
+  constexpr Bytes odd{8'000'024};  // 1,000,003 bytes of each of 8 ranks
+  add("all_gather", odd, DataType::int8, "world");
   const JobToTune found = job_to_tune({}, replay, placement);
-  EXPECT_EQ(found.type, DataType::bfloat16);
-  const auto searched = [&](DataType type) {
-    return find_collective("all_gather").shape(gathered, false, size_of(type), 8).bytes;
+  EXPECT_EQ(found.types.moved, DataType::int8);
+  EXPECT_EQ(found.types.reduced, DataType::float32);
+  const auto searched = [&](DataType type, Bytes bytes) {
+    return find_collective("all_gather").shape(bytes, false, size_of(type), 8).bytes;
   };
-  EXPECT_EQ(searched(found.type), gathered);
-  EXPECT_GT(searched(DataType::float32), gathered);
+  for (const Bytes bytes : {gathered, odd}) {
+    EXPECT_EQ(searched(found.types.moved, bytes), bytes);
+    EXPECT_GT(searched(DataType::float32, bytes), bytes);
+  }
+  EXPECT_GT(searched(DataType::bfloat16, odd), odd);
+  add("reduce_scatter", KiB(1), DataType::int8, "world");  // in which NVLS does not reduce
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.reduced, DataType::bfloat16);
 }
 
 TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {

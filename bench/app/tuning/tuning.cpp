@@ -82,7 +82,7 @@ class Tuning {
         constraints_(tuner::constraints_of(environment_)),
         weights_(job.weights),
         step_(job.step),
-        type_(job.type) {
+        types_(job.types) {
     course_.mode = job.mode;
     course_.remarks = job.remarks;
     course_.seed = job.seed;
@@ -297,7 +297,8 @@ class Tuning {
     if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {tuner::chain_variable, chain_}});
-    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_);
+    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, types_, collectives, sizes),
+                  runner_);
     run_on_leader(control_, trials, [&] {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
@@ -387,7 +388,7 @@ class Tuning {
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
                               : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
-    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, type_, collectives, sizes),
+    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, types_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
@@ -420,7 +421,7 @@ class Tuning {
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
     std::vector<tuner::Failure> failures;
     course_.call_modes = try_call_modes(
-        control_, *machine_.backend, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_,
+        control_, *machine_.backend, make_cases(options_, machine_, seed_, types_, collectives, sizes), runner_,
         result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
     add_failures(failures);
   }
@@ -446,7 +447,7 @@ class Tuning {
     for (const auto& [collective, counts] : sizes_of_collectives) {
       std::vector<Bytes> sizes;
       for (const std::uint64_t count : counts) sizes.push_back({count});
-      std::ranges::move(make_cases(options_, machine_, seed_, type_, {collective}, sizes), std::back_inserter(cases));
+      std::ranges::move(make_cases(options_, machine_, seed_, types_, {collective}, sizes), std::back_inserter(cases));
     }
     return cases;
   }
@@ -568,7 +569,7 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   std::optional<Case> step_;
-  DataType type_;
+  SearchedTypes types_;
   tuner::TuningResult result_;
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
