@@ -8,7 +8,6 @@
 #include <cmath>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <sstream>
 
 #include "bench/base/embedded.hpp"
@@ -147,6 +146,14 @@ const std::vector<Knob>& knobs() {
   return all;
 }
 
+std::vector<std::string> risks_of(const Environment& environment) {
+  std::vector<std::string> risks;
+  for (const Knob& knob : knobs())
+    if (environment.contains(knob.name) && knob.risk != "none known")
+      risks.push_back(fmt::format("{}: {}", knob.name, knob.risk));
+  return risks;
+}
+
 bool applies(const Knob& knob, const KnobScope& scope) {
   if (scope.nodes < knob.least_nodes || (knob.beside && !scope.beside)) return false;
   if (!knob.since.empty() && scope.nccl_version < parse_nccl_version(knob.since)) return false;
@@ -220,6 +227,13 @@ std::string reason_not_to_adopt(const JudgedArm& again, const std::string& failu
   if (loses_alone(again, rules, true))
     return fmt::format("may make operations alone slower by more than {:g} %", 100 * rules.alone_loss);
   return "";
+}
+
+bool is_undecided(const JudgedArm& again, const std::optional<SlowerBand>& slower, const ArmRules& rules) {
+  if (!again.objective || again.objective->interval.high < 1 + rules.least_gain) return false;
+  if (again.objective->interval.low <= 1 || again.objective->speedup < 1 + rules.least_gain) return true;
+  if (slower) return !slower->certain;
+  return loses_alone(again, rules, true) && again.alone->interval.high >= 1 / (1 + rules.alone_loss);
 }
 
 namespace {
@@ -338,29 +352,76 @@ std::vector<double> weights_for(std::span<const SizePoint> size_points, std::spa
 }
 
 std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights) {
-  double sum = 0, total = 0, squares = 0;
+  // The weighted mean of the logs of each process, over the size points that all processes measured.
+  std::vector<double> standard, tuned;
   for (std::size_t i = 0; i < size_points.size(); ++i) {
-    if (weights[i] <= 0 || !size_points[i].times.measured()) continue;
-    const Effect effect = effect_of(size_points[i].times, band_of({size_points[i].point.bytes}).launch_spread);
-    sum -= weights[i] * std::log(effect.ratio);
+    if (weights[i] <= 0) continue;
+    standard.resize(std::max(standard.size(), size_points[i].times.standard.size()));
+    tuned.resize(std::max(tuned.size(), size_points[i].times.tuned.size()));
+  }
+  ResamplingRules within_processes;
+  within_processes.draws_launches = false;
+  double total = 0, squares = 0;
+  for (std::size_t i = 0; i < size_points.size(); ++i) {
+    const BothSides& times = size_points[i].times;
+    if (weights[i] <= 0 || !times.measured() || times.standard.size() < standard.size() ||
+        times.tuned.size() < tuned.size())
+      continue;
+    for (std::size_t l = 0; l < standard.size(); ++l) standard[l] += weights[i] * std::log(times.standard[l].median_s);
+    for (std::size_t l = 0; l < tuned.size(); ++l) tuned[l] += weights[i] * std::log(times.tuned[l].median_s);
     total += weights[i];
-    squares += std::pow(weights[i] * std::log(effect.interval.high / effect.interval.low) / 2, 2);
+    const Sides sides = times.sides();
+    const Interval samples = resample({&sides, 1}, within_processes).overall;
+    squares += std::pow(weights[i] * (samples.high - samples.low) / 2, 2);
   }
   if (total <= 0) return std::nullopt;
-  const double mean = sum / total, error = std::sqrt(squares) / total;
-  return Objective{std::exp(mean), {std::exp(mean - error), std::exp(mean + error)}};
+  const auto as_launches = [&](const std::vector<double>& sums) {
+    std::vector<Launch> launches;
+    for (const double sum : sums) {
+      launches.emplace_back().number = static_cast<int>(launches.size());
+      launches.back().median_s = std::exp(sum / total);
+    }
+    return launches;
+  };
+  const BothSides means{as_launches(tuned), as_launches(standard)};  // default / arm
+  const Sides sides = means.sides();
+  const Effect effect = effect_of(means, spread_of_processes({&sides, 1}, process_spread));
+  const double mean = std::log(effect.ratio), error = std::sqrt(squares) / total;
+  return Objective{effect.ratio,
+                   {std::exp(mean - std::hypot(mean - std::log(effect.interval.low), error)),
+                    std::exp(mean + std::hypot(std::log(effect.interval.high) - mean, error))}};
 }
 
-std::string describe_slower_band(std::span<const ArmSizePoint> size_points, double tolerable) {
-  std::map<std::pair<std::string, std::string>, std::vector<double>> logs;
+std::optional<SlowerBand> find_slower_band(std::span<const ArmSizePoint> size_points, double tolerable,
+                                           std::string_view what) {
+  std::map<std::pair<std::string, std::string>, std::vector<const ArmSizePoint*>> bands;
   for (const ArmSizePoint& point : size_points)
-    if (point.times.measured())
-      logs[{point.point.collective, band_of({point.point.bytes}).sizes}].push_back(log_ratio(point.times.sides()));
-  for (const auto& [part, all] : logs) {
-    const double longer = std::expm1(std::accumulate(all.begin(), all.end(), 0.0) / static_cast<double>(all.size()));
-    if (longer > tolerable) return fmt::format("makes {} {} {:.1f} % slower", part.first, part.second, 100 * longer);
+    if (point.times.measured()) bands[{point.point.collective, band_of({point.point.bytes}).sizes}].push_back(&point);
+  std::optional<SlowerBand> found;
+  for (const auto& [part, points] : bands) {
+    std::vector<Sides> sides;
+    double logs = 0;
+    for (const ArmSizePoint* point : points) {
+      logs += log_ratio(point->times.sides()) / static_cast<double>(points.size());
+      const Sides each = point->times.sides();
+      if (sides.empty() ||
+          (each.base.size() == sides.front().base.size() && each.fresh.size() == sides.front().fresh.size()))
+        sides.push_back(each);
+    }
+    const double longer = std::expm1(logs);
+    if (longer <= tolerable) continue;
+    const double spread = spread_of_processes(sides, band_of({points.front()->point.bytes}).launch_spread);
+    const Interval interval = EffectJudge(1, 1).judge(sides, spread).overall.interval;
+    if (interval.low > 1)
+      return SlowerBand{fmt::format("makes {} {} {:.1f} % slower{}", part.first, part.second, 100 * longer, what),
+                        true};
+    if (!found)
+      found = SlowerBand{
+          fmt::format("may make {} {} {:.1f} % slower{} ({:.1f} to {:.1f} %): processes differ too much to exclude it",
+                      part.first, part.second, 100 * longer, what, 100 * (interval.low - 1), 100 * (interval.high - 1)),
+          false};
   }
-  return "";
+  return found;
 }
 
 Arm best_arm(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,

@@ -40,6 +40,9 @@ std::vector<Knob> parse_knobs(std::string_view file, std::string_view text);
 // All knobs in the order of the files, the most promising first, because a search may end before the last.
 const std::vector<Knob>& knobs();
 
+// What is known to suffer by these variables, as "NCCL_BUFFSIZE: memory: ..."; without those of which nothing is known.
+std::vector<std::string> risks_of(const Environment& environment);
+
 // Facts that decide which knobs apply.
 struct KnobScope {
   std::string platform;  // "": unknown, which excludes knobs for certain platforms
@@ -82,15 +85,22 @@ struct ArmSizePoint {
 // Weighted geometric mean of default / arm over the size points.
 struct Objective {
   double speedup = 1;
-  Interval interval;  // combined from the size points' intervals, as independent errors
+  Interval interval;  // 95 %, by the means of processes over the size points: a process may be slow at all of them
 };
 // `weights`: one for each size point. Size points of weight 0, or not measured on both sides, do not count. Null when
 // none counts.
 std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights);
 
-// One sentence on the first collective and band of sizes in which the arm takes longer by more than the share
-// `tolerable` (geometric mean over its size points); "" where there is none.
-std::string describe_slower_band(std::span<const ArmSizePoint> size_points, double tolerable = tolerated_loss);
+// A collective and band of sizes in which the arm takes longer.
+struct SlowerBand {
+  std::string text;      // a predicate: "makes all_gather up to 64 KiB 4.3 % slower"
+  bool certain = false;  // false: the interval includes that it takes no longer, so more processes may show that
+};
+
+// The first band in which the arm takes longer by more than the share `tolerable` (geometric mean over its size
+// points), one that is certain before others. `what` ends the text, as " alone".
+std::optional<SlowerBand> find_slower_band(std::span<const ArmSizePoint> size_points, double tolerable = tolerated_loss,
+                                           std::string_view what = "");
 
 struct Arm {
   std::string name;         // "NCCL_BUFFSIZE=8388608", several joined by a comma; "default"
@@ -117,9 +127,12 @@ struct ArmRules {
 bool loses_alone(const JudgedArm& judged, const ArmRules& rules, bool unless_certain = false);
 
 // The reason for which an arm is not adopted after its confirmation, as a predicate: "failed in fresh processes: ...";
-// "" where it is. `failure`: of its operations, also as a predicate; `slower`: of describe_slower_band().
+// "" where it is. `failure`: of its operations, also as a predicate; `slower`: the text of a slower band.
 std::string reason_not_to_adopt(const JudgedArm& again, const std::string& failure, const std::string& slower,
                                 const ArmRules& rules);
+
+// True if more processes could change whether the arm is adopted.
+bool is_undecided(const JudgedArm& again, const std::optional<SlowerBand>& slower, const ArmRules& rules);
 
 // The best arm so far. Variables are adopted one after the other, each because the best of its values gained enough
 // over the best arm before, with an interval that excludes "no gain". The default when no variable was adopted.

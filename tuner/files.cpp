@@ -115,16 +115,17 @@ void add_speedup(std::vector<std::string>& lines, const TuningResult& result) {
   if (result.environment.empty() || !result.environment_speedup) return;
   const Objective& faster = *result.environment_speedup;
   lines.push_back("");
-  lines.push_back(
-      fmt::format("{:.3f} times as fast as the default{} in fresh processes (95 % interval {:.3f} to {:.3f}){}.",
-                  faster.speedup, result.beside.empty() ? "" : ", until the operation and the work beside it are done,",
-                  faster.interval.low, faster.interval.high,
-                  result.environment_speedup_alone
-                      ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
-                      : ""));
+  lines.push_back(fmt::format(
+      "{:.3f} times as fast as the default{} in fresh processes (95 % interval {:.3f} to {:.3f}){}.", faster.speedup,
+      result.beside.empty() ? ", by the device's own time," : ", until the operation and the work beside it are done,",
+      faster.interval.low, faster.interval.high,
+      result.environment_speedup_alone
+          ? fmt::format("; operations alone {:.3f} times", result.environment_speedup_alone->speedup)
+          : ""));
   std::map<std::string, std::vector<std::string>> sizes;
   for (const SizePoint& point : result.environment_judged_at)
     sizes[point.collective].push_back(to_text(Bytes{point.bytes}));
+  for (const std::string& risk : risks_of(result.environment)) lines.push_back("Risk, which was not measured: " + risk);
   if (sizes.empty()) return;
   lines.push_back("It acts on all operations of a job, and was judged by these alone:");
   for (const auto& [collective, at] : sizes) lines.push_back(fmt::format("  {:<14} {}", collective, join(at)));

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
+#include <span>
 #include <vector>
 
+#include "bench/base/statistics.hpp"
 #include "bench/measure/effect.hpp"
 
 namespace p5::tuner {
@@ -20,6 +23,28 @@ struct BothSides {
   Sides sides() const { return {standard, tuned}; }
   bool measured() const { return !standard.empty() && !tuned.empty(); }
 };
+
+// Standard deviation between processes of the same thing by the device's own time, at all their sizes alike: 0.5 % on
+// 4 x H200 (RESULTS.md, "Differences between processes"). It does not shrink with the number of sizes.
+inline constexpr double process_spread = 0.005;
+
+// The spread to give to EffectJudge for a few processes, whose times are `base` and `fresh` as logs: that of these
+// processes, at least `least`. The judge weighs it as much as thresholds().weight launches, so it is widened as
+// Student's t is for the number of processes that show it.
+inline double spread_of_processes(std::span<const double> base, std::span<const double> fresh, double least) {
+  const int seen = static_cast<int>(base.size() + fresh.size()) - 2;
+  if (seen < 1) return least;
+  constexpr double chance = 0.05;
+  const double deviation = std::sqrt((sum_of_squared_deviations({base.begin(), base.end()}) +
+                                      sum_of_squared_deviations({fresh.begin(), fresh.end()})) /
+                                     seen);
+  return std::max(least,
+                  deviation * student_quantile(chance, seen) / student_quantile(chance, thresholds().weight + seen));
+}
+inline double spread_of_processes(std::span<const Sides> sizes, double least) {
+  const auto log_of = [](const Launch& launch) { return std::log(launch.median_s); };
+  return spread_of_processes(scores_of(sizes, true, log_of), scores_of(sizes, false, log_of), least);
+}
 
 // `launch_spread`: see EffectJudge.
 inline Effect effect_of(const BothSides& both, double launch_spread) {

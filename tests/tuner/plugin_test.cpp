@@ -71,6 +71,10 @@ TEST(TunerPlugin, version_2_leaves_calls_alone_that_the_operator_has_constrained
     // in these versions NCCL itself marks the forbidden entries
     EXPECT_EQ(Tuner(5).choose(offered()).cheapest(), "ring/simple");
   });
+  with_file(to_csv(rows, ""), {{"NCCL_PROTO", ""}, {"NCCL_ALGO", ""}}, [] {
+    EXPECT_EQ(Tuner(2).choose(offered()).algorithm, static_cast<int>(Algorithm::ring))
+        << "an empty one constrains none";
+  });
 }
 
 TEST(TunerPlugin, calls_in_no_row_stay_as_they_are) {

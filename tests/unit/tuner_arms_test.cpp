@@ -101,6 +101,14 @@ TEST(Knobs, are_not_tried_at_the_value_that_they_have) {
   EXPECT_THAT(values_to_try(knob), ElementsAre("2"));
 }
 
+TEST(Knobs, tell_what_may_suffer_by_them) {
+  const std::vector<std::string> risks =
+      risks_of({{"NCCL_BUFFSIZE", "16777216"}, {"NCCL_P2P_PXN_LEVEL", "0"}, {"NCCL_X", "1"}});
+  ASSERT_EQ(risks.size(), 1u);
+  EXPECT_THAT(risks[0], HasSubstr("NCCL_BUFFSIZE: memory: of each GPU"));
+  EXPECT_TRUE(risks_of({}).empty());
+}
+
 TEST(Knobs, know_versions_as_nccl_counts_them) {
   EXPECT_EQ(parse_nccl_version("2.28.3"), 22803);
   EXPECT_EQ(parse_nccl_version("2.17"), 21700);
@@ -295,14 +303,91 @@ TEST(Arms, leave_the_deepest_knobs) {
   EXPECT_EQ(descend({knob("OFI_NCCL_A", {"1"}, 3)}, any).tried.size(), 1u);
 }
 
+// `points` sizes, each measured by the same processes: a process is by its factor slower at all of them.
+std::vector<ArmSizePoint> by_processes(int points, const std::vector<double>& standard,
+                                       const std::vector<double>& arm) {
+  const auto launches = [](const std::vector<double>& factors) {
+    std::vector<Launch> all;
+    for (const double factor : factors) {
+      Launch& launch = all.emplace_back();
+      launch.number = static_cast<int>(all.size()) - 1;
+      launch.median_s = factor * 1e-5;
+      for (int i = 0; i < 8; ++i) launch.samples_s.push_back(launch.median_s * wobble(i));
+    }
+    return all;
+  };
+  std::vector<ArmSizePoint> all;
+  for (int i = 0; i < points; ++i)
+    all.push_back({{"all_gather", std::uint64_t{8} << (i % 7)}, {launches(standard), launches(arm)}});
+  return all;
+}
+
+Objective objective_over(int points, const std::vector<double>& standard, const std::vector<double>& arm) {
+  return *objective_of(by_processes(points, standard, arm), std::vector<double>(static_cast<std::size_t>(points), 1));
+}
+
+TEST(Objective, has_an_interval_as_wide_as_processes_differ_however_many_sizes_they_measure) {
+  // Both sides are of processes that differ by 5 %, at all sizes alike.
+  const Objective chance = objective_over(35, {1.06, 1.01}, {1.02, 0.97});
+  EXPECT_NEAR(chance.speedup, 1.04, 0.001);
+  EXPECT_LT(chance.interval.low, 0.97);
+  EXPECT_GT(chance.interval.high, 1.1);
+  const Objective one = objective_over(1, {1.06, 1.01}, {1.02, 0.97});
+  EXPECT_GT(std::log(chance.interval.high / chance.interval.low),
+            0.95 * std::log(one.interval.high / one.interval.low));
+  const Objective alike = objective_over(35, {1.001, 0.999, 1}, {0.97, 0.971, 0.969});
+  EXPECT_NEAR(alike.speedup, 1 / 0.97, 1e-9);
+  EXPECT_GT(alike.interval.low, 1.015);
+  EXPECT_LT(alike.interval.high, 1.05);
+  const Objective once = objective_over(35, {1}, {0.97});
+  EXPECT_GT(once.interval.low, 1) << "a first look that a confirmation follows";
+  EXPECT_LT(once.interval.low, 1.02);
+}
+
+TEST(Arms, are_undecided_while_more_processes_may_change_it) {
+  const ArmRules rules;
+  const auto judged = [](double speedup, double low, double high) {
+    return JudgedArm{make_arm({{"A", "1"}}), Objective{speedup, {low, high}}};
+  };
+  EXPECT_FALSE(is_undecided(judged(1.05, 1.02, 1.08), std::nullopt, rules));
+  EXPECT_TRUE(is_undecided(judged(1.05, 0.98, 1.12), std::nullopt, rules));
+  EXPECT_TRUE(is_undecided(judged(1.015, 1.001, 1.03), std::nullopt, rules));
+  EXPECT_FALSE(is_undecided(judged(1.0, 0.99, 1.01), std::nullopt, rules)) << "more processes will not make it gain";
+  EXPECT_TRUE(is_undecided(judged(1.05, 1.02, 1.08), SlowerBand{"may", false}, rules));
+  EXPECT_FALSE(is_undecided(judged(1.05, 1.02, 1.08), SlowerBand{"makes", true}, rules));
+  JudgedArm alone = judged(1.05, 1.02, 1.08);
+  alone.alone = Objective{0.99, {0.97, 1.01}};
+  EXPECT_TRUE(is_undecided(alone, std::nullopt, rules));
+  alone.alone = Objective{0.95, {0.94, 0.96}};
+  EXPECT_FALSE(is_undecided(alone, std::nullopt, rules));
+  EXPECT_FALSE(is_undecided({alone.arm, std::nullopt}, std::nullopt, rules));
+}
+
 TEST(Arms, name_the_band_that_they_make_slower) {
   const std::vector<ArmSizePoint> gains{arm_point("all_reduce", 8, 0.5), arm_point("all_reduce", 1 << 20, 1.005)};
-  EXPECT_EQ(describe_slower_band(gains), "");
+  EXPECT_FALSE(find_slower_band(gains));
   std::vector<ArmSizePoint> loses = gains;
   loses.push_back(arm_point("send_recv", 256 << 20, 1.03));
-  EXPECT_EQ(describe_slower_band(loses), "makes send_recv from 64 MiB on 3.0 % slower");
+  EXPECT_EQ(find_slower_band(loses).value().text, "makes send_recv from 64 MiB on 3.0 % slower");
+  EXPECT_EQ(find_slower_band(loses, 0.01, " alone").value().text, "makes send_recv from 64 MiB on 3.0 % slower alone");
+  EXPECT_TRUE(find_slower_band(loses)->certain);
+  EXPECT_FALSE(find_slower_band(loses, 0.04));
   loses.push_back(arm_point("send_recv", 128 << 20, 0.9));
-  EXPECT_EQ(describe_slower_band(loses), "") << "the band as a whole gains";
+  EXPECT_FALSE(find_slower_band(loses)) << "the band as a whole gains";
+}
+
+TEST(Arms, may_make_a_band_slower_where_processes_differ_as_much) {
+  const std::vector<ArmSizePoint> chance = by_processes(7, {1.0, 1.05, 1.02}, {1.07, 1.04, 1.09});
+  const std::optional<SlowerBand> slower = find_slower_band(chance);
+  ASSERT_TRUE(slower);
+  EXPECT_FALSE(slower->certain);
+  EXPECT_THAT(slower->text, HasSubstr("may make all_gather up to 64 KiB 4.9 % slower (-"));
+  EXPECT_THAT(slower->text, HasSubstr("processes differ too much to exclude it"));
+  std::vector<ArmSizePoint> both = chance;
+  both.push_back(arm_point("send_recv", 256 << 20, 1.03));
+  EXPECT_EQ(find_slower_band(both).value().text, "makes send_recv from 64 MiB on 3.0 % slower")
+      << "what is certain first";
+  EXPECT_TRUE(find_slower_band(by_processes(7, {1.0, 1.01, 1.005}, {1.1, 1.11, 1.105})).value().certain);
 }
 
 }  // namespace

@@ -227,12 +227,16 @@ TEST_F(TuningFiles, say_by_how_much_variables_are_faster) {
   result.table.rows.clear();
   result.gains.clear();
   result.environment_speedup = Objective{1.121, {1.093, 1.149}};
-  EXPECT_THAT(file(result, "nccl.env"),
-              HasSubstr("# 1.121 times as fast as the default in fresh processes (95 % interval 1.093 to 1.149).\n"));
+  EXPECT_THAT(
+      file(result, "nccl.env"),
+      HasSubstr("# 1.121 times as fast as the default, by the device's own time, in fresh processes (95 % interval "
+                "1.093 to 1.149).\n"));
   EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("judged")));
+  EXPECT_THAT(file(result, "nccl.env"),
+              HasSubstr("1.149).\n# Risk, which was not measured: NCCL_BUFFSIZE: memory: of "));
   result.environment_judged_at = {{"all_reduce", 8}, {"all_reduce", 1 << 20}, {"send_recv", 1024}};
   EXPECT_THAT(file(result, "nccl.env"),
-              HasSubstr("1.149).\n# It acts on all operations of a job, and was judged by these alone:\n"
+              HasSubstr("in each communicator\n# It acts on all operations of a job, and was judged by these alone:\n"
                         "#   all_reduce     8 B, 1 MiB\n#   send_recv      1 KiB\n"));
   result.beside = {"gemm:8192,8192,bf16"};
   result.environment_speedup_alone = Objective{1.052, {1.05, 1.06}};
@@ -562,8 +566,8 @@ TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {
   const auto made = example_plugin_csv(result, all_defaults(), {at(1048576, 8), at(2097152, 16), at(16777216, 24)});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   EXPECT_THAT(content(std::get<NamedFile>(made).text),
-              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,0\n"
-                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,0\n"));
+              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,-1\n"
+                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,-1\n"));
 }
 
 TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {

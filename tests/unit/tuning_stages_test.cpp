@@ -1,7 +1,10 @@
 #include "bench/app/tuning/stages.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -130,16 +133,24 @@ TEST(JobToTune, is_searched_in_a_type_in_which_all_of_its_sizes_are_whole) {
   add("all_reduce", MiB(1), DataType::float32, "world");
   add("all_to_all", KiB(64), DataType::int8, "world");
   const Placement placement(NodeOfRank(8, 0));
-  EXPECT_EQ(job_to_tune({}, replay, placement).type, DataType::float32) << "NCCL asks no tuner about the other";
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.moved, DataType::float32) << "NCCL asks no tuner about the other";
   add("all_gather", gathered, DataType::bfloat16, "world");
-  add("all_gather", KiB(1), DataType::int8, "world");  // in which NVLS does not reduce
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.moved, DataType::bfloat16);
+  constexpr Bytes odd{8'000'024};  // 1,000,003 bytes of each of 8 ranks
+  add("all_gather", odd, DataType::int8, "world");
   const JobToTune found = job_to_tune({}, replay, placement);
-  EXPECT_EQ(found.type, DataType::bfloat16);
-  const auto searched = [&](DataType type) {
-    return find_collective("all_gather").shape(gathered, false, size_of(type), 8).bytes;
+  EXPECT_EQ(found.types.moved, DataType::int8);
+  EXPECT_EQ(found.types.reduced, DataType::float32);
+  const auto searched = [&](DataType type, Bytes bytes) {
+    return find_collective("all_gather").shape(bytes, false, size_of(type), 8).bytes;
   };
-  EXPECT_EQ(searched(found.type), gathered);
-  EXPECT_GT(searched(DataType::float32), gathered);
+  for (const Bytes bytes : {gathered, odd}) {
+    EXPECT_EQ(searched(found.types.moved, bytes), bytes);
+    EXPECT_GT(searched(DataType::float32, bytes), bytes);
+  }
+  EXPECT_GT(searched(DataType::bfloat16, odd), odd);
+  add("reduce_scatter", KiB(1), DataType::int8, "world");  // in which NVLS does not reduce
+  EXPECT_EQ(job_to_tune({}, replay, placement).types.reduced, DataType::bfloat16);
 }
 
 TEST(VariablesForNvls, are_tried_where_nccl_offers_it_or_its_tree) {
@@ -160,6 +171,35 @@ TEST(VariablesForNvls, are_tried_without_a_search_unless_the_operator_forbids_it
   EXPECT_TRUE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "nvlstree"}})));
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_NVLS_ENABLE", "0"}})));
   EXPECT_FALSE(may_use_nvls({}, tuner::constraints_of({{"NCCL_ALGO", "ring"}})));
+}
+
+// aws-ofi-nccl before 1.16 has its tuner in a library of its own.
+TEST(ReasonForNoTuner, is_no_reason_on_efa_where_the_network_plugin_has_no_tuner) {
+  topo::Topology topology;
+  topology.hosts = {efa_host({})};
+  EXPECT_TRUE(lacks_tuner("/bin/sh"));
+  EXPECT_FALSE(lacks_tuner("/proc/self/exe")) << "this program names tuners";
+  EXPECT_FALSE(lacks_tuner("/none/libnccl-net.so")) << "not known";
+  EXPECT_FALSE(lacks_tuner(""));
+  EXPECT_EQ(reason_for_no_tuner(topology, {}, "", "/bin/sh"), "");
+  EXPECT_NE(reason_for_no_tuner(topology, {{"NCCL_CTA_POLICY", "1"}}, "", "/bin/sh"), "");
+  EXPECT_THAT(reason_for_no_tuner(topology, {}, "/bin/sh"),
+              testing::HasSubstr("P5BENCH_TUNER_CHAIN is /bin/sh, which has no tuner"));
+}
+
+TEST(ATunerThatIsSet, is_kept_by_naming_it_for_the_chain) {
+  const std::string aws = "/opt/amazon/ofi-nccl/lib/x86_64-linux-gnu/libnccl-ofi-tuner.so";
+  EXPECT_THAT(how_to_keep_tuner(aws), testing::HasSubstr("P5BENCH_TUNER_CHAIN=" + aws + ","));
+  EXPECT_THAT(how_to_keep_tuner("ofi"), testing::HasSubstr("P5BENCH_TUNER_CHAIN=libnccl-tuner-ofi.so,"));
+  for (const char* const none : {"", "none", "p5bench", "/opt/p5bench/libnccl-tuner-p5bench.so"})
+    EXPECT_EQ(how_to_keep_tuner(none), "") << none;
+}
+
+TEST(ReasonForNoPlugin, is_that_its_library_is_not_there) {
+  EXPECT_EQ(reason_for_no_plugin("/proc/self/exe"), "");
+  EXPECT_THAT(reason_for_no_plugin("/none/libnccl-tuner-p5bench.so"),
+              testing::HasSubstr("/none/libnccl-tuner-p5bench.so cannot be read"));
+  EXPECT_NE(reason_for_no_plugin("/proc/self"), "") << "a folder";
 }
 
 TEST(PointsToConfirm, are_some_of_each_collective_that_the_plugin_is_loaded_for) {
@@ -200,8 +240,12 @@ struct RankOfOneTime final : Backend {
     }
     Times sample(const SampleRequest& request) override {
       Times times(1);
+      const auto launch = static_cast<std::size_t>(rank.launches_ended);
+      const double launching = request.quantity == Quantity::throughput && !rank.launching.empty()
+                                   ? rank.launching[launch % rank.launching.size()]
+                                   : 1;
       for (int i = 0; i < request.samples; ++i)
-        times[0].push_back(rank.operation_s * (1 + 0.001 * static_cast<double>(++rank.samples % 5)));
+        times[0].push_back(rank.operation_s * launching * (1 + 0.001 * static_cast<double>(++rank.samples % 5)));
       return times;
     }
     Verification verify() override {
@@ -217,8 +261,13 @@ struct RankOfOneTime final : Backend {
   CostModel cost() const override { return {}; }
   bool recovers() const override { return true; }
   void stop() override { ++launches_ended; }
+  std::unique_ptr<Backend> arm(const Environment& environment) const override {
+    return make_arm ? make_arm(environment) : nullptr;
+  }
 
   double operation_s = 1e-3;
+  std::vector<double> launching;  // factors by which each launch's processes take longer, kernel launches included
+  std::function<std::unique_ptr<Backend>(const Environment&)> make_arm;
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
@@ -385,6 +434,70 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
   failures.clear();
   try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
   expect_wrong_default(failures, MiB(1));
+}
+
+// NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
+// of both sides launch more slowly.
+ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm,
+                                 const Environment& of_default = {}, int* backends_with_them = nullptr) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  auto workers = std::make_unique<RankOfOneTime>();
+  workers->launching = standard;
+  workers->make_arm = [&](const Environment& environment) {
+    if (backends_with_them && std::ranges::includes(environment, of_default)) ++*backends_with_them;
+    auto made = std::make_unique<RankOfOneTime>();
+    made->launching = arm;
+    const auto found = environment.find("NCCL_BUFFSIZE");
+    if (found != environment.end() && found->second == "16777216") made->operation_s = 0.96e-3;
+    return made;
+  };
+  Machine machine;
+  machine.backend = std::move(workers);
+  ArmTrial trial;
+  trial.cases = all_reduces({KiB(1), KiB(16), MiB(1)});
+  trial.place.nccl_version = 20400;  // for which there is no other variable
+  trial.burst = {1e-4};
+  trial.of_default = of_default;
+  return try_arms(*control, machine, trial, time_without_end);
+}
+
+TEST(StepOfAJob, is_shorter_only_beyond_what_processes_differ) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  standard.launching = {1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05};  // the files are faster in the first three by chance
+  files.launching = {1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06};
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);
+  ASSERT_TRUE(step.gain);
+  EXPECT_LT(step.gain->interval.low, 0);
+  EXPECT_GT(step.gain->interval.high, 0);
+}
+
+TEST(Variables, are_confirmed_by_the_devices_own_time) {
+  for (const std::vector<double>& standard : {std::vector<double>{1}, std::vector<double>{1.2, 1.25, 1.22, 1.21}}) {
+    const ArmSearchResult tried = try_buffer_sizes(standard, {1});
+    EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << testing::PrintToString(tried.remarks);
+    ASSERT_TRUE(tried.best.objective);
+    EXPECT_NEAR(tried.best.objective->speedup, 1 / 0.96, 0.005) << "processes that launch slowly gain it nothing";
+    EXPECT_LT(tried.best.objective->interval.low, 1.04);
+  }
+}
+
+TEST(Variables, are_compared_with_the_tuner_that_jobs_have) {
+  int with_tuner = 0;
+  const ArmSearchResult tried = try_buffer_sizes({1}, {1}, {{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}}, &with_tuner);
+  EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << "which is all that is set";
+  EXPECT_EQ(with_tuner, static_cast<int>(tried.judged.size()) + 2) << "all arms, the winner again, and the default";
+}
+
+TEST(Variables, are_not_set_where_operations_take_longer_with_their_launches_or_processes_differ_too_much) {
+  const ArmSearchResult slower = try_buffer_sizes({1, 1.01, 1, 1.01}, {1.15, 1.16, 1.15, 1.16});
+  EXPECT_TRUE(slower.best.arm.environment.empty());
+  EXPECT_THAT(slower.remarks, testing::Contains(testing::HasSubstr("% slower with the time to launch them")));
+  const ArmSearchResult chance = try_buffer_sizes({1, 1.2, 1.02, 1.15, 1.05, 1.1}, {1.25, 1.1, 1.2, 1.22, 1.14, 1.17});
+  EXPECT_TRUE(chance.best.arm.environment.empty());
+  EXPECT_THAT(chance.remarks, testing::Contains(testing::HasSubstr("processes differ too much to exclude it")));
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "tests/unit/in_folder.hpp"
 #include "topo/platform.hpp"
 #include "topo/settings.hpp"
+#include "tuner/candidates.hpp"
 
 namespace p5 {
 namespace {
@@ -61,6 +62,28 @@ TEST(EnvironmentOfNccl, has_what_stands_in_nccls_files_behind_the_operators_vari
   EXPECT_EQ(environment_of_nccl({{"HOME", "/home/u"}, {"NCCL_CONF_FILE", "/job.conf"}}, read),
             (Environment{
                 {"HOME", "/home/u"}, {"NCCL_BUFFSIZE", "3"}, {"NCCL_CONF_FILE", "/job.conf"}, {"NCCL_MAX_CTAS", "8"}}));
+}
+
+// Scripts of jobs say NCCL_ALGO=${NCCL_ALGO:-}.
+TEST(EnvironmentOfNccl, has_no_variables_that_are_set_and_empty) {
+  const auto none = [](const std::string&) { return std::optional<std::string>(); };
+  const Environment empty{{"NCCL_ALGO", ""}, {"NCCL_PROTO", ""}, {"NCCL_TUNER_PLUGIN", ""}, {"NCCL_MAX_CTAS", ""}};
+  const Environment of_nccl = environment_of_nccl(empty, none);
+  EXPECT_TRUE(of_nccl.empty());
+  const tuner::Constraints constraints = tuner::constraints_of(of_nccl);
+  EXPECT_TRUE(constraints.operator_variables.empty());
+  EXPECT_TRUE(constraints.remarks.empty());
+  EXPECT_TRUE(constraints.allows_variable("NCCL_TUNER_PLUGIN"));
+  EXPECT_TRUE(constraints.allows(tuner::Function::all_reduce, {.algorithm = tuner::Algorithm::tree}));
+  EXPECT_EQ(environment_of_nccl(empty,
+                                [](const std::string& path) {
+                                  return path == "/etc/nccl.conf"
+                                             ? std::optional<std::string>("NCCL_PROTO=\nNCCL_ALGO=ring\n")
+                                             : std::nullopt;
+                                }),
+            (Environment{{"NCCL_ALGO", "ring"}}));
+  EXPECT_TRUE(environment_of_nccl({{"P5BENCH_TUNER_CHAIN", ""}}, none).contains("P5BENCH_TUNER_CHAIN"))
+      << "none is wanted";
 }
 
 TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugin_loads) {

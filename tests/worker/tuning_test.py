@@ -5,6 +5,7 @@ the fakes mean nothing otherwise."""
 import json
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -39,7 +40,7 @@ class Job(unittest.TestCase):
         self.addCleanup(folder.cleanup)
         self.folder = pathlib.Path(folder.name)
 
-    def start(self, *arguments, before=(), ranks=2, sizes="64KiB,1MiB", **variables):
+    def start(self, *arguments, before=(), ranks=2, sizes="64KiB,1MiB", program=BUILD / "p5bench", **variables):
         clean = {n: v for n, v in os.environ.items() if not n.startswith(("OMPI_COMM_", "PMIX_", "PMI_", "NCCL_"))}
         clean |= {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "LD_LIBRARY_PATH": str(FAKES),
                   "TMPDIR": str(self.folder), "OMPI_MCA_mpi_yield_when_idle": "1",
@@ -48,7 +49,7 @@ class Job(unittest.TestCase):
                   "P5BENCH_QUICK_LIMIT": "60s"}  # enough to reach all sizes on a busy machine
         timeout = "5s" if "hang" in variables.get("P5BENCH_FAKE", "") else "60s"
         return subprocess.Popen(
-            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl",
+            ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *before, str(program), *arguments, "--backend", "nccl",
              "--sizes", sizes, "--timeout", timeout, "--seed", "4", "--out", str(self.folder / "out")],
             env=clean | variables, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -169,6 +170,18 @@ class Tuning(Job):
             tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
             self.assertEqual((tuning["outcome"], tuning["arms"], tuning["ways"]), ("refused", [], []))
             self.assertIn("NCCL_TUNER_PLUGIN is set", tuning["because"])
+            self.assertIn("unset it to tune, and set P5BENCH_TUNER_CHAIN=/x.so,", tuning["because"])
+
+    def test_without_the_plugins_library_no_settings_for_sizes_are_searched(self):
+        there = self.folder / "there"
+        there.mkdir()
+        for name in ("p5bench", "p5bench-worker-nccl", "p5bench-probe-nvml"):
+            shutil.copy(BUILD / name, there)
+        code, output = self.run_it("tune", "--tuning=quick", "--collectives", "all_reduce", program=there / "p5bench")
+        self.assertEqual(code, 14, output)
+        tuning = json.loads((self.folder / "out" / "latest" / "report.json").read_text())["tuning"]
+        self.assertEqual((tuning["outcome"], tuning["cells"]), ("refused", []))
+        self.assertIn(f"{there}/libnccl-tuner-p5bench.so cannot be read", tuning["because"])
 
     def test_weights_of_nothing_that_is_measured_choose_no_variables(self):
         weights = self.folder / "weights"
@@ -207,7 +220,7 @@ class Tuning(Job):
             self.assertEqual(arm["speedup"] is None, "NCCL_MIN_CTAS" in arm["environment"], tuning["arms"])
 
     def test_an_environment_that_is_faster_is_adopted_without_a_tuner_plugin(self):
-        # The fault's times are long beside the waiting for a core on a busy machine: environments are confirmed by wall time.
+        # The faults take long beside the waiting for a core on a busy machine, which counts in the time with launches.
         code, output = self.run_it("tune", "--tuning=full", "--collectives", "send_recv", sizes="64KiB", P5BENCH_FAKE_CLOCK="100",
                                    P5BENCH_FAKE="slow:rank=0:us=20000:variable=NCCL_MIN_CTAS,slow:rank=0:us=40000")
         self.assertEqual(code, 0, output)

@@ -108,6 +108,11 @@ Costs copy_of(const CostTable& table) {
   return costs;
 }
 
+bool is_constrained_by(const char* name) {
+  const char* const value = std::getenv(name);
+  return value && *value;
+}
+
 // A cost table of the settings that NCCL 2.21, which has none, can run on any machine. LL128 is not among them, because
 // it corrupts data on some machines.
 Costs safe_costs(Function function, bool collnet, bool nvls, std::uint64_t nodes) {
@@ -133,7 +138,7 @@ Costs safe_costs(Function function, bool collnet, bool nvls, std::uint64_t nodes
 CommunicatorTuner::CommunicatorTuner(const Start& start, abi::Logger logger)
     : start_(start),
       log_(logger),
-      constrained_(std::getenv("NCCL_ALGO") || std::getenv("NCCL_PROTO")),
+      constrained_(is_constrained_by("NCCL_ALGO") || is_constrained_by("NCCL_PROTO")),
       policy_(make_policy({start.ranks, start.nodes, start.version >= first_with_registration}, log_)),
       chained_tuner_(start_chained_tuner(start, log_)) {}
 

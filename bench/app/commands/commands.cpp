@@ -100,8 +100,8 @@ std::string listing_of(const std::string& what) {
     for (const WorkKind& kind : work_kinds()) text += fmt::format("{:<24} {}\n", kind.form, kind.summary);
   } else if (what == "knobs") {
     for (const tuner::Knob& knob : tuner::knobs())
-      text += fmt::format("{:<29} {}; {} (default {})\n", knob.name, knob.summary, join(knob.values),
-                          knob.standard.empty() ? "depends" : knob.standard);
+      text += fmt::format("{:<29} {}; {} (default {}); risk: {}\n", knob.name, knob.summary, join(knob.values),
+                          knob.standard.empty() ? "depends" : knob.standard, knob.risk);
   }
   return text;
 }

@@ -259,7 +259,7 @@ void tune_settings(Run& run) {
     JobToTune wanted = job_to_tune(options, *job.step->replay, job_facts(run.machine, run.seed).placement());
     options = std::move(wanted.options);
     job.weights = std::move(wanted.weights);
-    job.type = wanted.type;
+    job.types = wanted.types;
     job.remarks = std::move(wanted.remarks);
   }
   std::erase_if(options.collectives, is_device_initiated);

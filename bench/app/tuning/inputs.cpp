@@ -164,8 +164,10 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   for (std::size_t at = 0; at < replay.works.size(); ++at) {
     const Case& c = *replay.works[at].planned;
     if (replay.works[at].group != most->first || !tuner::parse_function(c.collective->name)) continue;
+    DataType& searched = c.collective->reduces ? found.types.reduced : found.types.moved;
     // NVLS does not reduce types of one byte, and rows hold for calls of all types.
-    if (size_of(c.type) > 1 && size_of(c.type) < size_of(found.type)) found.type = c.type;
+    const DataType type = c.collective->reduces && size_of(c.type) == 1 ? DataType::bfloat16 : c.type;
+    if (size_of(type) < size_of(searched)) searched = type;
     names.emplace(c.collective->name);
     sizes.insert(c.bytes);
     found.weights.push_back({std::string(c.collective->name), c.bytes.count, moved(at) / all});
@@ -200,16 +202,22 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
   return names;
 }
 
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, DataType type,
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
   Options what;
-  what.types = {type};
-  what.collectives = collectives;
   what.sizes = sizes;
   what.group = options.group;
   what.allow_shared_gpu = options.allow_shared_gpu;
   what.beside = options.beside;
-  std::vector<Case> cases = make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases;
+  std::vector<Case> cases;
+  for (const bool reduces : {false, true}) {
+    what.types = {reduces ? types.reduced : types.moved};
+    what.collectives = collectives;
+    std::erase_if(what.collectives, [&](const std::string& name) { return find_collective(name).reduces != reduces; });
+    if (what.collectives.empty()) continue;
+    std::ranges::move(make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases,
+                      std::back_inserter(cases));
+  }
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
     return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
   });

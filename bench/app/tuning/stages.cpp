@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -162,10 +163,28 @@ std::string tuner_to_keep(const topo::Topology& topology, const Environment& env
   return found.value_or("");
 }
 
+bool lacks_tuner(const std::string& library) {
+  const std::optional<std::string> content = library.empty() ? std::nullopt : bytes_of(library);
+  return content && content->find("ncclTunerPlugin_v") == std::string::npos;
+}
+
+std::string how_to_keep_tuner(const std::string& named) {
+  if (named.empty() || named == "STATIC_PLUGIN" || lower(named) == "none" || named == "p5bench" ||
+      named.ends_with(tuner::plugin_file_name))
+    return "";
+  // NCCL makes a file name of a short one.
+  const bool is_file = named.find('/') != std::string::npos || named.find(".so") != std::string::npos;
+  return fmt::format(", and set {}={}, which keeps that tuner for all calls that get no setting", tuner::chain_variable,
+                     printable(is_file ? named : "libnccl-tuner-" + named + ".so"));
+}
+
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain) {
+                                const std::string& chain, const std::string& library_without_tuner) {
+  if (lacks_tuner(chain))
+    return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
+                       tuner::chain_variable, printable(chain));
   if (!chain.empty()) return "";
-  if (on_efa(topology))
+  if (on_efa(topology) && library_without_tuner.empty())
     return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
            "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
   if (const std::string policy = tuner::efficiency_policy(environment); !policy.empty())
@@ -174,6 +193,15 @@ std::string reason_for_no_tuner(const topo::Topology& topology, const Environmen
         "or let --delivery=env try variables.",
         printable(policy));
   return "";
+}
+
+std::string reason_for_no_plugin(const std::string& plugin) {
+  if (bytes_of(plugin)) return "";
+  return fmt::format(
+      "The plugin {} cannot be read, without which jobs cannot load settings for sizes: put it there, beside p5bench, "
+      "or "
+      "let --delivery=env try variables.",
+      printable(plugin));
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {
@@ -369,7 +397,8 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
       if (const std::string& failure = alternation.at(0, side).failure; !failure.empty())
         return {.gain = std::nullopt, .failure = failure, .of_default = side == standard};
     if (!both.measured()) return {.gain = std::nullopt, .failure = "no time was left for it"};
-    result.gain = tuner::gain_of(both, launch_spread);
+    const Sides sides = both.sides();
+    result.gain = tuner::gain_of(both, tuner::spread_of_processes({&sides, 1}, launch_spread));
     const bool clear = result.gain->interval.low > 0 || result.gain->interval.high < 0;
     const bool spent = budget_left() < spare * (began - budget_left());
     more = !spent && alternation.launches() < (clear ? min_launches : most_launches);
@@ -436,7 +465,9 @@ TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
 namespace {
 
 constexpr int samples_per_block = 4;
-constexpr int confirmation_launches = 2;
+// Of a confirmation: launches for which time is kept, those that are made unless the time is spent, and the maximum
+// while more could change the result.
+constexpr int least_launches = 2, planned_launches = 3, most_launches_of_arm = 6;
 
 class ArmSearch {
  public:
@@ -445,6 +476,7 @@ class ArmSearch {
         machine_(machine),
         trial_(trial),
         time_left_(time_left),
+        own_default_(trial.of_default.empty() ? nullptr : machine.backend->arm(trial.of_default)),
         size_points_(points_of(trial.cases)) {
     std::vector<tuner::Weight> unused;
     weights_ = tuner::weights_for(size_points_, trial.weights, &unused);
@@ -467,12 +499,13 @@ class ArmSearch {
   ArmSearchResult run() {
     while (const std::optional<Environment> next = from_leader(control_, [&] { return next_arm(); })) {
       const double before = time_left_();
-      const tuner::JudgedArm judged = judge(*next, 1, nullptr);
+      const tuner::JudgedArm judged = judge(*next, false).arm;
       longest_arm_s_ = std::max(longest_arm_s_, before - time_left_());
       if (control_.is_leader()) result_.judged.push_back(judged);
     }
     const std::optional<Environment> best = from_leader(control_, [&] { return best_arm(); });
     if (best) confirm_winner(*best);
+    if (own_default_) own_default_->abandon();
     return std::move(result_);
   }
 
@@ -484,7 +517,7 @@ class ArmSearch {
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_);
     if (!next) return std::nullopt;
     // The best arm must be confirmed within the same time.
-    if (time_left_() > longest_arm_s_ * (1 + confirmation_launches)) return next->environment;
+    if (time_left_() > longest_arm_s_ * (1 + least_launches)) return next->environment;
     result_.remarks.push_back(fmt::format("no time left to try {} and what might follow", next->name));
     return std::nullopt;
   }
@@ -498,37 +531,33 @@ class ArmSearch {
   }
 
   // The winner was selected among several by its measurement, so it has to win again, in fresh workers and without
-  // making a band of sizes slower.
+  // making a band of sizes slower, with its launches either.
   void confirm_winner(const Environment& best) {
-    Losses losses;
-    const tuner::JudgedArm again = judge(best, confirmation_launches, &losses);
+    const Judged again = judge(best, true);
     if (!control_.is_leader()) return;
-    const std::string why = tuner::reason_not_to_adopt(again, losses.failure, losses.slower_band, rules_);
+    const std::string why =
+        tuner::reason_not_to_adopt(again.arm, again.failure, again.slower_band ? again.slower_band->text : "", rules_);
     if (why.empty())
-      result_.best = again;
+      result_.best = again.arm;
     else
-      result_.remarks.push_back(fmt::format("{} {}", again.arm.name, why));
+      result_.remarks.push_back(fmt::format("{} {}", again.arm.arm.name, why));
   }
 
-  struct Losses {
-    std::string failure, slower_band;
+  struct Judged {
+    tuner::JudgedArm arm;
+    std::string failure = {};  // of the arm, as a predicate
+    std::optional<tuner::SlowerBand> slower_band = {};
   };
 
-  tuner::JudgedArm judge(const Environment& environment, int launches, Losses* losses) {
-    const std::unique_ptr<Backend> arm = machine_.backend->arm(environment);
-    Trials trials(control_, {machine_.backend.get(), arm.get()}, trial_.cases, trial_.runner);
-    tuner::JudgedArm judged{tuner::make_arm(environment), std::nullopt};
-    run_on_leader(control_, trials, [&] {
-      const Alternated measured = alternate(trials, launches);
-      if (losses) losses->failure = measured.failure;
-      if (measured.size_points.empty()) return;
-      judged.objective = tuner::objective_of(measured.size_points, weights_);
-      if (!measured.alone.empty()) judged.alone = tuner::objective_of(measured.alone, weights_);
-      if (losses) losses->slower_band = tuner::describe_slower_band(measured.size_points);
-      if (losses && losses->slower_band.empty())
-        if (const std::string why = tuner::describe_slower_band(measured.alone, rules_.alone_loss); !why.empty())
-          losses->slower_band = why + " alone";
-    });
+  // `confirms`: in several launches, which also tell whether a band of sizes is slower.
+  Judged judge(const Environment& environment, bool confirms) {
+    Environment of_arm = trial_.of_default;
+    for (const auto& [name, value] : environment) of_arm[name] = value;
+    const std::unique_ptr<Backend> arm = machine_.backend->arm(of_arm);
+    Backend* const standard = own_default_ ? own_default_.get() : machine_.backend.get();
+    Trials trials(control_, {standard, arm.get()}, trial_.cases, trial_.runner);
+    Judged judged{{tuner::make_arm(environment), std::nullopt}};
+    run_on_leader(control_, trials, [&] { alternate(trials, confirms, judged); });
     arm->abandon();
     return judged;
   }
@@ -543,48 +572,69 @@ class ArmSearch {
     return "";
   }
 
-  struct Alternated {
-    std::vector<tuner::ArmSizePoint> size_points;  // empty if the arm failed or gave wrong data, or the default failed
-    std::vector<tuner::ArmSizePoint> alone = {};   // with works beside the cases: of their operations alone
-    std::string failure = "";                      // of the arm, as a predicate
-  };
-
-  Alternated alternate(Trials& trials, int launches) {
+  // At the leader.
+  void alternate(Trials& trials, bool confirms, Judged& judged) {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
-    // A confirmation counts what an application sees, kernel launches included.
-    const Quantity quantity = trial_.beside  ? Quantity::together
-                              : launches > 1 ? Quantity::throughput
-                                             : Quantity::device;
+    constexpr double spare = 1.1;  // factor on the duration of the last launch
+    // The first one decides: processes differ much more in how fast the host launches than by the device's own time.
+    std::vector<Quantity> quantities{trial_.beside ? Quantity::together : Quantity::device};
+    if (trial_.beside)
+      quantities.push_back(Quantity::device);
+    else if (confirms)  // what an application sees, kernel launches included
+      quantities.push_back(Quantity::throughput);
     std::vector<AlternatedSize> sizes;
-    for (std::size_t at = 0; at < size_points_.size(); ++at) {
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
       sizes.push_back(
-          {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_per_block, .quantities = {quantity}});
-      if (trial_.beside) sizes.back().quantities.push_back(Quantity::device);
-    }
+          {.sides = {{default_arm, at}, {trial_arm, at}}, .samples = samples_per_block, .quantities = quantities});
     const auto may_continue = [&](const Alternation& alternation) {
       return !alternation.failed(trial_arm) && alternation.failures(default_arm) == 0;
     };
     Alternation alternation(trials, std::move(sizes), {.burst = trial_.burst, .turns = 2, .may_continue = [&] {
                                                          return may_continue(alternation);
                                                        }});
-    for (int launch = 0; launch < launches && may_continue(alternation); ++launch) alternation.launch();
+    for (bool more = true; more && may_continue(alternation);) {
+      const double began = time_left_();
+      alternation.launch();
+      if (!may_continue(alternation)) break;
+      judge_times(alternation, quantities, confirms, judged);
+      const bool spent = time_left_() < spare * (began - time_left_());
+      const bool undecided =
+          alternation.launches() < planned_launches || (alternation.launches() < most_launches_of_arm &&
+                                                        tuner::is_undecided(judged.arm, judged.slower_band, rules_));
+      more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
+    }
     add_failures_of_default(alternation, size_points_, result_.failures);
-    if (!may_continue(alternation))
-      return {.size_points = {}, .alone = {}, .failure = failure_of(alternation, trial_arm)};
+    if (may_continue(alternation)) return;
+    judged.arm.objective = judged.arm.alone = std::nullopt;
+    judged.failure = failure_of(alternation, trial_arm);
+  }
+
+  void judge_times(const Alternation& alternation, const std::vector<Quantity>& quantities, bool confirms,
+                   Judged& judged) const {
     const auto times_of = [&](Quantity which) {
       std::vector<tuner::ArmSizePoint> size_points;
       for (std::size_t at = 0; at < size_points_.size(); ++at)
-        size_points.push_back(
-            {size_points_[at], {alternation.at(at, default_arm).of(which), alternation.at(at, trial_arm).of(which)}});
+        size_points.push_back({size_points_[at], {alternation.at(at, 0).of(which), alternation.at(at, 1).of(which)}});
       return size_points;
     };
-    return {times_of(quantity), trial_.beside ? times_of(Quantity::device) : std::vector<tuner::ArmSizePoint>()};
+    const std::vector<tuner::ArmSizePoint> size_points = times_of(quantities.front());
+    judged.arm.objective = tuner::objective_of(size_points, weights_);
+    if (trial_.beside) judged.arm.alone = tuner::objective_of(times_of(Quantity::device), weights_);
+    if (!confirms) return;
+    judged.slower_band = tuner::find_slower_band(size_points);
+    if (judged.slower_band && judged.slower_band->certain) return;
+    const std::optional<tuner::SlowerBand> second =
+        trial_.beside ? tuner::find_slower_band(times_of(Quantity::device), rules_.alone_loss, " alone")
+                      : tuner::find_slower_band(times_of(Quantity::throughput), 2 * tuner::tolerated_loss,
+                                                " with the time to launch them");
+    if (second && (second->certain || !judged.slower_band)) judged.slower_band = second;
   }
 
   ControlPlane& control_;
   const Machine& machine_;
   const ArmTrial& trial_;
   const tuner::TimeLeft& time_left_;
+  std::unique_ptr<Backend> own_default_;  // null: the machine's
   std::vector<tuner::SizePoint> size_points_;
   std::vector<double> weights_;
   tuner::ArmRules rules_;

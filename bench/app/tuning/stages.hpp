@@ -62,9 +62,22 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
 // is worse than none. `environment`: as NCCL sees it.
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
-// The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep().
+// True if the library can be read on this host, and no name of a tuner is in it: aws-ofi-nccl's network plugin has one
+// since 1.16, before that a library of its own.
+bool lacks_tuner(const std::string& library);
+
+// The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep(), unless
+// that is a library without a tuner.
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain);
+                                const std::string& chain, const std::string& library_without_tuner = "");
+
+// The end of a sentence that says to unset NCCL_TUNER_PLUGIN, which has this value: how that tuner is kept. "" where it
+// is ours or none.
+std::string how_to_keep_tuner(const std::string& named);
+
+// The reason for which nothing that needs our plugin's library can be confirmed, as it is not where p5bench looks for
+// it; "" where it is. NCCL would continue without a tuner, and the files would be the default.
+std::string reason_for_no_plugin(const std::string& plugin);
 
 // Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
 // whose failure it adds: each could cost a timeout, and nothing is set then.
@@ -156,6 +169,7 @@ struct ArmTrial {
   std::vector<tuner::Weight> weights;  // empty: all cases have equal weight
   Seconds burst;
   std::optional<tuner::BesideRules> beside = {};  // the cases have works beside them
+  Environment of_default = {};                    // variables of the default and of all arms, beyond the machine's
 };
 
 // Set at the leader only.
@@ -166,8 +180,8 @@ struct ArmSearchResult {
   std::vector<tuner::Failure> failures = {};  // of the default
 };
 
-// Collective. The default is the machine's backend, whose workers are kept; each arm has fresh workers. Tries arms
-// until `time_left` (the leader's) is spent or none is left.
+// Collective. The default is the machine's backend, whose workers are kept, unless it has variables of its own; each
+// arm has fresh workers. Tries arms until `time_left` (the leader's) is spent or none is left.
 ArmSearchResult try_arms(ControlPlane& control, const Machine& machine, const ArmTrial& trial,
                          const tuner::TimeLeft& time_left);
 

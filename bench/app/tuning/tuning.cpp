@@ -82,7 +82,7 @@ class Tuning {
         constraints_(tuner::constraints_of(environment_)),
         weights_(job.weights),
         step_(job.step),
-        type_(job.type) {
+        types_(job.types) {
     course_.mode = job.mode;
     course_.remarks = job.remarks;
     course_.seed = job.seed;
@@ -92,6 +92,8 @@ class Tuning {
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
+    operator_names_chain_ = agreed(!chain_.empty() && environment_.contains(tuner::chain_variable));
+    if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -128,8 +130,10 @@ class Tuning {
   bool has_a_tuner() {
     for (const char* const name : {"NCCL_TUNER_PLUGIN", "NCCL_TUNER_CONFIG_FILE"}) {
       if (constraints_.allows_variable(name)) continue;
-      skip_tuning(fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune.", name,
-                              std::getenv(name) ? "" : " in a configuration file of NCCL"));
+      skip_tuning(
+          fmt::format("{} is set{}, so NCCL's tuner is not p5bench's to choose; unset it to tune{}.", name,
+                      value_or_empty(current_environment(), name).empty() ? " in a configuration file of NCCL" : "",
+                      how_to_keep_tuner(value_or_empty(environment_, "NCCL_TUNER_PLUGIN"))));
       return true;
     }
     return false;
@@ -273,8 +277,12 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (const std::string why =
-            from_leader(control_, [&] { return reason_for_no_tuner(machine_.topology, environment_, chain_); });
+    if (const std::string why = from_leader(control_,
+                                            [&] {
+                                              const std::string no_tuner = reason_for_no_tuner(
+                                                  machine_.topology, environment_, chain_, library_without_tuner_);
+                                              return no_tuner.empty() ? reason_for_no_plugin(plugin()) : no_tuner;
+                                            });
         !why.empty()) {
       result_.no_settings_reason = why;
       return;
@@ -291,7 +299,8 @@ class Tuning {
     if (!left_out.empty()) course_.remarks.push_back(left_out);
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {tuner::chain_variable, chain_}});
-    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_);
+    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, types_, collectives, sizes),
+                  runner_);
     run_on_leader(control_, trials, [&] {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
@@ -299,6 +308,10 @@ class Tuning {
             fmt::format("{} may have a tuner of its own, which still decides all calls that get no setting here. This "
                         "combination has not been tried on EFA yet.",
                         chain_));
+      if (!library_without_tuner_.empty())
+        course_.remarks.push_back(fmt::format(
+            "{} has no tuner, so none is kept: one that jobs load with NCCL_TUNER_PLUGIN has to be named with {}",
+            printable(library_without_tuner_), tuner::chain_variable));
       std::vector<tuner::Failure> failures;
       const std::vector<tuner::Task> tasks = find_tasks(trials, failures);
       if (failures.empty() && !fits()) return;  // checked again: the join time is known now
@@ -377,13 +390,14 @@ class Tuning {
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
                               : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
-    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, type_, collectives, sizes),
+    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, types_, collectives, sizes),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
                          .weights = weights_,
                          .burst = tuning_limits_.burst,
-                         .beside = tuning_limits_.beside};
+                         .beside = tuning_limits_.beside,
+                         .of_default = of_default()};
     ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
@@ -409,7 +423,7 @@ class Tuning {
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
     std::vector<tuner::Failure> failures;
     course_.call_modes = try_call_modes(
-        control_, *machine_.backend, make_cases(options_, machine_, seed_, type_, collectives, sizes), runner_,
+        control_, *machine_.backend, make_cases(options_, machine_, seed_, types_, collectives, sizes), runner_,
         result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
     add_failures(failures);
   }
@@ -435,7 +449,7 @@ class Tuning {
     for (const auto& [collective, counts] : sizes_of_collectives) {
       std::vector<Bytes> sizes;
       for (const std::uint64_t count : counts) sizes.push_back({count});
-      std::ranges::move(make_cases(options_, machine_, seed_, type_, {collective}, sizes), std::back_inserter(cases));
+      std::ranges::move(make_cases(options_, machine_, seed_, types_, {collective}, sizes), std::back_inserter(cases));
     }
     return cases;
   }
@@ -449,9 +463,14 @@ class Tuning {
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // Calls `measure` with the backend whose workers load only the files; it measures them and the default alternately.
-  // Then ends the workers of both.
-  void with_files(const std::function<void(Backend& files)>& measure) {
+  // The variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
+  Environment of_default() const {
+    return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
+  }
+
+  // Calls `measure` with the backend of the default and the one whose workers load only the files; it measures them
+  // alternately. Then ends the workers of all.
+  void with_files(const std::function<void(Backend& standard, Backend& files)>& measure) {
     TemporaryOnHosts there(control_, place_, temporary_);
     find_plugin();
     tuner::TuningResult trial = result_;
@@ -473,15 +492,18 @@ class Tuning {
     }
     const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
-    measure(*files);
-    for (Backend* const each : {machine_.backend.get(), files.get()}) each->stop();
-    for (Backend* const each : {machine_.backend.get(), files.get()}) each->abandon();
+    std::vector<Backend*> all{machine_.backend.get(), files.get()};
+    const std::unique_ptr<Backend> with_tuner = of_default().empty() ? nullptr : machine_.backend->arm(of_default());
+    if (with_tuner) all.push_back(with_tuner.get());
+    measure(with_tuner ? *with_tuner : *machine_.backend, *files);
+    for (Backend* const each : all) each->stop();
+    for (Backend* const each : all) each->abandon();
   }
 
   // Measures fresh workers that load only the files against the default in fresh workers.
   void confirm() {
-    with_files([&](Backend& files) {
-      Trials trials(control_, {machine_.backend.get(), &files}, cases_to_confirm(), runner_);
+    with_files([&](Backend& standard, Backend& files) {
+      Trials trials(control_, {&standard, &files}, cases_to_confirm(), runner_);
       run_on_leader(control_, trials, [&] {
         std::vector<tuner::Failure> failures;
         const std::vector<tuner::Confirmation> measured = confirm_with(
@@ -503,8 +525,8 @@ class Tuning {
 
   // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
   void confirm_step() {
-    with_files([&](Backend& files) {
-      Trials trials(control_, {machine_.backend.get(), &files}, {*step_}, runner_);
+    with_files([&](Backend& standard, Backend& files) {
+      Trials trials(control_, {&standard, &files}, {*step_}, runner_);
       run_on_leader(control_, trials, [&] {
         std::vector<tuner::Failure> failures;
         const StepConfirmation measured = confirm_step_with(
@@ -549,7 +571,7 @@ class Tuning {
   tuner::Constraints constraints_;
   std::vector<tuner::Weight> weights_;
   std::optional<Case> step_;
-  DataType type_;
+  SearchedTypes types_;
   tuner::TuningResult result_;
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
@@ -558,6 +580,8 @@ class Tuning {
   std::vector<tuner::SizePoint> judged_at_;        // and where they were compared with the default
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
   std::string chain_;                              // path of the chained tuner, the same on all ranks; "": none
+  bool operator_names_chain_ = false;              // by P5BENCH_TUNER_CHAIN
+  std::string library_without_tuner_;              // of the network plugin, which would have been chained
 };
 
 }  // namespace
@@ -580,6 +604,8 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
   result.environment_speedup = variables.objective;
   result.environment_speedup_alone = variables.alone;
   result.environment_judged_at = judged_at;
+  for (const std::string& risk : tuner::risks_of(result.environment))
+    course.remarks.push_back("Risk, which was not measured: " + risk);
 }
 
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result) {

@@ -25,17 +25,22 @@
 
 namespace p5 {
 
+// Types of what is searched: of reductions, and of collectives that only move data, for which NCCL knows bytes alone.
+struct SearchedTypes {
+  DataType reduced = DataType::float32, moved = DataType::float32;
+};
+
 struct TuningJob {
   TemporaryFolders& temporary;  // of the process
   std::string mode;             // quick, full
   std::uint64_t seed = 0;
   RunnerOptions runner;
   std::vector<tuner::Weight> weights;
-  tuner::KeptTables kept;             // at the leader
-  Seconds time_left;                  // budget left
-  std::string cluster, folder;        // at the leader: name in the files, and their folder
-  std::optional<Case> step = {};      // of a job (--job), whose time decides about all settings
-  DataType type = DataType::float32;  // of what is searched
+  tuner::KeptTables kept;         // at the leader
+  Seconds time_left;              // budget left
+  std::string cluster, folder;    // at the leader: name in the files, and their folder
+  std::optional<Case> step = {};  // of a job (--job), whose time decides about all settings
+  SearchedTypes types = {};
   std::vector<std::string> remarks = {};
 };
 
@@ -65,7 +70,7 @@ void refuse_differing_tuning_files(ControlPlane& control, const Options& options
 struct JobToTune {
   Options options;
   std::vector<tuner::Weight> weights;
-  DataType type = DataType::float32;      // or one of two bytes, so that its sizes are whole ones
+  SearchedTypes types = {};               // the job's smallest, so that its sizes are whole ones
   std::vector<std::string> remarks = {};  // groups that are left out
 };
 JobToTune job_to_tune(const Options& options, const Replay& replay, const Placement& placement);
@@ -74,7 +79,7 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
 std::vector<std::string> tunable(const Options& options, const std::string& mode);
 
 // Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
-std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, DataType type,
+std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
 
 // The job's sizes within the limits.
