@@ -607,11 +607,22 @@ std::string what_needs_all_ranks(const Report& report) {
   return "";
 }
 
+namespace {
+
+// The run's own folder within --out. `OUT/latest` leads to the newest run of any cluster, so that it may be another
+// job's by the time that somebody follows it. Reports before 2026-11-28 tell their cluster alone.
+std::string folder_in_output(const RunInfo& run) {
+  if (!run.folder.empty()) return run.folder;
+  return run.cluster.empty() ? "latest" : run.cluster + "/latest";
+}
+
+}  // namespace
+
 std::string command_for_healthy(const Report& report) {
   const std::string out = output_folder(report.run.command);
   if (out.empty() || healthy_hosts(report).empty() || !what_needs_all_ranks(report).empty()) return "";
   std::string command = fmt::format("mpirun -np {} --hostfile {} p5bench", healthy_ranks(report),
-                                    for_shell(out + "/latest/hosts.healthy"));
+                                    for_shell(fmt::format("{}/{}/hosts.healthy", out, folder_in_output(report.run))));
   for (const std::string& word : arguments_to_repeat(report)) command += " " + for_shell(word);
   return command;
 }

@@ -252,6 +252,7 @@ struct RunInfo {
   double budget_s = 0;
   std::uint64_t seed = 0;
   std::string cluster;
+  std::string folder = {};  // within --out, CLUSTER/TIME; "" if it has none, and in reports before 2026-11-28
   int ranks = 0, nodes = 0;
   std::string backend;
   int launches = 1;  // planned, of each case

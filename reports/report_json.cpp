@@ -367,6 +367,7 @@ void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("budget_s", run.budget_s);
   archive.must("seed", run.seed);
   archive.must("cluster", run.cluster);
+  archive.some("folder", run.folder);
   archive.must("ranks", run.ranks);
   archive.must("nodes", run.nodes);
   archive.must("backend", run.backend);

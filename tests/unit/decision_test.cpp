@@ -258,6 +258,11 @@ TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
   EXPECT_EQ(decision.parts, std::vector<std::string>{"h1"});
   EXPECT_EQ(decision.command,
             "mpirun -np 4 --hostfile 'my runs/latest/hosts.healthy' p5bench --backend nccl --out 'my runs'");
+  Report with_folder = report_of(situation);
+  with_folder.run.cluster = "c";
+  EXPECT_THAT(decide(with_folder).command, HasSubstr("--hostfile 'my runs/c/latest/hosts.healthy' "));
+  with_folder.run.folder = "c/20261128T120000Z";
+  EXPECT_THAT(decide(with_folder).command, HasSubstr("--hostfile 'my runs/c/20261128T120000Z/hosts.healthy' "));
   situation.suspects = {suspect("link", "n0-n2", "h0")};
   decision = report_of(situation).decision;
   EXPECT_EQ(decision.sentence, "REJECT link n0-n2: link n0-n2 is slow");

@@ -36,6 +36,7 @@ TEST_F(RunFolders, latest_is_the_last_of_its_second_and_any_run_of_another) {
     RunFolder later(folder, "c");
     later.become_latest();
     EXPECT_EQ(fs::read_symlink(folder / "c" / "latest"), later.path().filename()) << stamp;
+    EXPECT_EQ(folder / later.within_out(), later.path());
     points_to(later.path().filename().string().substr(0, 16) + "-1000");
     RunFolder another(folder, "c");
     another.become_latest();

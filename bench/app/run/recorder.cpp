@@ -136,6 +136,7 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                                             std::optional<reports::Side> baseline) {
   const std::lock_guard lock(mutex_);
   RunFolder folder = options.out.empty() ? RunFolder() : RunFolder(options.out, report.run.cluster);
+  report.run.folder = folder.within_out().string();
   parts_.emplace(Parts{.options = options,
                        .baseline = std::move(baseline),
                        .folder = std::move(folder),

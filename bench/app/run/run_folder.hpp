@@ -57,6 +57,8 @@ class RunFolder {
 
   // Empty if there is no folder.
   const std::filesystem::path& path() const { return path_; }
+  // CLUSTER/STAMP; empty if there is no folder.
+  std::filesystem::path within_out() const { return path_.parent_path().filename() / path_.filename(); }
 
   // These return at once; a failure is thrown by a later call, as for FileWriter.
   void write(const std::string& name, std::string text) {
