@@ -426,9 +426,14 @@ void withdraw_questions_of_whole_hosts(Report& report) {
   });
 }
 
-bool is_check(const Report& report) {
-  return std::ranges::find(report.run.command, "check") != report.run.command.end();
+std::string subcommand_of(const Report& report) {
+  const RunInfo& run = report.run;
+  if (!run.subcommand.empty()) return run.subcommand;
+  // Later words may be values of options, such as a folder of this name.
+  return run.command.empty() || run.command.front().starts_with("-") ? "run" : run.command.front();
 }
+
+bool is_check(const Report& report) { return subcommand_of(report) == "check"; }
 
 bool ran_out_of_time(const Report& report) {
   const bool together = std::ranges::any_of(report.results, [](const Result& result) {
@@ -491,10 +496,9 @@ std::string for_shell(const std::string& word) {
 
 }  // namespace
 
-std::string output_folder(const std::vector<std::string>& command) {
-  if (const std::string given = value_given(command, "--out"); !given.empty()) return given;
-  // `check` writes no files by default.
-  return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
+std::string output_folder(const Report& report) {
+  if (const std::string given = value_given(report.run.command, "--out"); !given.empty()) return given;
+  return is_check(report) ? "" : "p5bench-out";  // `check` writes no files by default
 }
 
 namespace {
@@ -619,7 +623,7 @@ std::string folder_in_output(const RunInfo& run) {
 }  // namespace
 
 std::string command_for_healthy(const Report& report) {
-  const std::string out = output_folder(report.run.command);
+  const std::string out = output_folder(report);
   if (out.empty() || healthy_hosts(report).empty() || !what_needs_all_ranks(report).empty()) return "";
   std::string command = fmt::format("mpirun -np {} --hostfile {} p5bench", healthy_ranks(report),
                                     for_shell(fmt::format("{}/{}/hosts.healthy", out, folder_in_output(report.run))));

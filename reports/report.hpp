@@ -247,6 +247,7 @@ inline constexpr int most_launches = 1'000'000;
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
+  std::string subcommand = {};       // run, tune, ab, check; "" in imports and in reports before 2026-11-28
   std::string started, ended;        // UTC, ISO 8601; `ended` is "" while the run continues
   double wall_s = 0;
   double budget_s = 0;

@@ -42,6 +42,7 @@ constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::v
 // Enumerations kept as text.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
+constexpr std::array<std::string_view, 4> subcommands{"run", "tune", "ab", "check"};
 constexpr std::array<std::string_view, 6> suspect_kinds{"gpu", "nic", "node", "link", "rail", "domain"};
 constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
 constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
@@ -361,6 +362,8 @@ void fields(auto& archive, Is<Result> auto& result) {
 void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("version", run.version);
   archive.must("command", run.command);
+  archive.some("subcommand",
+               json_fields::omitted_if(run.subcommand.empty(), json_fields::one_of(run.subcommand, subcommands)));
   archive.must("started", run.started);
   archive.must("ended", run.ended);
   archive.must("wall_s", run.wall_s);

@@ -666,6 +666,21 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
   EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks) without hypercube, which takes 1, 2, 4"));
 }
 
+TEST(Decision, takes_no_value_of_an_option_for_the_command) {
+  Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
+  report.run.folder = "check/20261128T120000Z";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--out", "check"}, {"run", "--cluster", "check"}, {"--cluster=c", "--out", "check"}}) {
+    report.run.command = words;
+    EXPECT_FALSE(is_check(report)) << testing::PrintToString(words);
+    EXPECT_THAT(decide(report).command, HasSubstr("/check/20261128T120000Z/hosts.healthy"));
+  }
+  report.run.command = {"--quiet", "check"};
+  report.run.subcommand = "check";
+  EXPECT_TRUE(is_check(report));
+  EXPECT_EQ(decide(report).command, "") << "a check writes no files by default";
+}
+
 TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   Report report = report_of({.status = "partial", .grades = {Grade::failed}});
   const auto offers = [&](std::vector<std::string> command) {
@@ -681,6 +696,10 @@ TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   EXPECT_FALSE(offers({"check", "--out", "x"}));
   EXPECT_FALSE(offers({"--soak", "1h"}));
   EXPECT_FALSE(offers({"--soak=1h"}));
+  EXPECT_TRUE(offers({"--out", "tune"})) << "a folder of this name";
+  report.run.subcommand = "tune";
+  EXPECT_FALSE(offers({"--quiet", "tune"}));
+  report.run.subcommand.clear();
   report.provenance = "imported";
   EXPECT_FALSE(offers({"import", "nccl-tests", "log"}));
 }

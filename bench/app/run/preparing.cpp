@@ -224,6 +224,7 @@ reports::Report new_report(const Run& run) {
   report.context.insert(machine.software.begin(), machine.software.end());
   report.run.version = version();
   for (const std::string& word : run.request.arguments) report.run.command.push_back(recorded_argument(word));
+  report.run.subcommand = run.options.command;
   report.run.budget_s = run.options.budget.count;
   report.run.seed = run.seed;
   const ClusterName cluster = name_cluster(run.options, machine);
