@@ -20,6 +20,7 @@
 #include "reports/communicators.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
+#include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
@@ -558,7 +559,7 @@ std::vector<SummaryRow> summary_of(const Report& report) {
   std::map<Row, Ends> ends;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
-    if (m.outcome != Outcome::measured || !m.throughput || m.measured_case.replay) continue;
+    if (!has_figures_to_show(m) || !m.throughput || m.measured_case.replay) continue;
     const Row row(title_of(m.measured_case), m.measured_case.ranks, m.measured_case.nodes);
     Ends& its = ends[row];
     if (!its.large) order.push_back(row);
@@ -594,7 +595,7 @@ std::string job_steps_text(const Report& report) {
   std::string text;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
-    if (!m.measured_case.replay || m.outcome != Outcome::measured || !m.throughput) continue;
+    if (!m.measured_case.replay || !has_figures_to_show(m) || !m.throughput) continue;
     const Summary& time = m.throughput->summary;
     text += format_printable("{}{}: {:.4g} ms a step", operation_of(m.measured_case),
                              m.measured_case.arm == "default" ? "" : ", arm " + m.measured_case.arm, 1e3 * time.median);

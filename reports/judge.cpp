@@ -519,6 +519,8 @@ std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::s
   return withdrawn;
 }
 
+bool has_figures_to_show(const Measurement& m) { return m.outcome == Outcome::measured || m.wrong_elements > 0; }
+
 bool tells_wrong_data(const topo::Finding& finding) {
   return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
 }

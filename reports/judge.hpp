@@ -29,6 +29,10 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
 // True for a finding of wrong data.
 bool tells_wrong_data(const topo::Finding& finding);
 
+// True if its figures stand in reports: it was measured, or has wrong data. With several launches a case with wrong
+// data may have failed in another one.
+bool has_figures_to_show(const Measurement& m);
+
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);
 

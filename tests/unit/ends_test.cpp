@@ -113,6 +113,10 @@ void expect_one_answer(const Report& report) {
   const std::string metrics = render_prometheus(report);
   EXPECT_EQ(found_in(metrics, "p5bench_exit_code\\{[^}]*\\} (\\d+)"), std::to_string(code));
   EXPECT_EQ(found_in(metrics, "p5bench_decision\\{[^}]*word=\"([A-Z ]+)\"[^}]*\\} 1\n"), decision.word);
+  const bool wrong =
+      std::ranges::any_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
+  EXPECT_EQ(found_in(metrics, "p5bench_wrong_elements\\{[^}]*\\} ([1-9]\\d*)\n") != "not found", wrong);
+  EXPECT_EQ(found_in(render_nccl_tests(report), "(gave wrong data|FAILED)") != "not found", wrong);
 }
 
 TEST(Ends, of_a_run_are_said_alike_in_all_formats) {
