@@ -214,6 +214,24 @@ class Resume(Folder):
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
+    def test_a_journal_that_cannot_be_written_costs_no_other_file(self):
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "EDQUOT",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_NAME": "measurements.jsonl"}
+        slow = ["--nodes", "4", "--collectives", "p2p", "--sizes", "8,256MiB,1GiB,4GiB", "--tuning", "off", "--fault", "nic:n1r3:0.5"]
+        formats = {"report.xml", "report.prom", "report.md", "report.csv"}
+        for first in (1, 2, 3, 4):
+            with self.subTest(first=first):
+                done = self.run_it(*slow, *SIM, "--format", "json,junit,prometheus,markdown,csv", variables=full | {"P5BENCH_FAIL_FROM": str(first)})
+                self.assertIn(done.returncode, (10, 12), done.stderr)
+                folder = self.folder_of_run()
+                report = read_report(folder / "report.json")
+                self.assertIn("measurements.jsonl", report["run"]["ended_by"])
+                self.assertEqual((report["status"], report["exit_code"]), ("partial", done.returncode))
+                self.assertEqual(done.stdout.splitlines()[0], report["decision"]["sentence"])
+                left = {path.name for path in folder.iterdir()}
+                self.assertGreaterEqual(left, formats)
+                self.assertEqual("support.txt" in left, bool(report["suspects"] or report["open_questions"]))
+
     def test_a_page_that_could_not_be_written_is_written(self):
         """The largest file is the page: what is measured and report.json fit."""
         done = self.run_it(*PLAN, *SIM, "--seed", "7")

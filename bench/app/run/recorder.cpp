@@ -273,6 +273,7 @@ ExitCode Recorder::finish(ExitCode code) {
     const Options& options = parts.options;
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
+    parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
     std::string lost;  // notes of ranks that aborted while this one was blocked
     attempt([&] { lost = parts.folder.take_notes(); });
@@ -342,6 +343,7 @@ bool Recorder::finished() const { return finished_; }
 
 ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
+    parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
     std::string reason = why;
     attempt([&] {
