@@ -55,6 +55,20 @@ TEST_F(RunFolders, latest_of_all_clusters_is_the_one_that_began_last) {
   }
 }
 
+TEST_F(RunFolders, files_that_are_written_again_are_there_and_those_that_cannot_be_are_not) {
+  FileWriter files;
+  for (int attempt = 0; attempt < 20; ++attempt) {
+    files.write(folder / "a", "before");
+    files.remove(folder / "a");
+    files.write(folder / "a", "after");
+    files.write(folder / "b", "before");
+    files.remove(folder / "b");
+    files.flush({60});
+    EXPECT_EQ(fs::file_size(folder / "a"), 5U);
+    EXPECT_FALSE(fs::exists(folder / "b"));
+  }
+}
+
 TEST_F(RunFolders, notes_are_read_from_files_alone) {
   const RunFolder run(folder, "c");
   write_note_for_leader(run.path(), 3, "rank 3: lost");

@@ -308,7 +308,9 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { render(false); });
     // A node is not unfit because a file cannot be written.
     const auto end_incomplete = [&](const FirstProblem& first) {
-      if (!options.checks() || !first.is_of_disk()) builder.end_incomplete(with_remedy(first, options, folder));
+      if (options.checks() && first.is_of_disk()) return;
+      builder.end_incomplete(with_remedy(first, options, folder));
+      parts.folder.rewrite_formats(report, options.formats);  // all formats say the same
     };
     if (!attempt.problem().empty()) attempt([&] { end_incomplete(attempt); });
     // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
@@ -316,7 +318,10 @@ ExitCode Recorder::finish(ExitCode code) {
     FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });
-    if (attempt.problem().empty() && !last.problem().empty()) last([&] { end_incomplete(last); });
+    if (attempt.problem().empty() && !last.problem().empty()) {
+      last([&] { end_incomplete(last); });
+      last([&] { parts.folder.flush(); });
+    }
     const bool incomplete = !attempt.problem().empty() || !last.problem().empty();
     const FirstProblem first = attempt.problem().empty() ? last : attempt;
     const bool only_files_are_lost = options.checks() && first.is_of_disk();

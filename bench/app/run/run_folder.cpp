@@ -30,10 +30,11 @@
 namespace p5 {
 
 struct FileWriter::State {
+  enum class Action { replace, append, remove };
   struct Task {
     std::filesystem::path path;
     std::string text;
-    bool appends = false;
+    Action action = Action::replace;
   };
 
   std::mutex mutex;
@@ -62,10 +63,12 @@ struct FileWriter::State {
   }
 
   static std::string perform(const std::filesystem::path& path, const Task& task) try {
-    if (task.appends)
+    if (task.action == Action::append)
       reports::append_line(path, task.text);
-    else
+    else if (task.action == Action::replace)
       reports::write_atomically(path, task.text);
+    else if (std::filesystem::is_regular_file(std::filesystem::symlink_status(path)))
+      std::filesystem::remove(path);
     return "";
   } catch (const std::exception& failure) {
     return failure.what();
@@ -89,18 +92,26 @@ FileWriter::~FileWriter() {
 
 void FileWriter::write(const std::filesystem::path& path, std::string text) {
   const std::lock_guard lock(state_->mutex);
-  const auto same = std::ranges::find_if(state_->waiting, [&](const State::Task& task) { return task.path == path; });
-  if (same != state_->waiting.end() && !same->appends)
-    same->text = std::move(text);
+  const auto last = std::find_if(state_->waiting.rbegin(), state_->waiting.rend(),
+                                 [&](const State::Task& task) { return task.path == path; });
+  if (last != state_->waiting.rend() && last->action == State::Action::replace)
+    last->text = std::move(text);
   else
     state_->waiting.push_back({path, std::move(text)});
   state_->changed.notify_all();
   state_->throw_problem();
 }
 
+void FileWriter::remove(const std::filesystem::path& path) {
+  const std::lock_guard lock(state_->mutex);
+  state_->waiting.push_back({path, "", State::Action::remove});
+  state_->changed.notify_all();
+  state_->throw_problem();
+}
+
 void FileWriter::append(const std::filesystem::path& path, std::string line) {
   const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, std::move(line), true});
+  state_->waiting.push_back({path, std::move(line), State::Action::append});
   state_->changed.notify_all();
   state_->throw_problem();
 }
@@ -207,12 +218,29 @@ void RunFolder::become_latest() {
   point_latest(of_cluster.parent_path() / "latest", of_cluster.filename() / path_.filename());
 }
 
+namespace {
+
+// The formats that are files beside report.json.
+std::vector<const reports::Writer*> files_of(const std::vector<std::string>& formats) {
+  std::vector<const reports::Writer*> wanted;
+  for (const reports::Writer& writer : reports::writers())
+    if (writer.name != "json" && !writer.suffix.empty() && std::ranges::find(formats, writer.name) != formats.end())
+      wanted.push_back(&writer);
+  return wanted;
+}
+
+}  // namespace
+
 void RunFolder::write_formats(const reports::Report& report, const std::vector<std::string>& formats) {
   if (!files_) return;
-  for (const reports::Writer& writer : reports::writers()) {
-    const bool wanted = writer.name != "json" && std::ranges::find(formats, writer.name) != formats.end();
-    if (wanted && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
-  }
+  for (const reports::Writer* const writer : files_of(formats))
+    write(writer->file_name("report"), writer->render(report));
+}
+
+void RunFolder::rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats) {
+  if (!files_) return;
+  for (const reports::Writer* const writer : files_of(formats)) files_->remove(path_ / writer->file_name("report"));
+  write_formats(report, formats);
 }
 
 void RunFolder::write_report(const reports::Report& report) {

@@ -31,6 +31,8 @@ class FileWriter {
   void write(const std::filesystem::path& path, std::string text);
   // Appends a line.
   void append(const std::filesystem::path& path, std::string line);
+  // Removes a regular file.
+  void remove(const std::filesystem::path& path);
   // Waits until everything is written. Throws EnvironmentError also after `timeout`.
   void flush(Seconds timeout);
   void check();
@@ -67,6 +69,8 @@ class RunFolder {
   // Writes report.json; those of the other formats that are files.
   void write_report(const reports::Report& report);
   void write_formats(const reports::Report& report, const std::vector<std::string>& formats);
+  // The same after the answer changed: a file that cannot be written again is removed, since it has the earlier one.
+  void rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats);
   // Appends a line with samples to the journal.
   void add_to_journal(const reports::Result& result);
 
