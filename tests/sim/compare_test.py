@@ -519,6 +519,26 @@ class Compare(Folder):
             self.assertIn(word, refused.stderr)
             self.assertEqual(self.listing(), before)
 
+    def test_a_report_that_is_compared_later_says_what_the_run_would_have_said(self):
+        how = ["--collectives", "all_gather", "--min", "4GiB", "--max", "4GiB", "--launches", "7", "--tuning", "off"]
+        self.simulate("base", *how)
+        slow = ["--fault", "node:n1:0.9"]
+        late = self.simulate("late", *how, *slow, seed=2)
+        self.assertEqual(read_report(late / "report.json")["exit_code"], GOOD)
+        done = self.run_it(*SIM, *how, *slow, "--seed", "2", "--out", "now", "--baseline", "base")
+        self.assertEqual(done.returncode, SLOW, done.stderr + done.stdout)
+        done = self.run_it("report", late, "--baseline", "base", "--format", "json,junit,prometheus,markdown", "--out", "told")
+        self.assertEqual(done.returncode, SLOW, done.stderr)
+        told, now = (read_report(path / "report.json") for path in (self.folder / "told", self.folder / "now/latest"))
+        self.assertEqual((told["exit_code"], told["decision"]), (now["exit_code"], now["decision"]))
+        self.assertEqual(told["decision"]["word"], "REJECT")
+        self.assertIn('<property name="exit code" value="10"/>', (self.folder / "told/report.xml").read_text())
+        self.assertRegex((self.folder / "told/report.prom").read_text(), r"(?m)^p5bench_exit_code\{[^}]*\} 10$")
+        self.assertTrue((self.folder / "told/report.md").read_text().startswith("## REJECT"))
+        again = self.run_it("report", self.folder / "now/latest", "--baseline", late, "--format", "json", "--out", "again")
+        self.assertIn(again.returncode, (GOOD, INCONCLUSIVE), again.stderr)
+        self.assertNotEqual(read_report(self.folder / "again/report.json")["decision"]["word"], "REJECT")
+
     def test_a_folder_as_a_baseline_leaves_out_runs_on_other_nodes(self):
         for nodes, seed in ((4, 1), (4, 2), (3, 3)):
             self.simulate("all", "--cluster", "lab", "--nodes", nodes, seed=seed)

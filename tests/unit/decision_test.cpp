@@ -625,6 +625,31 @@ TEST(Decision, to_reject_one_node_by_its_baseline_alone_names_no_host) {
   EXPECT_THAT(decide(report).parts, testing::ElementsAre("h0"));
 }
 
+TEST(Decision, of_a_report_that_is_compared_again_is_by_the_new_baseline) {
+  for (const bool before : {false, true}) {
+    Report report = report_of({.grades = {Grade::ok}});
+    if (before) report.exit_code = ExitCode::slow;  // by its own baseline
+    withdraw_baseline_answer(report);
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+    Report slower = report;
+    add_baseline_answer("REGRESSION: all_gather >= 64 MiB +6 %", ExitCode::slow, slower);
+    EXPECT_EQ(slower.exit_code, ExitCode::slow);
+    EXPECT_EQ(slower.decision.sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +6 %");
+    add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, report);
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+    EXPECT_EQ(report.decision.word, accept);
+  }
+  Report slow = report_of({.grades = {Grade::slow}});
+  withdraw_baseline_answer(slow);
+  add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, slow);
+  EXPECT_EQ(slow.exit_code, ExitCode::slow) << "it is slow without a baseline";
+  Report unjudged = report_of({.grades = {Grade::unknown}});
+  EXPECT_EQ(unjudged.exit_code, ExitCode::inconclusive);
+  unjudged.results.front().baseline.emplace();
+  add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, unjudged);
+  EXPECT_EQ(unjudged.decision.word, accept);
+}
+
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   Report report = report_of({.backend = "sim",
                              .provenance = "simulated",
