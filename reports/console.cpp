@@ -575,18 +575,19 @@ std::vector<SummaryRow> summary_of(const Report& report) {
     const bool on_others_too = std::ranges::count_if(order, [&](const Row& each) {
                                  return std::get<0>(each) == title && std::get<1>(each) == ranks;
                                }) > 1;
-    rows.push_back({.operation = on_others_too
-                                     ? fmt::format("{}, {}", title, counted(static_cast<std::size_t>(nodes), "node"))
-                                     : title,
-                    .ranks = ranks,
-                    .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
-                                                   to_text(bytes_of(*small)))
-                                     : "",
-                    .size = to_text(m.measured_case.bytes),
-                    .busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count,
-                    .of_limit = large->verdict.fraction ? fmt::format("{:.0f} %", 100 * *large->verdict.fraction) : "",
-                    .grade = large->verdict.grade,
-                    .for_parts = m.measured_case.for_parts});
+    rows.push_back(
+        {.operation =
+             on_others_too ? fmt::format("{}, {}", title, counted(static_cast<std::size_t>(nodes), "node")) : title,
+         .ranks = ranks,
+         .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
+                                        to_text(bytes_of(*small)))
+                          : "",
+         .size = to_text(m.measured_case.bytes),
+         .busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count,
+         .of_limit =
+             large->verdict.fraction ? percent_beside(*large->verdict.fraction, large->verdict.least_fraction) : "",
+         .grade = large->verdict.grade,
+         .for_parts = m.measured_case.for_parts});
   }
   return rows;
 }

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -25,6 +26,9 @@ struct Comparability {
 
 Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology,
               const Comparability& comparability);
+
+// "76 %"; with as many decimals as tell the share from the other, with which a text compares it: "75.8 %" beside 0.76.
+std::string percent_beside(double share, const std::optional<double>& other);
 
 // True for a finding of wrong data.
 bool tells_wrong_data(const topo::Finding& finding);

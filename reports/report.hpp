@@ -165,8 +165,9 @@ struct Verdict {
   std::optional<double> fraction;  // bus bandwidth over the limit
   // The same by the mean of most samples (Summary::trimmed_mean), where that is slow and the median is not.
   std::optional<double> mean_fraction = {};
-  std::string binding;  // the part that limits
-  std::string because;  // one sentence
+  std::optional<double> least_fraction = {};  // below it the measurement is slow; null where nothing is known
+  std::string binding;                        // the part that limits
+  std::string because;                        // one sentence
 };
 
 // Times of the same case in the baseline.

@@ -315,6 +315,7 @@ void fields(auto& archive, Is<Verdict> auto& v) {
   archive.must("limit_gb_per_s", json_fields::above_zero(v.limit));
   archive.must("fraction_of_limit", v.fraction);
   archive.may("mean_fraction_of_limit", v.mean_fraction);
+  archive.some("least_fraction_of_limit", v.least_fraction);
   archive.must("binding", or_null(v.binding));
   archive.must("because", v.because);
 }

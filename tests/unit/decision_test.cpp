@@ -650,6 +650,14 @@ TEST(Decision, of_a_report_that_is_compared_again_is_by_the_new_baseline) {
   EXPECT_EQ(unjudged.decision.word, accept);
 }
 
+TEST(Decision, shows_a_share_apart_from_the_one_that_would_be_good) {
+  Report report = report_of({.grades = {Grade::slow}});
+  report.results.front().verdict.fraction = 0.758;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("all_gather 76 % of limit"));
+  report.results.front().verdict.least_fraction = 0.76;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("all_gather 75.8 % of limit"));
+}
+
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   Report report = report_of({.backend = "sim",
                              .provenance = "simulated",

@@ -12,6 +12,7 @@
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "reports/journal.hpp"
+#include "reports/judge.hpp"
 #include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
@@ -60,7 +61,8 @@ void ProgressLine::finished(const reports::Result& result) {
   const reports::Verdict& v = result.verdict;
   const bool rate = v.fraction && (v.grade == reports::Grade::ok || v.grade == reports::Grade::slow);
   worst_ = fmt::format("; worst so far: {} {}", describe(result.measurement.measured_case),
-                       rate ? fmt::format("{:.0f} % of its limit, {}", 100 * *v.fraction, name_of(v.grade))
+                       rate ? fmt::format("{} of its limit, {}", reports::percent_beside(*v.fraction, v.least_fraction),
+                                          name_of(v.grade))
                             : std::string(name_of(v.grade)));
 }
 
