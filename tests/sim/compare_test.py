@@ -562,6 +562,22 @@ class Compare(Folder):
                 self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {launches})
                 self.assertEqual(len([remark for remark in comparison["remarks"] if told in remark]), 1, comparison["remarks"])
 
+    def test_a_baseline_in_a_folder_of_runs_is_not_one_more_run(self):
+        how = ["--collectives", "all_gather", "--min", "4GiB", "--max", "4GiB", "--tuning", "off", "--launches", "3"]
+        self.simulate("old", *how)
+        fresh = self.simulate("new", *how, seed=2)
+        made = self.run_it("baseline", "old", "--out", "old")
+        self.assertEqual(made.returncode, GOOD, made.stderr)
+        for base in ("old", "old/baselines"):
+            _, comparison = self.compare(base, fresh)
+            self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {3}, base)
+        _, comparison = self.compare(fresh, "old")
+        self.assertEqual({row["new_launches"] for row in comparison["bands"]}, {3})
+        alone = self.run_it("compare", "--history", "old")
+        self.assertEqual(alone.returncode, USAGE, alone.stdout)
+        self.assertIn("holds one run", alone.stderr)
+        self.assertEqual(self.run_it("report", "old").returncode, GOOD)
+
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")
         (self.folder / "history").mkdir()
