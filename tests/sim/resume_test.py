@@ -376,6 +376,20 @@ class Resume(Folder):
         self.resume()
         self.assertEqual({m["outcome"] for m in read_report(self.folder_of_run() / "report.json")["measurements"]}, {"measured"})
 
+    def test_a_run_of_another_job_in_the_same_folder_is_not_continued(self):
+        """Another cluster's run began later, and so did a short one of the same cluster."""
+        for number, (own, other) in enumerate(((["--cluster", "a"], [*PLAN, "--cluster", "b"]), ([], ["--collectives", "all_reduce", "--sizes", "4MiB"]))):
+            with self.subTest(own=own, other=other):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier, _ = self.ended(2, how=[*PLAN, *own])
+                self.assertEqual(self.run_it(*other, *SIM).returncode, (0, 14)[number])
+                self.assertNotEqual(self.folder_of_run(), earlier)
+                self.resume("run", *PLAN, *own, "--budget", "50s")
+                report = read_report(self.folder_of_run() / "report.json")
+                self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+                self.assertEqual(len(report["measurements"]), 6)
+        self.refuse(says=["nothing is left to measure"])
+
     def test_skipped_cases_are_measured(self):
         self.ended(5, ended_by="", outcome="skipped", because="budget")
         self.resume()

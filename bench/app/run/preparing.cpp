@@ -159,7 +159,7 @@ constexpr double longest_finishing_s = 60;
 std::uint64_t agree_on_seed(Run& run) {
   const Options& options = run.options;
   return from_leader(run.control, [&]() -> std::uint64_t {
-    if (options.resume) run.earlier = find_earlier_run(options);
+    if (options.resume) run.earlier = find_earlier_run(options, run.request.arguments);
     if (run.earlier) return run.earlier->report.run.seed;
     return options.seed ? *options.seed : std::random_device{}() % 1'000'000;
   });

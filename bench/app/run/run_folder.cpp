@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -24,8 +27,10 @@
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/compare/comparison.hpp"
 #include "reports/writer.hpp"
 #include "topo/settings.hpp"
+#include "topo/topology.hpp"
 
 namespace p5 {
 
@@ -410,12 +415,59 @@ Places places_of(const std::vector<Case>& planned, const std::vector<Arm>& arms)
   return places;
 }
 
+// The arguments that decide what is measured, as they are recorded: --resume takes those of the interrupted run.
+std::vector<std::string> words_of_plan(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 2> flags{"--resume", "--quiet"};
+  constexpr std::array<std::string_view, 4> with_value{"--out", "--format", "--budget", "--seed"};
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string word = recorded_argument(arguments[i]), name = word.substr(0, word.find('='));
+    if (std::ranges::find(with_value, name) != with_value.end())
+      i += name == word ? 1 : 0;
+    else if (std::ranges::find(flags, name) == flags.end() && !(i == 0 && word == "run"))
+      words.push_back(word);
+  }
+  return words;
+}
+
+// The newest run with these options whose first host is this one, or that was simulated; null if there is none. Jobs
+// that share --out have runs there that began later.
+std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments) {
+  constexpr std::size_t most_read = 100;
+  constexpr std::array<std::string_view, 2> not_needed{"pairs", "groups"};
+  std::vector<fs::path> folders;
+  try {
+    for (const std::string& run : reports::find_runs(options.out)) folders.push_back(fs::path(run).parent_path());
+  } catch (const UsageError&) {
+    return {};  // no run, or a folder that cannot be searched
+  }
+  if (!options.cluster.empty())
+    std::erase_if(folders, [&](const fs::path& run) { return run.parent_path().filename() != options.cluster; });
+  std::ranges::stable_sort(folders, std::greater(), parse_stamp);
+  if (folders.size() > most_read) folders.resize(most_read);
+  for (const fs::path& folder : folders) {
+    try {
+      const std::string file = (folder / "report.json").string();
+      const reports::Report report = reports::read_report(file, not_needed);
+      const std::vector<topo::Host>& hosts = report.topology.hosts;
+      const bool is_here =
+          report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
+      if (is_here && words_of_plan(report.run.command) == words_of_plan(arguments))
+        return EarlierRun{fs::canonical(folder), reports::read_report(file)};
+    } catch (const std::exception&) {
+      continue;  // not a run of this version
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-EarlierRun find_earlier_run(const Options& options) {
+EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments) {
+  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments)) return *std::move(own);
   std::error_code problem;
   EarlierRun earlier;
-  earlier.folder = fs::canonical(fs::path(options.out) / "latest", problem);
+  earlier.folder = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
   if (problem || !fs::exists(earlier.folder / "report.json"))
     throw UsageError(
         fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "
