@@ -557,6 +557,11 @@ std::set<std::string> hosts_to_leave_out(const Report& report) {
   return unfit;
 }
 
+// The name by which a launcher reaches a host; NCCL_HOSTID may be no such name.
+static const std::string& name_to_reach(const topo::Host& host) {
+  return host.pretended && !host.host_name.empty() ? host.host_name : host.name;
+}
+
 std::string healthy_hosts(const Report& report) {
   const std::set<std::string> unfit = hosts_to_leave_out(report);
   const std::vector<int> domains = domains_of_hosts(report.topology);
@@ -568,9 +573,26 @@ std::string healthy_hosts(const Report& report) {
   const auto domain = [&](std::size_t host) { return domains[host]; };
   if (kept.size() == domains.size() && std::ranges::is_sorted(kept, {}, domain)) return "";
   std::ranges::stable_sort(kept, {}, domain);
+  // A launcher cannot tell hosts of one name apart: nodes of one machine, or machines of equal names.
+  std::vector<std::pair<const topo::Host*, int>> lines;
+  const auto line_of = [&](const topo::Host& host) {
+    return std::ranges::find_if(lines,
+                                [&](const auto& line) { return name_to_reach(*line.first) == name_to_reach(host); });
+  };
+  for (const std::size_t i : kept) {
+    const topo::Host& host = report.topology.hosts[i];
+    const auto same = line_of(host);
+    if (same == lines.end())
+      lines.emplace_back(&host, ranks[static_cast<int>(i)]);
+    else if (same->first->boot_id == host.boot_id)
+      same->second += ranks[static_cast<int>(i)];
+    else
+      return "";
+  }
+  for (const topo::Host& host : report.topology.hosts)
+    if (unfit.contains(host.name) && line_of(host) != lines.end()) return "";
   std::string text;
-  for (const std::size_t i : kept)
-    text += fmt::format("{} slots={}\n", printable(report.topology.hosts[i].name), ranks[static_cast<int>(i)]);
+  for (const auto& [host, slots] : lines) text += fmt::format("{} slots={}\n", printable(name_to_reach(*host)), slots);
   return text;
 }
 

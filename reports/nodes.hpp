@@ -50,8 +50,8 @@ std::string output_folder(const Report& report);
 // end of each link that does or may do so, so that no job of the others uses it. Both hosts of a slow link stay.
 std::set<std::string> hosts_to_leave_out(const Report& report);
 
-// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this
-// job in their order, or none.
+// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together, by the names that launchers know.
+// "" if it would be the hosts of this job in their order, or none, or one whose name an unfit host has too.
 std::string healthy_hosts(const Report& report);
 
 std::size_t healthy_ranks(const Report& report);

@@ -658,6 +658,23 @@ TEST(Decision, shows_a_share_apart_from_the_one_that_would_be_good) {
   EXPECT_THAT(decide(report).sentence, HasSubstr("all_gather 75.8 % of limit"));
 }
 
+TEST(Decision, names_hosts_to_go_on_with_as_launchers_know_them) {
+  Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
+  for (topo::Host& host : report.topology.hosts) {
+    host.host_name = "worker-" + host.name;
+    host.pretended = true;
+  }
+  EXPECT_EQ(healthy_hosts(report), "worker-h0 slots=2\nworker-h2 slots=2\n");
+  EXPECT_THAT(decide(report).command, HasSubstr("hosts.healthy"));
+  report.topology.hosts[2].host_name = "worker-h0";
+  EXPECT_EQ(healthy_hosts(report), "worker-h0 slots=4\n") << "two nodes of one machine";
+  report.topology.hosts[2].boot_id = "another";
+  EXPECT_EQ(healthy_hosts(report), "") << "two machines of one name";
+  report.topology.hosts[2].host_name = "worker-h1";
+  EXPECT_EQ(healthy_hosts(report), "") << "the unfit host has that name too";
+  EXPECT_EQ(decide(report).command, "");
+}
+
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   Report report = report_of({.backend = "sim",
                              .provenance = "simulated",
