@@ -123,6 +123,23 @@ TEST(Ends, of_a_run_are_said_alike_in_all_formats) {
   for_all_pairs_of_ends([](const std::vector<const End*>& ends) { expect_one_answer(run_with(ends)); });
 }
 
+TEST(Ends, with_wrong_data_in_a_launch_and_a_failure_in_another_are_said_alike_in_all_formats) {
+  for (const bool has_time : {true, false}) {
+    Report report = run_with({});
+    Measurement& m = report.results.front().measurement;
+    m.wrong_elements = 3;
+    m.outcome = Outcome::failed;
+    m.because = "in launch 2 of 7: no progress";
+    if (!has_time) m.throughput.reset();
+    report.results.front().verdict.grade = Grade::wrong;
+    report.grade = overall(report);
+    report.exit_code = exit_code(report, true);
+    report.decision = decide(report);
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+    expect_one_answer(report);
+  }
+}
+
 reports::Run as_run(const std::string& name, Report report) {
   return {.name = name, .report = std::move(report), .journal = {}};
 }

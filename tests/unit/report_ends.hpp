@@ -80,13 +80,6 @@ inline constexpr End all_ends[] = {
     {"the host is set up wrong", [](Report& r) { find(r, "host.memlock", topo::About::host); }},
     {"slow", [](Report& r) { add(r, "p2p", 1, Grade::slow); }},
     {"wrong data", [](Report& r) { add(r, "all_reduce", 1, Grade::wrong); }},
-    {"wrong data in a launch, and a failure in another",
-     [](Report& r) {
-       Measurement& m = add(r, "all_gather", 1, Grade::wrong).measurement;
-       m.wrong_elements = 3;
-       m.outcome = Outcome::failed;
-       m.because = "in launch 2 of 7: no progress";
-     }},
     {"a case failed", [](Report& r) { add(r, "p2p", 1, Grade::failed).measurement.outcome = Outcome::failed; }},
     {"GPUs alone failed", [](Report& r) { find(r, "gpu.check_failed", topo::About::hardware); }},
     {"the ranks do not join", [](Report& r) { find(r, "join.host", topo::About::host); }},
