@@ -443,6 +443,12 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
   }
   if (!options.cluster.empty())
     std::erase_if(folders, [&](const fs::path& run) { return run.parent_path().filename() != options.cluster; });
+  // A run that could not begin is newer than the one to which `latest` leads.
+  std::erase_if(folders, [](const fs::path& run) {
+    std::error_code no_link;
+    const fs::path newest = fs::read_symlink(run.parent_path() / "latest", no_link);
+    return !no_link && parse_stamp(run) > parse_stamp(newest);
+  });
   std::ranges::stable_sort(folders, std::greater(), parse_stamp);
   if (folders.size() > most_read) folders.resize(most_read);
   for (const fs::path& folder : folders) {
