@@ -354,6 +354,7 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   report.tuning.reset();
   report.run.started = kept.front().report.run.started;
   report.run.ended = made;
+  report.run.folder.clear();
   report.run.launches = 0;
   renumber(side.observations);
   for (const Observation& observation : side.observations) {

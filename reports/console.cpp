@@ -20,6 +20,7 @@
 #include "reports/communicators.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
+#include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
@@ -558,7 +559,7 @@ std::vector<SummaryRow> summary_of(const Report& report) {
   std::map<Row, Ends> ends;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
-    if (m.outcome != Outcome::measured || !m.throughput || m.measured_case.replay) continue;
+    if (!has_figures_to_show(m) || !m.throughput || m.measured_case.replay) continue;
     const Row row(title_of(m.measured_case), m.measured_case.ranks, m.measured_case.nodes);
     Ends& its = ends[row];
     if (!its.large) order.push_back(row);
@@ -574,18 +575,19 @@ std::vector<SummaryRow> summary_of(const Report& report) {
     const bool on_others_too = std::ranges::count_if(order, [&](const Row& each) {
                                  return std::get<0>(each) == title && std::get<1>(each) == ranks;
                                }) > 1;
-    rows.push_back({.operation = on_others_too
-                                     ? fmt::format("{}, {}", title, counted(static_cast<std::size_t>(nodes), "node"))
-                                     : title,
-                    .ranks = ranks,
-                    .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
-                                                   to_text(bytes_of(*small)))
-                                     : "",
-                    .size = to_text(m.measured_case.bytes),
-                    .busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count,
-                    .of_limit = large->verdict.fraction ? fmt::format("{:.0f} %", 100 * *large->verdict.fraction) : "",
-                    .grade = large->verdict.grade,
-                    .for_parts = m.measured_case.for_parts});
+    rows.push_back(
+        {.operation =
+             on_others_too ? fmt::format("{}, {}", title, counted(static_cast<std::size_t>(nodes), "node")) : title,
+         .ranks = ranks,
+         .latency = small ? fmt::format("{:.2f} us ({})", small->measurement.latency->summary.median * 1e6,
+                                        to_text(bytes_of(*small)))
+                          : "",
+         .size = to_text(m.measured_case.bytes),
+         .busbw = bus_bandwidth(m.measured_case, {m.throughput->summary.median}).count,
+         .of_limit =
+             large->verdict.fraction ? percent_beside(*large->verdict.fraction, large->verdict.least_fraction) : "",
+         .grade = large->verdict.grade,
+         .for_parts = m.measured_case.for_parts});
   }
   return rows;
 }
@@ -594,7 +596,7 @@ std::string job_steps_text(const Report& report) {
   std::string text;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
-    if (!m.measured_case.replay || m.outcome != Outcome::measured || !m.throughput) continue;
+    if (!m.measured_case.replay || !has_figures_to_show(m) || !m.throughput) continue;
     const Summary& time = m.throughput->summary;
     text += format_printable("{}{}: {:.4g} ms a step", operation_of(m.measured_case),
                              m.measured_case.arm == "default" ? "" : ", arm " + m.measured_case.arm, 1e3 * time.median);

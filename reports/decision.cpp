@@ -92,6 +92,19 @@ bool passed_baseline(const Report& report) {
          });
 }
 
+void add_baseline_answer(const std::string& headline, ExitCode code, Report& report) {
+  if (!headline.empty()) report.comparison = headline;
+  const bool lacks_only_a_verdict = report.exit_code == ExitCode::inconclusive && exit_code(report) == ExitCode::ok;
+  if (code == ExitCode::ok && lacks_only_a_verdict) report.exit_code = ExitCode::ok;
+  report.exit_code = worse(report.exit_code, code);
+  report.decision = decide(report);
+}
+
+void withdraw_baseline_answer(Report& report) {
+  if (!is_check(report) && decision::is_slower_than_baseline(report)) report.exit_code = exit_code(report, true);
+  report.comparison.clear();
+}
+
 // Numbers that the report says twice, and differently. Tables of an import may be of several jobs.
 static std::string difference_in(const Report& report) {
   if (report.provenance == "imported") return "";

@@ -27,6 +27,12 @@ bool lacked_time(const Result& result);
 // are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
 Decision decide(const Report& report);
 
+// Adds the answer of a comparison with a baseline to comparison, exit code and decision. A run that lacked nothing but
+// a verdict has one by a baseline that it is no slower than.
+void add_baseline_answer(const std::string& headline, ExitCode code, Report& report);
+// Takes back such an answer, of which a report that was read has nothing but the exit code.
+void withdraw_baseline_answer(Report& report);
+
 // Sentence that names numbers which a report says twice and differently, or what it says of its end and its own content
 // contradicts, because the file was edited or damaged; "" if nothing.
 std::string contradiction_in(const Report& report);

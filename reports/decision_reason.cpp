@@ -280,9 +280,10 @@ std::string_view about_single_gpus(const Report& report) {
 }
 
 std::string figure_of(const Result& slow) {
-  return fmt::format(
-      "{} {:.0f} % of limit{}", slow.measurement.measured_case.collective->name, 100 * judged_fraction(slow),
-      slow.verdict.mean_fraction ? fmt::format(" on average, median {:.0f} %", 100 * *slow.verdict.fraction) : "");
+  const Verdict& v = slow.verdict;
+  return fmt::format("{} {} of limit{}", slow.measurement.measured_case.collective->name,
+                     percent_beside(judged_fraction(slow), v.least_fraction),
+                     v.mean_fraction ? " on average, median " + percent_beside(*v.fraction, v.least_fraction) : "");
 }
 
 std::string about_slow(const Report& report) {
@@ -368,9 +369,10 @@ std::string healthy_figure(const Result& result) {
   const std::string rate = fmt::format("{} {:.0f} GB/s", c.collective->name,
                                        bus_bandwidth(c, {result.measurement.throughput->summary.median}).count);
   if (!result.verdict.fraction) return rate;
-  const double ratio = slowdown_by_slow_samples(result), fraction = 100 * *result.verdict.fraction;
-  return fmt::format("{} ({:.0f} % of limit{})", rate, fraction,
-                     ratio > 1 ? fmt::format(", {:.0f} % on average", fraction / ratio) : "");
+  const Verdict& v = result.verdict;
+  const double ratio = slowdown_by_slow_samples(result);
+  return fmt::format("{} ({} of limit{})", rate, percent_beside(*v.fraction, v.least_fraction),
+                     ratio > 1 ? fmt::format(", {:.0f} % on average", 100 * *v.fraction / ratio) : "");
 }
 
 // Clause for the operation that loses most by slow samples, of those that are not judged; "" if none loses much. No

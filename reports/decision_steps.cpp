@@ -82,10 +82,10 @@ bool can_be_resumed(const Report& report) {
     return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
   };
   if (count_results(report, is_kept) == 0) return false;
-  const std::vector<std::string>& command = report.run.command;
-  const bool is_other = std::ranges::any_of(
-      command, [](const std::string& word) { return word == "tune" || word == "check" || word.starts_with("--soak"); });
-  return report.provenance != "imported" && !is_other;
+  const std::string subcommand = subcommand_of(report);
+  const bool soaks =
+      std::ranges::any_of(report.run.command, [](const std::string& word) { return word.starts_with("--soak"); });
+  return report.provenance != "imported" && subcommand != "tune" && subcommand != "check" && !soaks;
 }
 
 // What settles an inconclusive comparison with a baseline, by its headline.
@@ -136,7 +136,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
              "with what it had, and look for a fault of the machine if it stays slow");
   if (word == reject && !about_unexplained_failures(report).empty())
     add_step(list, "then run again: what is named above is slow, and does not explain what failed");
-  if (word == reject && !healthy_hosts(report).empty() && !output_folder(report.run.command).empty())
+  if (word == reject && !healthy_hosts(report).empty() && !output_folder(report).empty())
     if (const std::string what = what_needs_all_ranks(report); !what.empty())
       add_step(list, fmt::format("run on the other hosts (hosts.healthy, {}) without {}",
                                  counted(healthy_ranks(report), "rank"), what));

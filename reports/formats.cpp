@@ -14,6 +14,7 @@
 #include "bench/model/traffic.hpp"
 #include "reports/case_names.hpp"
 #include "reports/decision.hpp"
+#include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"
@@ -495,9 +496,9 @@ constexpr std::array metrics_of_results{
            [](const Result& r) { return r.verdict.fraction; }},
     Metric{"wrong_elements", "Elements of results that were wrong.",
            [](const Result& r) {
-             return r.measurement.outcome == Outcome::measured && r.measurement.data_checked.value_or(true)
-                        ? std::optional(static_cast<double>(r.measurement.wrong_elements))
-                        : std::nullopt;
+             const Measurement& m = r.measurement;
+             const bool known = m.wrong_elements > 0 || (has_figures_to_show(m) && m.data_checked.value_or(true));
+             return known ? std::optional(static_cast<double>(m.wrong_elements)) : std::nullopt;
            }},
 };
 

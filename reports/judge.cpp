@@ -263,8 +263,8 @@ std::string slowest_of(const Measurement& m, const topo::Topology& topology) {
 }
 
 std::string share_of_limit(const Verdict& v) {
-  return fmt::format("{:.0f} % of what {} can do ({:.4g} GB/s, {})", *v.fraction * 100, v.binding, v.limit->count,
-                     v.level);
+  return fmt::format("{} of what {} can do ({:.4g} GB/s, {})", percent_beside(*v.fraction, v.least_fraction), v.binding,
+                     v.limit->count, v.level);
 }
 
 // Computes the fraction of the limit from the trimmed mean, which shows what slow samples cost while they are fewer
@@ -278,8 +278,8 @@ std::string judge_trimmed_mean(const Measurement& m, const topo::Limit& limit, d
   v.mean_fraction = by_mean;
   return fmt::format(
       "; but its samples differ: their mean without the slowest twentieth is {:.3g} times the median, "
-      "{:.0f} % of the limit",
-      *times.trimmed_mean / times.median, by_mean * 100);
+      "{} of the limit",
+      *times.trimmed_mean / times.median, percent_beside(by_mean, least));
 }
 
 std::string note_on_nics(const Case& c, const topo::Limit& limit) {
@@ -294,13 +294,15 @@ void apply_floor(const Measurement& m, const topo::Limit& limit, const topo::Top
   const Floor* const floor = find_floor(m.measured_case, topology);
   if (!floor) return;
   const double share = floor->share * achievable_fraction(limit);
+  v.least_fraction = share;
   const std::string unsteady = judge_trimmed_mean(m, limit, share, v);
   if (*v.fraction >= share && !v.mean_fraction) return;
   v.grade = Grade::slow;
   v.because = fmt::format(
-      "{}; slow below {:.0f} % on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
+      "{}; slow below {} on any machine: the lowest published figure of a healthy one is {:.0f} % of what is "
       "achievable, with {} per rank and more ({})",
-      share_of_limit(v) + unsteady, share * 100, floor->lowest * 100, to_text(floor->from), floor->of);
+      share_of_limit(v) + unsteady, percent_beside(share, v.mean_fraction ? v.mean_fraction : v.fraction),
+      floor->lowest * 100, to_text(floor->from), floor->of);
   v.because += slowest_of(m, topology) + note_on_nics(m.measured_case, limit);
 }
 
@@ -341,9 +343,11 @@ Verdict judge_against(const Measurement& m, const topo::Limit& limit, const topo
     if (!is_disputed(limit, topology)) apply_floor(m, limit, topology, v);
     return v;
   }
+  v.least_fraction = bar->ok_from;
   const std::string unsteady = judge_trimmed_mean(m, limit, bar->ok_from, v);
   v.grade = *v.fraction >= bar->ok_from && !v.mean_fraction ? Grade::ok : Grade::slow;
-  v.because = fmt::format("{}; good from {:.0f} %: {}", share_of_limit(v) + unsteady, bar->ok_from * 100, bar->because);
+  v.because = fmt::format("{}; good from {}: {}", share_of_limit(v) + unsteady,
+                          percent_beside(bar->ok_from, v.mean_fraction ? v.mean_fraction : v.fraction), bar->because);
   v.because += slowest_of(m, topology) + note_on_nics(c, limit);
   return v;
 }
@@ -634,6 +638,20 @@ std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::s
   }
   return withdrawn;
 }
+
+std::string percent_beside(double share, const std::optional<double>& other) {
+  constexpr int most_decimals = 4;
+  std::string text;
+  for (int decimals = 0; decimals <= most_decimals; ++decimals) {
+    text = fmt::format("{:.{}f}", 100 * share, decimals);
+    if (!other || share == *other || text != fmt::format("{:.{}f}", 100 * *other, decimals)) break;
+  }
+  if (text.find('.') != std::string::npos) text.erase(text.find_last_not_of("0") + 1);
+  if (text.ends_with('.')) text.pop_back();
+  return text + " %";
+}
+
+bool has_figures_to_show(const Measurement& m) { return m.outcome == Outcome::measured || m.wrong_elements > 0; }
 
 bool tells_wrong_data(const topo::Finding& finding) {
   return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;

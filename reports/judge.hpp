@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -33,9 +34,15 @@ Verdict judge(const Measurement& m, const topo::Limits& limits, const topo::Topo
 bool is_not_judged_on(const Verdict& verdict, std::string_view host);
 // True for a group with a rank on such a host.
 bool is_not_judged(const Group& group, const Result& result, const Report& report);
+// "76 %"; with as many decimals as tell the share from the other, with which a text compares it: "75.8 %" beside 0.76.
+std::string percent_beside(double share, const std::optional<double>& other);
 
 // True for a finding of wrong data.
 bool tells_wrong_data(const topo::Finding& finding);
+
+// True if its figures stand in reports: it was measured, or has wrong data. With several launches a case with wrong
+// data may have failed in another one.
+bool has_figures_to_show(const Measurement& m);
 
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);

@@ -11,6 +11,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
 #include "reports/nccl_tests_text.hpp"
@@ -224,17 +225,34 @@ auto program_key(const Case& c) {
   return std::tuple(c.collective->name, c.group, c.nodes, c.ranks, c.type, c.op, root_text(c), c.in_place, c.calls);
 }
 
+// What failed, or had wrong data, and is in no table.
+std::string bad_without_row(const Report& report, const std::set<const Measurement*>& with_row) {
+  std::map<std::pair<std::string, std::string_view>, std::size_t> counts;  // by operation and by what it did
+  for (const Result& result : report.results) {
+    const Measurement& m = result.measurement;
+    if (with_row.contains(&m)) continue;
+    if (m.wrong_elements > 0)
+      ++counts[{operation_of(m.measured_case), "gave wrong data"}];
+    else if (m.outcome == Outcome::failed)
+      ++counts[{operation_of(m.measured_case), "failed"}];
+  }
+  std::string text;
+  for (const auto& [what, count] : counts)
+    text += format_printable("# {}: {} {} and {} no row\n", what.first, counted(count, "measurement"), what.second,
+                             count == 1 ? "has" : "have");
+  return text;
+}
+
 }  // namespace
 
 std::string render_nccl_tests(const Report& report) {
   std::vector<Rows> programs;
   std::set<std::string> skipped, device_initiated;
-  std::map<std::string, std::size_t> failed;  // by operation
+  std::set<const Measurement*> with_row;
   for (const Result* result : in_reading_order(report)) {
     const Measurement& m = result->measurement;
     const Case& c = m.measured_case;
-    if (m.outcome == Outcome::failed) ++failed[operation_of(c)];
-    if (m.outcome != Outcome::measured || !m.throughput) continue;
+    if (!has_figures_to_show(m) || !m.throughput) continue;
     if (c.collective->device_initiated) {
       device_initiated.insert(operation_of(c));
       continue;
@@ -271,16 +289,16 @@ std::string render_nccl_tests(const Report& report) {
     const ProgramSize size = size_of_program(c, split, report);
     const std::optional<std::vector<std::size_t>> ranks = ranks_in_list(report, size);
     text += "#\n";
-    if (ranks)
+    if (ranks) {
       text += commands_of(report, rows, nccl_tests::program_of(*c.collective), split, size, *ranks) +
               devices_of(report, split, *ranks) + table_of(rows);
-    else
+      with_row.insert(rows.begin(), rows.end());
+    } else {
       text += format_printable("# {} of {} ranks on {}: no table, since the report does not list their hosts\n",
                                operation_of(c), size.ranks, counted(static_cast<std::size_t>(size.nodes), "node"));
+    }
   }
-  for (const auto& [operation, count] : failed)
-    text += format_printable("# {}: {} failed and {} no row\n", operation, counted(count, "measurement"),
-                             count == 1 ? "has" : "have");
+  text += bad_without_row(report, with_row);
   if (!device_initiated.empty())
     text += format_printable("# nccl-tests has the like with -R 2 -D 1 or 2, whose tables do not say so: {}\n",
                              join(std::vector<std::string>(device_initiated.begin(), device_initiated.end())));

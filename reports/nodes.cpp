@@ -445,9 +445,14 @@ void withdraw_questions_of_whole_hosts(Report& report) {
   });
 }
 
-bool is_check(const Report& report) {
-  return std::ranges::find(report.run.command, "check") != report.run.command.end();
+std::string subcommand_of(const Report& report) {
+  const RunInfo& run = report.run;
+  if (!run.subcommand.empty()) return run.subcommand;
+  // Later words may be values of options, such as a folder of this name.
+  return run.command.empty() || run.command.front().starts_with("-") ? "run" : run.command.front();
 }
+
+bool is_check(const Report& report) { return subcommand_of(report) == "check"; }
 
 bool ran_out_of_time(const Report& report) {
   const bool together = std::ranges::any_of(report.results, [](const Result& result) {
@@ -515,10 +520,9 @@ std::string for_shell(const std::string& word) {
 
 }  // namespace
 
-std::string output_folder(const std::vector<std::string>& command) {
-  if (const std::string given = value_given(command, "--out"); !given.empty()) return given;
-  // `check` writes no files by default.
-  return std::ranges::find(command, "check") == command.end() ? "p5bench-out" : "";
+std::string output_folder(const Report& report) {
+  if (const std::string given = value_given(report.run.command, "--out"); !given.empty()) return given;
+  return is_check(report) ? "" : "p5bench-out";  // `check` writes no files by default
 }
 
 namespace {
@@ -577,6 +581,11 @@ std::set<std::string> hosts_to_leave_out(const Report& report) {
   return unfit;
 }
 
+// The name by which a launcher reaches a host; NCCL_HOSTID may be no such name.
+static const std::string& name_to_reach(const topo::Host& host) {
+  return host.pretended && !host.host_name.empty() ? host.host_name : host.name;
+}
+
 std::string healthy_hosts(const Report& report) {
   const std::set<std::string> unfit = hosts_to_leave_out(report);
   const std::vector<int> domains = domains_of_hosts(report.topology);
@@ -588,9 +597,26 @@ std::string healthy_hosts(const Report& report) {
   const auto domain = [&](std::size_t host) { return domains[host]; };
   if (kept.size() == domains.size() && std::ranges::is_sorted(kept, {}, domain)) return "";
   std::ranges::stable_sort(kept, {}, domain);
+  // A launcher cannot tell hosts of one name apart: nodes of one machine, or machines of equal names.
+  std::vector<std::pair<const topo::Host*, int>> lines;
+  const auto line_of = [&](const topo::Host& host) {
+    return std::ranges::find_if(lines,
+                                [&](const auto& line) { return name_to_reach(*line.first) == name_to_reach(host); });
+  };
+  for (const std::size_t i : kept) {
+    const topo::Host& host = report.topology.hosts[i];
+    const auto same = line_of(host);
+    if (same == lines.end())
+      lines.emplace_back(&host, ranks[static_cast<int>(i)]);
+    else if (same->first->boot_id == host.boot_id)
+      same->second += ranks[static_cast<int>(i)];
+    else
+      return "";
+  }
+  for (const topo::Host& host : report.topology.hosts)
+    if (unfit.contains(host.name) && line_of(host) != lines.end()) return "";
   std::string text;
-  for (const std::size_t i : kept)
-    text += fmt::format("{} slots={}\n", printable(report.topology.hosts[i].name), ranks[static_cast<int>(i)]);
+  for (const auto& [host, slots] : lines) text += fmt::format("{} slots={}\n", printable(name_to_reach(*host)), slots);
   return text;
 }
 
@@ -677,11 +703,22 @@ std::string what_needs_all_ranks(const Report& report) {
   return "";
 }
 
+namespace {
+
+// The run's own folder within --out. `OUT/latest` leads to the newest run of any cluster, so that it may be another
+// job's by the time that somebody follows it. Reports before 2026-11-28 tell their cluster alone.
+std::string folder_in_output(const RunInfo& run) {
+  if (!run.folder.empty()) return run.folder;
+  return run.cluster.empty() ? "latest" : run.cluster + "/latest";
+}
+
+}  // namespace
+
 std::string command_for_healthy(const Report& report) {
-  const std::string out = output_folder(report.run.command);
+  const std::string out = output_folder(report);
   if (out.empty() || healthy_hosts(report).empty() || !what_needs_all_ranks(report).empty()) return "";
   std::string command = fmt::format("mpirun -np {} --hostfile {} p5bench", healthy_ranks(report),
-                                    for_shell(out + "/latest/hosts.healthy"));
+                                    for_shell(fmt::format("{}/{}/hosts.healthy", out, folder_in_output(report.run))));
   for (const std::string& word : arguments_to_repeat(report)) command += " " + for_shell(word);
   return command;
 }

@@ -31,6 +31,8 @@ std::set<std::string> hosts_slow_alone(const Report& report);
 // Takes back open questions whose candidates are all GPUs of such a host: no GPU stands out, which its verdict says.
 void withdraw_questions_of_whole_hosts(Report& report);
 
+// What was run: run, tune, ab or check.
+std::string subcommand_of(const Report& report);
 bool is_check(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all
 // GPUs of each node were measured together.
@@ -42,14 +44,14 @@ std::string render_nodes(const Report& report, bool brief);
 
 // ---- The same run on the other hosts
 
-// The folder that the command writes to; "" if it writes no files.
-std::string output_folder(const std::vector<std::string>& command);
+// The folder that the command wrote to; "" if it wrote no files.
+std::string output_folder(const Report& report);
 // rejected_hosts(), the hosts of suspected NVLink domains and those of which one may be silent or corrupt data, and one
 // end of each link that does or may do so, so that no job of the others uses it. Both hosts of a slow link stay.
 std::set<std::string> hosts_to_leave_out(const Report& report);
 
-// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together. "" if it would be the hosts of this
-// job in their order, or none.
+// Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together, by the names that launchers know.
+// "" if it would be the hosts of this job in their order, or none, or one whose name an unfit host has too.
 std::string healthy_hosts(const Report& report);
 
 std::size_t healthy_ranks(const Report& report);

@@ -165,6 +165,7 @@ struct Verdict {
   std::optional<double> fraction;  // bus bandwidth over the limit
   // The same by the mean of most samples (Summary::trimmed_mean), where that is slow and the median is not.
   std::optional<double> mean_fraction = {};
+  std::optional<double> least_fraction = {};  // below it the measurement is slow; null where nothing is known
   std::string binding;  // the part that limits
   std::string because;  // one sentence
   // Names of hosts that took part and whose GPUs other programs used: their groups are not judged.
@@ -256,11 +257,13 @@ struct HeldRun {
 struct RunInfo {
   std::string version;
   std::vector<std::string> command;  // arguments as given
+  std::string subcommand = {};       // run, tune, ab, check; "" in imports and in reports before 2026-11-28
   std::string started, ended;        // UTC, ISO 8601; `ended` is "" while the run continues
   double wall_s = 0;
   double budget_s = 0;
   std::uint64_t seed = 0;
   std::string cluster;
+  std::string folder = {};  // within --out, CLUSTER/TIME; "" if it has none, and in reports before 2026-11-28
   int ranks = 0, nodes = 0;
   std::string backend;
   int launches = 1;  // planned, of each case

@@ -42,6 +42,7 @@ constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::v
 // Enumerations kept as text.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};
 constexpr std::array<std::string_view, 3> provenances{"measured", "simulated", "imported"};
+constexpr std::array<std::string_view, 4> subcommands{"run", "tune", "ab", "check"};
 constexpr std::array<std::string_view, 6> suspect_kinds{"gpu", "nic", "node", "link", "rail", "domain"};
 constexpr std::array<std::string_view, 3> faults{"slow", "silent", "wrong"};
 constexpr std::array<std::string_view, 3> decisions{"ACCEPT", "REJECT", "CANNOT TELL"};
@@ -314,6 +315,7 @@ void fields(auto& archive, Is<Verdict> auto& v) {
   archive.must("limit_gb_per_s", json_fields::above_zero(v.limit));
   archive.must("fraction_of_limit", v.fraction);
   archive.may("mean_fraction_of_limit", v.mean_fraction);
+  archive.some("least_fraction_of_limit", v.least_fraction);
   archive.must("binding", or_null(v.binding));
   archive.must("because", v.because);
   archive.some("not_judged_hosts", v.not_judged_hosts);
@@ -370,12 +372,15 @@ void fields(auto& archive, Is<HeldRun> auto& held) {
 void fields(auto& archive, Is<RunInfo> auto& run) {
   archive.must("version", run.version);
   archive.must("command", run.command);
+  archive.some("subcommand",
+               json_fields::omitted_if(run.subcommand.empty(), json_fields::one_of(run.subcommand, subcommands)));
   archive.must("started", run.started);
   archive.must("ended", run.ended);
   archive.must("wall_s", run.wall_s);
   archive.must("budget_s", run.budget_s);
   archive.must("seed", run.seed);
   archive.must("cluster", run.cluster);
+  archive.some("folder", run.folder);
   archive.must("ranks", run.ranks);
   archive.must("nodes", run.nodes);
   archive.must("backend", run.backend);

@@ -528,8 +528,8 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
            .take = [&](const std::string& t) { o.seed = whole_number<std::uint64_t>(t, 0, ~std::uint64_t{0}); },
            .commands = {"report", "compare"}});
   declare.flag("--resume", o.resume,
-               "continue the newest run in --out, which was interrupted, and keep what it measured", check_resume, {},
-               {"tune", "plan"});
+               "continue the newest run in --out with these options, which was interrupted, and keep what it measured",
+               check_resume, {}, {"tune", "plan"});
   declare({.name = "--tuning",
            .shown = "WHAT",
            .help = "search for faster NCCL settings after the run: off, quick (some 20 s) or full (1 to 3 min); "

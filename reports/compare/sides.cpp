@@ -360,7 +360,7 @@ Run read_run(const std::string& path, Reading reading) {
 std::vector<std::string> find_runs(const std::string& path) {
   std::error_code problem;
   if (!is_folder(path) || fs::exists(fs::symlink_status(fs::path(path) / report_name, problem))) return {path};
-  std::vector<std::string> found;
+  std::vector<std::string> found, baselines;
   for (std::vector<fs::path> folders{path}; !folders.empty();) {
     const fs::path folder = std::move(folders.back());
     folders.pop_back();
@@ -369,12 +369,15 @@ std::vector<std::string> find_runs(const std::string& path) {
     for (; !problem && entry != fs::directory_iterator(); entry.increment(problem)) {
       const fs::file_status status = entry->symlink_status(problem);
       if (fs::is_directory(status)) folders.push_back(entry->path());
-      if (entry->path().filename() == report_name && !fs::is_symlink(status)) found.push_back(entry->path().string());
+      if (entry->path().filename() != report_name || fs::is_symlink(status)) continue;
+      const bool is_baseline = fs::absolute(folder).lexically_normal().parent_path().filename() == "baselines";
+      (is_baseline ? baselines : found).push_back(entry->path().string());
     }
     if (problem)
       throw UsageError(fmt::format("'{}' cannot be searched for reports ({}); make it readable, or name the reports",
                                    printable(folder.native()), problem.message()));
   }
+  if (found.empty()) found = std::move(baselines);
   if (found.empty()) throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, printable(path)));
   std::ranges::sort(found, comes_before);
   return found;

@@ -102,6 +102,13 @@ class JobScript(unittest.TestCase):
                           ("--soak", "20h"), ("--soak=20h",)):
             self.assertEqual(self.arguments_of(*arguments), [*arguments])
 
+    def test_a_requeued_job_resumes_where_another_job_of_the_folder_has_the_newest_run(self):
+        (self.folder / "p5bench-out/latest/report.json").write_text('{"status": "complete"}')
+        self.assertEqual(self.arguments_of(), [])
+        (self.folder / "p5bench-out/lab/20261128T120000Z").mkdir(parents=True)
+        (self.folder / "p5bench-out/lab/20261128T120000Z/report.json").write_text('{"status": "partial"}')
+        self.assertEqual(self.arguments_of(), ["--resume"])
+
     def test_a_requeued_job_whose_earlier_run_is_refused_begins_anew(self):
         for code in (2, 12):
             (self.folder / "srun").write_text(f"""#!/bin/sh

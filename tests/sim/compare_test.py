@@ -529,6 +529,26 @@ class Compare(Folder):
             self.assertIn(word, refused.stderr)
             self.assertEqual(self.listing(), before)
 
+    def test_a_report_that_is_compared_later_says_what_the_run_would_have_said(self):
+        how = ["--collectives", "all_gather", "--min", "4GiB", "--max", "4GiB", "--launches", "7", "--tuning", "off"]
+        self.simulate("base", *how)
+        slow = ["--fault", "node:n1:0.9"]
+        late = self.simulate("late", *how, *slow, seed=2)
+        self.assertEqual(read_report(late / "report.json")["exit_code"], GOOD)
+        done = self.run_it(*SIM, *how, *slow, "--seed", "2", "--out", "now", "--baseline", "base")
+        self.assertEqual(done.returncode, SLOW, done.stderr + done.stdout)
+        done = self.run_it("report", late, "--baseline", "base", "--format", "json,junit,prometheus,markdown", "--out", "told")
+        self.assertEqual(done.returncode, SLOW, done.stderr)
+        told, now = (read_report(path / "report.json") for path in (self.folder / "told", self.folder / "now/latest"))
+        self.assertEqual((told["exit_code"], told["decision"]), (now["exit_code"], now["decision"]))
+        self.assertEqual(told["decision"]["word"], "REJECT")
+        self.assertIn('<property name="exit code" value="10"/>', (self.folder / "told/report.xml").read_text())
+        self.assertRegex((self.folder / "told/report.prom").read_text(), r"(?m)^p5bench_exit_code\{[^}]*\} 10$")
+        self.assertTrue((self.folder / "told/report.md").read_text().startswith("## REJECT"))
+        again = self.run_it("report", self.folder / "now/latest", "--baseline", late, "--format", "json", "--out", "again")
+        self.assertIn(again.returncode, (GOOD, INCONCLUSIVE), again.stderr)
+        self.assertNotEqual(read_report(self.folder / "again/report.json")["decision"]["word"], "REJECT")
+
     def test_a_folder_as_a_baseline_leaves_out_runs_on_other_nodes(self):
         for nodes, seed in ((4, 1), (4, 2), (3, 3)):
             self.simulate("all", "--cluster", "lab", "--nodes", nodes, seed=seed)
@@ -561,6 +581,22 @@ class Compare(Folder):
         self.assertTrue(any("is without 1 of its 2 runs" in remark for remark in comparison["remarks"]), comparison["remarks"])
         _, comparison = self.compare(made, newest)
         self.assertTrue(any("The same run is on both sides" in remark for remark in comparison["remarks"]), comparison["remarks"])
+
+    def test_a_baseline_in_a_folder_of_runs_is_not_one_more_run(self):
+        how = ["--collectives", "all_gather", "--min", "4GiB", "--max", "4GiB", "--tuning", "off", "--launches", "3"]
+        self.simulate("old", *how)
+        fresh = self.simulate("new", *how, seed=2)
+        made = self.run_it("baseline", "old", "--out", "old")
+        self.assertEqual(made.returncode, GOOD, made.stderr)
+        for base in ("old", "old/baselines"):
+            _, comparison = self.compare(base, fresh)
+            self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {3}, base)
+        _, comparison = self.compare(fresh, "old")
+        self.assertEqual({row["new_launches"] for row in comparison["bands"]}, {3})
+        alone = self.run_it("compare", "--history", "old")
+        self.assertEqual(alone.returncode, USAGE, alone.stdout)
+        self.assertIn("holds one run", alone.stderr)
+        self.assertEqual(self.run_it("report", "old").returncode, GOOD)
 
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")

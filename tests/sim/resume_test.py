@@ -214,6 +214,24 @@ class Resume(Folder):
         report = read_report(self.folder_of_run() / "report.json")
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
+    def test_a_journal_that_cannot_be_written_costs_no_other_file(self):
+        full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "EDQUOT",
+                "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_NAME": "measurements.jsonl"}
+        slow = ["--nodes", "4", "--collectives", "p2p", "--sizes", "8,256MiB,1GiB,4GiB", "--tuning", "off", "--fault", "nic:n1r3:0.5"]
+        formats = {"report.xml", "report.prom", "report.md", "report.csv"}
+        for first in (1, 2, 3, 4):
+            with self.subTest(first=first):
+                done = self.run_it(*slow, *SIM, "--format", "json,junit,prometheus,markdown,csv", variables=full | {"P5BENCH_FAIL_FROM": str(first)})
+                self.assertIn(done.returncode, (10, 12), done.stderr)
+                folder = self.folder_of_run()
+                report = read_report(folder / "report.json")
+                self.assertIn("measurements.jsonl", report["run"]["ended_by"])
+                self.assertEqual((report["status"], report["exit_code"]), ("partial", done.returncode))
+                self.assertEqual(done.stdout.splitlines()[0], report["decision"]["sentence"])
+                left = {path.name for path in folder.iterdir()}
+                self.assertGreaterEqual(left, formats)
+                self.assertEqual("support.txt" in left, bool(report["suspects"] or report["open_questions"]))
+
     def test_a_page_that_could_not_be_written_is_written(self):
         """The largest file is the page: what is measured and report.json fit."""
         done = self.run_it(*PLAN, *SIM, "--seed", "7")
@@ -221,11 +239,17 @@ class Resume(Folder):
         report, page = ((folder / name).stat().st_size for name in ("report.json", "report.html"))
         self.assertGreater(page, report + 2048)
         limit = (page - 1024) // 1024
-        done = self.run_it(program=["/bin/bash", "-c", f'ulimit -f {limit}; exec "$@"', "bash", PROGRAM, *PLAN, *SIM, "--seed", "7"])
+        done = self.run_it(program=["/bin/bash", "-c", f'ulimit -f {limit}; exec "$@"', "bash", PROGRAM, *PLAN, *SIM, "--seed", "7", "--format",
+                                    "json,html,junit,prometheus,markdown"])
         self.assertEqual(done.returncode, 12, done.stderr)
-        left = read_report(self.folder_of_run() / "report.json")
+        folder = self.folder_of_run()
+        left = read_report(folder / "report.json")
         self.assertEqual((left["status"], left["exit_code"]), ("partial", 12))
         self.assertIn("report.html", left["run"]["ended_by"])
+        self.assertFalse((folder / "report.html").exists())
+        self.assertIn('<property name="exit code" value="12"/>', (folder / "report.xml").read_text())
+        self.assertRegex((folder / "report.prom").read_text(), r"(?m)^p5bench_exit_code\{[^}]*\} 12$")
+        self.assertTrue((folder / "report.md").read_text().startswith("## CANNOT TELL"))
         self.resume()
         folder = self.folder_of_run()
         self.assertEqual(read_report(folder / "report.json")["status"], "complete")
@@ -351,6 +375,20 @@ class Resume(Folder):
         self.ended(2, outcome="failed", because="ended by SIGTERM")
         self.resume()
         self.assertEqual({m["outcome"] for m in read_report(self.folder_of_run() / "report.json")["measurements"]}, {"measured"})
+
+    def test_a_run_of_another_job_in_the_same_folder_is_not_continued(self):
+        """Another cluster's run began later, and so did a short one of the same cluster."""
+        for number, (own, other) in enumerate(((["--cluster", "a"], [*PLAN, "--cluster", "b"]), ([], ["--collectives", "all_reduce", "--sizes", "4MiB"]))):
+            with self.subTest(own=own, other=other):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier, _ = self.ended(2, how=[*PLAN, *own])
+                self.assertEqual(self.run_it(*other, *SIM).returncode, (0, 14)[number])
+                self.assertNotEqual(self.folder_of_run(), earlier)
+                self.resume("run", *PLAN, *own, "--budget", "50s")
+                report = read_report(self.folder_of_run() / "report.json")
+                self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+                self.assertEqual(len(report["measurements"]), 6)
+        self.refuse(says=["nothing is left to measure"])
 
     def test_skipped_cases_are_measured(self):
         self.ended(5, ended_by="", outcome="skipped", because="budget")

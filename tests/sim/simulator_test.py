@@ -211,7 +211,7 @@ class Healthy(Simulation):
 
     def test_the_same_seed_gives_the_same_report_apart_from_times(self):
         def without_times(report):
-            for key in ("started", "ended", "wall_s", "command"):
+            for key in ("started", "ended", "wall_s", "command", "folder"):
                 del report["run"][key]
             for measurement in report["measurements"]:
                 del measurement["wall_s"]
@@ -594,8 +594,21 @@ class Floors(Simulation):
     def test_a_node_to_reject_comes_with_the_command_for_the_others(self):
         decision = self.decided("p5.48xlarge", 3, "nic:n1r5:0.5", exits=10)["decision"]
         self.assertEqual((decision["word"], decision["parts"]), ("REJECT", ["n1"]))
-        self.assertRegex(decision["command"], r"^mpirun -np 16 --hostfile \S+/latest/hosts\.healthy p5bench --tune=off --quiet "
+        self.assertRegex(decision["command"], r"^mpirun -np 16 --hostfile \S+/2\d+T\d+Z(-\d+)?/hosts\.healthy p5bench --tune=off --quiet "
                                               r"--sizes 8,256MiB,4GiB --out \S+$")
+
+    def test_the_command_for_the_others_names_the_hosts_of_its_own_run_after_those_of_another_cluster_too(self):
+        for cluster, node in (("a", 1), ("b", 2)):
+            done = self.run_it(*SIM, "--nodes", "3", "--sizes", "8,4GiB", "--tuning", "off", "--fault", f"nic:n{node}r5:0.5",
+                               "--cluster", cluster, "--out", "shared")
+            self.assertEqual(done.returncode, 10, done.stderr)
+        for cluster, node in (("a", 1), ("b", 2)):
+            report = read_report(self.folder / "shared" / cluster / "latest" / "report.json")
+            words = report["decision"]["command"].split()
+            hosts = self.folder / words[words.index("--hostfile") + 1]
+            self.assertEqual(hosts.parent.resolve(), (self.folder / "shared" / report["run"]["folder"]).resolve())
+            self.assertEqual([line.split()[0] for line in hosts.read_text().splitlines()],
+                             [f"n{each}" for each in range(3) if each != node])
 
     def test_a_healthy_machine_is_accepted_in_one_sentence(self):
         decision = self.decided("p5.48xlarge", 4, exits=0)["decision"]

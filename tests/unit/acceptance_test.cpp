@@ -20,6 +20,7 @@
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/run/recorder.hpp"
+#include "bench/base/input.hpp"
 #include "bench/control/control_planes.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
@@ -626,6 +627,29 @@ TEST(Recorder, prints_the_decision_of_a_run_that_ends_early) {
       EXPECT_EQ(printed.substr(0, printed.find('\n')), sentence);
       EXPECT_NE(printed.find("Report: " + run.string()), std::string::npos);
     }
+}
+
+TEST(Recorder, leaves_no_format_with_another_answer_than_its_exit_code) {
+  for (const char* const unwritten : {"report.json", "report.md"}) {
+    const Folder folder;
+    Recorder recorder;
+    reports::Report report;
+    report.run.cluster = "c";
+    Options options;
+    options.out = folder.path.string();
+    options.formats = {"json", "junit", "markdown", "prometheus"};
+    const fs::path run = recorder.open(options, report, {});
+    fs::remove(run / unwritten);
+    fs::create_directory(run / unwritten);
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::unfinished);
+    testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    const auto text_of = [&](const char* name) { return read_input(run / name, MiB(1), ""); };
+    EXPECT_NE(text_of("report.xml").find("<property name=\"exit code\" value=\"12\"/>"), std::string::npos);
+    EXPECT_NE(text_of("report.prom").find("p5bench_exit_code{cluster=\"c\"} 12\n"), std::string::npos);
+  }
 }
 
 // Separate threads, where an exception would end the process.

@@ -265,6 +265,11 @@ TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
   EXPECT_EQ(decision.parts, std::vector<std::string>{"h1"});
   EXPECT_EQ(decision.command,
             "mpirun -np 4 --hostfile 'my runs/latest/hosts.healthy' p5bench --backend nccl --out 'my runs'");
+  Report with_folder = report_of(situation);
+  with_folder.run.cluster = "c";
+  EXPECT_THAT(decide(with_folder).command, HasSubstr("--hostfile 'my runs/c/latest/hosts.healthy' "));
+  with_folder.run.folder = "c/20261128T120000Z";
+  EXPECT_THAT(decide(with_folder).command, HasSubstr("--hostfile 'my runs/c/20261128T120000Z/hosts.healthy' "));
   situation.suspects = {suspect("link", "n0-n2", "h0")};
   decision = report_of(situation).decision;
   EXPECT_EQ(decision.sentence, "REJECT link n0-n2: link n0-n2 is slow");
@@ -646,6 +651,56 @@ TEST(Decision, to_reject_one_node_by_its_baseline_alone_names_no_host) {
   EXPECT_THAT(decide(report).parts, testing::ElementsAre("h0"));
 }
 
+TEST(Decision, of_a_report_that_is_compared_again_is_by_the_new_baseline) {
+  for (const bool before : {false, true}) {
+    Report report = report_of({.grades = {Grade::ok}});
+    if (before) report.exit_code = ExitCode::slow;  // by its own baseline
+    withdraw_baseline_answer(report);
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+    Report slower = report;
+    add_baseline_answer("REGRESSION: all_gather >= 64 MiB +6 %", ExitCode::slow, slower);
+    EXPECT_EQ(slower.exit_code, ExitCode::slow);
+    EXPECT_EQ(slower.decision.sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +6 %");
+    add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, report);
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+    EXPECT_EQ(report.decision.word, accept);
+  }
+  Report slow = report_of({.grades = {Grade::slow}});
+  withdraw_baseline_answer(slow);
+  add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, slow);
+  EXPECT_EQ(slow.exit_code, ExitCode::slow) << "it is slow without a baseline";
+  Report unjudged = report_of({.grades = {Grade::unknown}});
+  EXPECT_EQ(unjudged.exit_code, ExitCode::inconclusive);
+  unjudged.results.front().baseline.emplace();
+  add_baseline_answer("NO REGRESSION in 3 bands", ExitCode::ok, unjudged);
+  EXPECT_EQ(unjudged.decision.word, accept);
+}
+
+TEST(Decision, shows_a_share_apart_from_the_one_that_would_be_good) {
+  Report report = report_of({.grades = {Grade::slow}});
+  report.results.front().verdict.fraction = 0.758;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("all_gather 76 % of limit"));
+  report.results.front().verdict.least_fraction = 0.76;
+  EXPECT_THAT(decide(report).sentence, HasSubstr("all_gather 75.8 % of limit"));
+}
+
+TEST(Decision, names_hosts_to_go_on_with_as_launchers_know_them) {
+  Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
+  for (topo::Host& host : report.topology.hosts) {
+    host.host_name = "worker-" + host.name;
+    host.pretended = true;
+  }
+  EXPECT_EQ(healthy_hosts(report), "worker-h0 slots=2\nworker-h2 slots=2\n");
+  EXPECT_THAT(decide(report).command, HasSubstr("hosts.healthy"));
+  report.topology.hosts[2].host_name = "worker-h0";
+  EXPECT_EQ(healthy_hosts(report), "worker-h0 slots=4\n") << "two nodes of one machine";
+  report.topology.hosts[2].boot_id = "another";
+  EXPECT_EQ(healthy_hosts(report), "") << "two machines of one name";
+  report.topology.hosts[2].host_name = "worker-h1";
+  EXPECT_EQ(healthy_hosts(report), "") << "the unfit host has that name too";
+  EXPECT_EQ(decide(report).command, "");
+}
+
 TEST(Decision, leaves_options_of_the_simulation_out_of_the_next_job) {
   Report report = report_of({.backend = "sim",
                              .provenance = "simulated",
@@ -709,6 +764,21 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
   EXPECT_THAT(decide(report).command, HasSubstr("--beside gemm"));
 }
 
+TEST(Decision, takes_no_value_of_an_option_for_the_command) {
+  Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
+  report.run.folder = "check/20261128T120000Z";
+  for (const std::vector<std::string>& words :
+       {std::vector<std::string>{"--out", "check"}, {"run", "--cluster", "check"}, {"--cluster=c", "--out", "check"}}) {
+    report.run.command = words;
+    EXPECT_FALSE(is_check(report)) << testing::PrintToString(words);
+    EXPECT_THAT(decide(report).command, HasSubstr("/check/20261128T120000Z/hosts.healthy"));
+  }
+  report.run.command = {"--quiet", "check"};
+  report.run.subcommand = "check";
+  EXPECT_TRUE(is_check(report));
+  EXPECT_EQ(decide(report).command, "") << "a check writes no files by default";
+}
+
 TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   Report report = report_of({.status = "partial", .grades = {Grade::failed}});
   const auto offers = [&](std::vector<std::string> command) {
@@ -724,6 +794,10 @@ TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   EXPECT_FALSE(offers({"check", "--out", "x"}));
   EXPECT_FALSE(offers({"--soak", "1h"}));
   EXPECT_FALSE(offers({"--soak=1h"}));
+  EXPECT_TRUE(offers({"--out", "tune"})) << "a folder of this name";
+  report.run.subcommand = "tune";
+  EXPECT_FALSE(offers({"--quiet", "tune"}));
+  report.run.subcommand.clear();
   report.provenance = "imported";
   EXPECT_FALSE(offers({"import", "nccl-tests", "log"}));
 }

@@ -113,10 +113,31 @@ void expect_one_answer(const Report& report) {
   const std::string metrics = render_prometheus(report);
   EXPECT_EQ(found_in(metrics, "p5bench_exit_code\\{[^}]*\\} (\\d+)"), std::to_string(code));
   EXPECT_EQ(found_in(metrics, "p5bench_decision\\{[^}]*word=\"([A-Z ]+)\"[^}]*\\} 1\n"), decision.word);
+  const bool wrong =
+      std::ranges::any_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
+  EXPECT_EQ(found_in(metrics, "p5bench_wrong_elements\\{[^}]*\\} ([1-9]\\d*)\n") != "not found", wrong);
+  EXPECT_EQ(found_in(render_nccl_tests(report), "(gave wrong data|FAILED)") != "not found", wrong);
 }
 
 TEST(Ends, of_a_run_are_said_alike_in_all_formats) {
   for_all_pairs_of_ends([](const std::vector<const End*>& ends) { expect_one_answer(run_with(ends)); });
+}
+
+TEST(Ends, with_wrong_data_in_a_launch_and_a_failure_in_another_are_said_alike_in_all_formats) {
+  for (const bool has_time : {true, false}) {
+    Report report = run_with({});
+    Measurement& m = report.results.front().measurement;
+    m.wrong_elements = 3;
+    m.outcome = Outcome::failed;
+    m.because = "in launch 2 of 7: no progress";
+    if (!has_time) m.throughput.reset();
+    report.results.front().verdict.grade = Grade::wrong;
+    report.grade = overall(report);
+    report.exit_code = exit_code(report, true);
+    report.decision = decide(report);
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+    expect_one_answer(report);
+  }
 }
 
 reports::Run as_run(const std::string& name, Report report) {

@@ -130,6 +130,25 @@ TEST(Judge, judges_other_collectives_within_a_node_by_what_was_measured_of_them)
 }
 
 // Four of twelve samples are five times as slow: the median does not change.
+TEST(Judge, tells_a_share_from_the_one_that_it_is_compared_with) {
+  EXPECT_EQ(percent_beside(0.758046, 0.76), "75.8 %");
+  EXPECT_EQ(percent_beside(0.76, 0.758046), "76 %");
+  EXPECT_EQ(percent_beside(0.762936, 0.76), "76.3 %");
+  EXPECT_EQ(percent_beside(0.7599, 0.76), "75.99 %");
+  EXPECT_EQ(percent_beside(0.76, 0.76), "76 %");
+  EXPECT_EQ(percent_beside(0.516, 0.517), "51.6 %");
+  EXPECT_EQ(percent_beside(0.9961, 0.76), "100 %");
+  EXPECT_EQ(percent_beside(0.5, {}), "50 %");
+  for (const double off : {-0.004, -0.001, -0.0001, 0.001, 0.004}) {
+    const Measurement m = measured(all_gather, MiB(8 * 256), (0.83 + off) * link_rate, 8, 1, "sim");
+    const Verdict verdict = judge(m, gpu_limits(), machine(1), {});
+    EXPECT_EQ(verdict.grade, off < 0 ? Grade::slow : Grade::ok);
+    EXPECT_DOUBLE_EQ(*verdict.least_fraction, 0.83);
+    EXPECT_NE(verdict.because.find("; good from 83 %: "), std::string::npos) << verdict.because;
+    EXPECT_NE(verdict.because.substr(0, 5), "83 % ") << verdict.because;
+  }
+}
+
 TEST(Judge, does_not_let_the_median_hide_slow_samples) {
   const auto grade = [](const topo::Topology& topology, int slow, double times) {
     Measurement m = measured(all_reduce, GiB(4), 0.97 * link_rate, 8, 1, "nccl");

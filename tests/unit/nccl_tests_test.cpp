@@ -480,6 +480,21 @@ TEST(NcclTests, tables_of_a_report_stand_under_the_command_that_shows_the_same) 
   EXPECT_THAT(text, HasSubstr("# nccl-tests has nothing like: p2p"));
 }
 
+TEST(NcclTests, tables_of_a_report_have_the_wrong_data_of_cases_that_failed_in_another_launch_too) {
+  Report ours = of_ours();
+  for (Result& each : ours.results) each.measurement.outcome = Outcome::failed;
+  for (const std::size_t wrong : {0, 1, 3, 4, 5, 6}) ours.results[wrong].measurement.wrong_elements = wrong + 1;
+  ours.results[4].measurement.throughput.reset();
+  const std::string text = render_nccl_tests(ours);
+  EXPECT_THAT(text, HasSubstr("# Out of bounds values : 3 FAILED\n"));
+  EXPECT_THAT(text, HasSubstr("# Out of bounds values : 10 FAILED\n"));
+  EXPECT_THAT(text, HasSubstr("# all_gather: 1 measurement gave wrong data and has no row\n"));
+  EXPECT_THAT(text, HasSubstr("# all_reduce: 1 measurement failed and has no row\n"));
+  EXPECT_THAT(text, HasSubstr("# p2p: 2 measurements failed and have no row\n"));
+  EXPECT_THAT(text, HasSubstr("# p2p: 1 measurement gave wrong data and has no row\n"));
+  EXPECT_EQ(import(text, "", "lab").report.exit_code, ExitCode::wrong_data);
+}
+
 TEST(NcclTests, commands_of_a_report_have_the_cta_policy) {
   for (const auto& [policy, option] : {std::pair{"efficiency", " -x 1"}, {"zero", " -x 2"}}) {
     Report ours = of_ours();

@@ -14,6 +14,7 @@
 #include "bench/base/text.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/baseline.hpp"
+#include "reports/decision.hpp"
 #include "reports/journal.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
@@ -70,6 +71,8 @@ ExitCode report_command(const Request& request) {
     const reports::Side baseline = read_baseline(options.baseline, report, &runs.front());
     reports::add_baseline(baseline, report);
     comparison = reports::compare(baseline, reports::make_side("NEW", runs), {.seed = options.seed.value_or(1)});
+    reports::withdraw_baseline_answer(report);
+    reports::add_baseline_answer(comparison->headline, comparison->exit_code, report);  // as at the end of a run
   }
   // By default prints to the terminal, which overwrites nothing.
   const std::vector<std::string> formats =

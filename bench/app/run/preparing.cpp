@@ -160,7 +160,7 @@ constexpr double longest_finishing_s = 60;
 std::uint64_t agree_on_seed(Run& run) {
   const Options& options = run.options;
   return from_leader(run.control, [&]() -> std::uint64_t {
-    if (options.resume) run.earlier = find_earlier_run(options);
+    if (options.resume) run.earlier = find_earlier_run(options, run.request.arguments);
     if (run.earlier) return run.earlier->report.run.seed;
     return options.seed ? *options.seed : std::random_device{}() % 1'000'000;
   });
@@ -225,6 +225,7 @@ reports::Report new_report(const Run& run) {
   report.context.insert(machine.software.begin(), machine.software.end());
   report.run.version = version();
   for (const std::string& word : run.request.arguments) report.run.command.push_back(recorded_argument(word));
+  report.run.subcommand = run.options.command;
   report.run.budget_s = run.options.budget.count;
   report.run.seed = run.seed;
   const ClusterName cluster = name_cluster(run.options, machine);

@@ -12,6 +12,7 @@
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "reports/journal.hpp"
+#include "reports/judge.hpp"
 #include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
@@ -60,7 +61,8 @@ void ProgressLine::finished(const reports::Result& result) {
   const reports::Verdict& v = result.verdict;
   const bool rate = v.fraction && (v.grade == reports::Grade::ok || v.grade == reports::Grade::slow);
   worst_ = fmt::format("; worst so far: {} {}", describe(result.measurement.measured_case),
-                       rate ? fmt::format("{:.0f} % of its limit, {}", 100 * *v.fraction, name_of(v.grade))
+                       rate ? fmt::format("{} of its limit, {}", reports::percent_beside(*v.fraction, v.least_fraction),
+                                          name_of(v.grade))
                             : std::string(name_of(v.grade)));
 }
 
@@ -136,6 +138,7 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
                                             std::optional<reports::Side> baseline) {
   const std::lock_guard lock(mutex_);
   RunFolder folder = options.out.empty() ? RunFolder() : RunFolder(options.out, report.run.cluster);
+  report.run.folder = folder.within_out().string();
   parts_.emplace(Parts{.options = options,
                        .baseline = std::move(baseline),
                        .folder = std::move(folder),
@@ -272,6 +275,7 @@ ExitCode Recorder::finish(ExitCode code) {
     const Options& options = parts.options;
     const std::filesystem::path& folder = parts.folder.path();
     ReportBuilder& builder = parts.builder;
+    parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
     std::string lost;  // notes of ranks that aborted while this one was blocked
     attempt([&] { lost = parts.folder.take_notes(); });
@@ -306,7 +310,9 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { render(false); });
     // A node is not unfit because a file cannot be written.
     const auto end_incomplete = [&](const FirstProblem& first) {
-      if (!options.checks() || !first.is_of_disk()) builder.end_incomplete(with_remedy(first, options, folder));
+      if (options.checks() && first.is_of_disk()) return;
+      builder.end_incomplete(with_remedy(first, options, folder));
+      parts.folder.rewrite_formats(report, options.formats);  // all formats say the same
     };
     if (!attempt.problem().empty()) attempt([&] { end_incomplete(attempt); });
     // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
@@ -314,7 +320,10 @@ ExitCode Recorder::finish(ExitCode code) {
     FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });
-    if (attempt.problem().empty() && !last.problem().empty()) last([&] { end_incomplete(last); });
+    if (attempt.problem().empty() && !last.problem().empty()) {
+      last([&] { end_incomplete(last); });
+      last([&] { parts.folder.flush(); });
+    }
     const bool incomplete = !attempt.problem().empty() || !last.problem().empty();
     const FirstProblem first = attempt.problem().empty() ? last : attempt;
     const bool only_files_are_lost = options.checks() && first.is_of_disk();
@@ -341,6 +350,7 @@ bool Recorder::finished() const { return finished_; }
 
 ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
+    parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
     std::string reason = why;
     attempt([&] {

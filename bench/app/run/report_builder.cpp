@@ -433,12 +433,7 @@ void ReportBuilder::add_comparison(const std::string& headline) {
   if (!headline.empty()) report_.comparison = headline;
 }
 
-void ReportBuilder::apply_baseline_exit_code(ExitCode code) {
-  const bool lacks_only_a_verdict =
-      report_.exit_code == ExitCode::inconclusive && reports::exit_code(report_) == ExitCode::ok;
-  if (code == ExitCode::ok && lacks_only_a_verdict) report_.exit_code = ExitCode::ok;
-  add_exit_code(code);
-}
+void ReportBuilder::apply_baseline_exit_code(ExitCode code) { reports::add_baseline_answer("", code, report_); }
 
 const reports::Report& ReportBuilder::report() {
   combine_launches();

@@ -6,14 +6,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <charconv>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <set>
 #include <sstream>
 #include <utility>
@@ -24,16 +27,19 @@
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/compare/comparison.hpp"
 #include "reports/writer.hpp"
 #include "topo/settings.hpp"
+#include "topo/topology.hpp"
 
 namespace p5 {
 
 struct FileWriter::State {
+  enum class Action { replace, append, remove };
   struct Task {
     std::filesystem::path path;
     std::string text;
-    bool appends = false;
+    Action action = Action::replace;
   };
 
   std::mutex mutex;
@@ -65,12 +71,15 @@ struct FileWriter::State {
   }
 
   std::string perform(const std::filesystem::path& path, const Task& task) const try {
-    if (write_file)
-      write_file(path, task.text, task.appends);
-    else if (task.appends)
+    const bool removes = task.action == Action::remove, appends = task.action == Action::append;
+    if (write_file && !removes)
+      write_file(path, task.text, appends);
+    else if (appends)
       reports::append_line(path, task.text);
-    else
+    else if (!removes)
       reports::write_atomically(path, task.text);
+    else if (std::filesystem::is_regular_file(std::filesystem::symlink_status(path)))
+      std::filesystem::remove(path);
     return "";
   } catch (const std::exception& failure) {
     return failure.what();
@@ -95,18 +104,26 @@ FileWriter::~FileWriter() {
 
 void FileWriter::write(const std::filesystem::path& path, std::string text) {
   const std::lock_guard lock(state_->mutex);
-  const auto same = std::ranges::find_if(state_->waiting, [&](const State::Task& task) { return task.path == path; });
-  if (same != state_->waiting.end() && !same->appends)
-    same->text = std::move(text);
+  const auto last = std::find_if(state_->waiting.rbegin(), state_->waiting.rend(),
+                                 [&](const State::Task& task) { return task.path == path; });
+  if (last != state_->waiting.rend() && last->action == State::Action::replace)
+    last->text = std::move(text);
   else
     state_->waiting.push_back({path, std::move(text)});
   state_->changed.notify_all();
   state_->throw_problem();
 }
 
+void FileWriter::remove(const std::filesystem::path& path) {
+  const std::lock_guard lock(state_->mutex);
+  state_->waiting.push_back({path, "", State::Action::remove});
+  state_->changed.notify_all();
+  state_->throw_problem();
+}
+
 void FileWriter::append(const std::filesystem::path& path, std::string line) {
   const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, std::move(line), true});
+  state_->waiting.push_back({path, std::move(line), State::Action::append});
   state_->changed.notify_all();
   state_->throw_problem();
 }
@@ -220,12 +237,29 @@ void RunFolder::become_latest() {
   point_latest(of_cluster.parent_path() / "latest", of_cluster.filename() / path_.filename());
 }
 
+namespace {
+
+// The formats that are files beside report.json.
+std::vector<const reports::Writer*> files_of(const std::vector<std::string>& formats) {
+  std::vector<const reports::Writer*> wanted;
+  for (const reports::Writer& writer : reports::writers())
+    if (writer.name != "json" && !writer.suffix.empty() && std::ranges::find(formats, writer.name) != formats.end())
+      wanted.push_back(&writer);
+  return wanted;
+}
+
+}  // namespace
+
 void RunFolder::write_formats(const reports::Report& report, const std::vector<std::string>& formats) {
   if (!files_) return;
-  for (const reports::Writer& writer : reports::writers()) {
-    const bool wanted = writer.name != "json" && std::ranges::find(formats, writer.name) != formats.end();
-    if (wanted && !writer.suffix.empty()) write(writer.file_name("report"), writer.render(report));
-  }
+  for (const reports::Writer* const writer : files_of(formats))
+    write(writer->file_name("report"), writer->render(report));
+}
+
+void RunFolder::rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats) {
+  if (!files_) return;
+  for (const reports::Writer* const writer : files_of(formats)) files_->remove(path_ / writer->file_name("report"));
+  write_formats(report, formats);
 }
 
 void RunFolder::write_report(const reports::Report& report) {
@@ -408,12 +442,65 @@ Places places_of(const std::vector<Case>& planned, const std::vector<Arm>& arms)
   return places;
 }
 
+// The arguments that decide what is measured, as they are recorded: --resume takes those of the interrupted run.
+std::vector<std::string> words_of_plan(const std::vector<std::string>& arguments) {
+  constexpr std::array<std::string_view, 2> flags{"--resume", "--quiet"};
+  constexpr std::array<std::string_view, 4> with_value{"--out", "--format", "--budget", "--seed"};
+  std::vector<std::string> words;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    const std::string word = recorded_argument(arguments[i]), name = word.substr(0, word.find('='));
+    if (std::ranges::find(with_value, name) != with_value.end())
+      i += name == word ? 1 : 0;
+    else if (std::ranges::find(flags, name) == flags.end() && !(i == 0 && word == "run"))
+      words.push_back(word);
+  }
+  return words;
+}
+
+// The newest run with these options whose first host is this one, or that was simulated; null if there is none. Jobs
+// that share --out have runs there that began later.
+std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments) {
+  constexpr std::size_t most_read = 100;
+  constexpr std::array<std::string_view, 2> not_needed{"pairs", "groups"};
+  std::vector<fs::path> folders;
+  try {
+    for (const std::string& run : reports::find_runs(options.out)) folders.push_back(fs::path(run).parent_path());
+  } catch (const UsageError&) {
+    return {};  // no run, or a folder that cannot be searched
+  }
+  if (!options.cluster.empty())
+    std::erase_if(folders, [&](const fs::path& run) { return run.parent_path().filename() != options.cluster; });
+  // A run that could not begin is newer than the one to which `latest` leads.
+  std::erase_if(folders, [](const fs::path& run) {
+    std::error_code no_link;
+    const fs::path newest = fs::read_symlink(run.parent_path() / "latest", no_link);
+    return !no_link && parse_stamp(run) > parse_stamp(newest);
+  });
+  std::ranges::stable_sort(folders, std::greater(), parse_stamp);
+  if (folders.size() > most_read) folders.resize(most_read);
+  for (const fs::path& folder : folders) {
+    try {
+      const std::string file = (folder / "report.json").string();
+      const reports::Report report = reports::read_report(file, not_needed);
+      const std::vector<topo::Host>& hosts = report.topology.hosts;
+      const bool is_here =
+          report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
+      if (is_here && words_of_plan(report.run.command) == words_of_plan(arguments))
+        return EarlierRun{fs::canonical(folder), reports::read_report(file)};
+    } catch (const std::exception&) {
+      continue;  // not a run of this version
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
-EarlierRun find_earlier_run(const Options& options) {
+EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments) {
+  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments)) return *std::move(own);
   std::error_code problem;
   EarlierRun earlier;
-  earlier.folder = fs::canonical(fs::path(options.out) / "latest", problem);
+  earlier.folder = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
   if (problem || !fs::exists(earlier.folder / "report.json"))
     throw UsageError(
         fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "

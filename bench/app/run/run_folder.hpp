@@ -34,6 +34,8 @@ class FileWriter {
   void write(const std::filesystem::path& path, std::string text);
   // Appends a line.
   void append(const std::filesystem::path& path, std::string line);
+  // Removes a regular file.
+  void remove(const std::filesystem::path& path);
   // Waits until everything is written. Throws EnvironmentError also after `timeout`, and soon if an earlier call did
   // and no file was written since.
   void flush(Seconds timeout);
@@ -61,6 +63,8 @@ class RunFolder {
 
   // Empty if there is no folder.
   const std::filesystem::path& path() const { return path_; }
+  // CLUSTER/STAMP; empty if there is no folder.
+  std::filesystem::path within_out() const { return path_.parent_path().filename() / path_.filename(); }
 
   // These return at once; a failure is thrown by a later call, as for FileWriter.
   void write(const std::string& name, std::string text) {
@@ -69,6 +73,8 @@ class RunFolder {
   // Writes report.json; those of the other formats that are files.
   void write_report(const reports::Report& report);
   void write_formats(const reports::Report& report, const std::vector<std::string>& formats);
+  // The same after the answer changed: a file that cannot be written again is removed, since it has the earlier one.
+  void rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats);
   // Appends a line with samples to the journal.
   void add_to_journal(const reports::Result& result);
 
@@ -101,8 +107,9 @@ struct EarlierRun {
   reports::Report report;  // may lack results that only the journal has
 };
 
-// The newest run in --out. Throws UsageError if there is none to continue.
-EarlierRun find_earlier_run(const Options& options);
+// The newest run in --out that this job made: with the same options, but for time, formats and folder, and the same
+// first host. Without one the newest, with --cluster of that cluster. Throws UsageError if there is none to continue.
+EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments);
 
 // A journal line of an earlier run that is kept.
 struct KeptLine {
