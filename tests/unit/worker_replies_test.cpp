@@ -150,8 +150,8 @@ TEST_F(Replies, come_from_workers_of_one_backend_after_those_of_another_failed) 
   constexpr Seconds limit{30};
   constexpr std::size_t samples = 20;  // they take longer than the time between two looks at abort notices
   run_threads(1, [&](ControlPlane& control) {
-    WorkerBackend one(control, options), other(control, options);
-    for (const auto& [failing, healthy] : {std::pair(&one, &other), std::pair(&other, &one)}) {
+    WorkerBackend first(control, options), second(control, options);
+    for (const auto& [failing, healthy] : {std::pair(&first, &second), std::pair(&second, &first)}) {
       for (WorkerBackend* const each : {failing, healthy})
         if (!each->joined()) join_ranks(control, *each);
       EXPECT_THROW(failing->ask({{"order", "unknown"}}, limit), CaseError);

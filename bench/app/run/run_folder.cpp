@@ -240,7 +240,7 @@ void RunFolder::become_latest() {
 namespace {
 
 // The formats that are files beside report.json.
-std::vector<const reports::Writer*> files_of(const std::vector<std::string>& formats) {
+std::vector<const reports::Writer*> format_files_of(const std::vector<std::string>& formats) {
   std::vector<const reports::Writer*> wanted;
   for (const reports::Writer& writer : reports::writers())
     if (writer.name != "json" && !writer.suffix.empty() && std::ranges::find(formats, writer.name) != formats.end())
@@ -252,13 +252,14 @@ std::vector<const reports::Writer*> files_of(const std::vector<std::string>& for
 
 void RunFolder::write_formats(const reports::Report& report, const std::vector<std::string>& formats) {
   if (!files_) return;
-  for (const reports::Writer* const writer : files_of(formats))
+  for (const reports::Writer* const writer : format_files_of(formats))
     write(writer->file_name("report"), writer->render(report));
 }
 
 void RunFolder::rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats) {
   if (!files_) return;
-  for (const reports::Writer* const writer : files_of(formats)) files_->remove(path_ / writer->file_name("report"));
+  for (const reports::Writer* const writer : format_files_of(formats))
+    files_->remove(path_ / writer->file_name("report"));
   write_formats(report, formats);
 }
 
