@@ -113,7 +113,7 @@ TEST(ProgramsOnGpu, that_came_withdraw_what_is_slow_and_condemn_no_gpu) {
 // The node beta is slow, and alpha, whose GPU a program uses.
 TEST(ProgramsOnGpu, of_one_host_excuse_no_other_host) {
   Report report;
-  report.run.command = {"p5bench", "check"};
+  report.run.command = {"check"};
   report.topology = topo::synthetic(topo::find_platform("p5.48xlarge"), 3);
   report.topology.hosts[0].name = "alpha";
   report.topology.hosts[1].name = "beta";
