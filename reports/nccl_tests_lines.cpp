@@ -237,15 +237,24 @@ bool lists_another_rank(std::string_view text) {
   return scan.take("Rank") && scan.skip_space() && number_in<int>(scan.digits()).value_or(0) > 0;
 }
 
+// Host, number and bus of the GPU in a line of a list of devices, as it is written there; "" in other lines.
+std::string listed_gpu(const std::string& text) {
+  const std::size_t on = text.find(" on ", text.find(" Pid ")), bus = text.find(']', on);
+  return on == std::string::npos || bus == std::string::npos ? "" : text.substr(on, bus - on);
+}
+
 // The labels whose programs ran side by side, in the order of their first lines: lines of one follow its program's
-// after another's has begun. Empty if all programs ran one after the other.
+// after another's has begun. Empty if all programs ran one after the other, or shared GPUs: these were meant to be one.
 std::vector<std::string> labels_side_by_side(const std::vector<Line>& lines, const std::vector<std::string>& labels) {
   std::vector<std::string> with_program;
   std::set<std::string> open, behind;  // without the end of their program; and another program has begun since
-  bool are_side_by_side = false, are_of_ranks = false;
+  std::map<std::string, std::string> label_of_gpu;
+  bool are_side_by_side = false, are_of_ranks = false, share_gpus = false;
   for (std::size_t i = 0; i < lines.size(); ++i) {
     const std::string &text = lines[i].text, &label = labels[i];
     if (label.empty()) continue;
+    if (const std::string gpu = listed_gpu(text); !gpu.empty())
+      share_gpus = share_gpus || label_of_gpu.try_emplace(gpu, label).first->second != label;
     are_side_by_side = are_side_by_side || (behind.contains(label) && !is_blank(text));
     are_of_ranks = are_of_ranks || lists_another_rank(text);
     if (find_comment(text) == std::string::npos) continue;
@@ -259,7 +268,7 @@ std::vector<std::string> labels_side_by_side(const std::vector<Line>& lines, con
     open.erase(label);
     behind.erase(label);
   }
-  return are_side_by_side && are_of_ranks ? with_program : std::vector<std::string>();
+  return are_side_by_side && are_of_ranks && !share_gpus ? with_program : std::vector<std::string>();
 }
 
 // Puts the lines of programs that ran side by side one after the other; other lines before and behind them.

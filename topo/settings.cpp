@@ -67,8 +67,10 @@ JobSettings job_settings(const Environment& environment) {
   for (const auto& [name, value] : environment) {
     if (!shapes_transport(name)) continue;
     settings.variables[name] = recorded_value(name, value);
-    // A bare name is searched for by the loader, which we do not imitate.
-    if (value.starts_with('/') && !present(value)) settings.dangling.push_back(name);
+    // A bare name is searched for by the loader, which we do not imitate. NCCL takes a list of plugins from 2.27 on.
+    const auto leads_nowhere = [](const std::string& path) { return path.starts_with('/') && !present(path); };
+    const std::vector<std::string> paths = name == "NCCL_NET_PLUGIN" ? split(value) : std::vector{value};
+    if (std::ranges::any_of(paths, leads_nowhere)) settings.dangling.push_back(name);
   }
   return settings;
 }

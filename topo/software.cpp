@@ -99,14 +99,18 @@ std::string plugin_version(const fs::path& library) {
   return "";
 }
 
-// NCCL takes the file that NCCL_NET_PLUGIN names, or libnccl-net-NAME.so; else libnccl-net.so.
+// NCCL takes the file that NCCL_NET_PLUGIN names, or libnccl-net-NAME.so; else libnccl-net.so. From 2.27 on it may be a
+// list.
 void add_libraries(Host& host, const fs::path& root, const Environment& environment) {
-  const std::string wanted = value_or_empty(environment, "NCCL_NET_PLUGIN");
+  const std::vector<std::string> wanted = split(value_or_empty(environment, "NCCL_NET_PLUGIN"));
   std::vector<std::string> named, others;  // plugins
   std::error_code problem;
-  if (wanted.find('/') != std::string::npos && fs::is_regular_file(wanted, problem)) named.push_back(wanted);
+  for (const std::string& each : wanted)
+    if (each.find('/') != std::string::npos && fs::is_regular_file(each, problem)) named.push_back(each);
   const auto is_named = [&](const std::string& file) {
-    return !wanted.empty() && (file == wanted || file == "libnccl-net-" + wanted + ".so");
+    return std::ranges::any_of(wanted, [&](const std::string& each) {
+      return !each.empty() && (file == each || file == "libnccl-net-" + each + ".so");
+    });
   };
   std::set<fs::path> seen;
   for (const fs::path& folder : library_folders(root, environment)) {

@@ -50,6 +50,17 @@ struct XidClass {
 // First matching row of the table. Some codes name the required action only in their text (154; NVLinks' from 144 to
 // 150); without it they are of the class "monitor".
 const XidClass& class_of_xid(int code, std::string_view text = "");
+// The class of the first of these; that of a later one by which the driver says that the GPU needs no reset or reboot
+// any more. Xids in the order of their last occurrence; `of_this_gpu` tells which are of the GPU.
+template <typename Iterator>
+const XidClass& class_at_last(Iterator xid, Iterator end, auto of_this_gpu) {
+  const XidClass& kind = class_of_xid(xid->code, xid->text);
+  if (kind.name != "reset" && kind.name != "reboot") return kind;
+  for (Iterator later = std::next(xid); later != end; ++later)
+    if (of_this_gpu(*later))
+      if (const XidClass& then = class_of_xid(later->code, later->text); then.name == "none") return then;
+  return kind;
+}
 
 // ---- Published rates of matrix products by GPU model, the best of many shapes: for information, not a bar.
 // The table is matrix_products.json.

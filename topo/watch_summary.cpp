@@ -105,6 +105,7 @@ void count_xid(std::vector<XidEvent>& xids, const Tick::Xid& xid) {
   }
   same->count += xid.count;
   same->text = xid.text;
+  std::rotate(same, same + 1, xids.end());  // the order of the last ones
 }
 
 GpuActivity gpu_during(const std::vector<const Tick*>& ticks, const Windows& failed, const std::string& uuid,
@@ -223,8 +224,9 @@ std::vector<CounterFinding> complaints_of(const GpuActivity& gpu) {
     all.push_back({"gpu.new_memory_errors", Severity::error,
                    fmt::format("{} new uncorrected memory errors while measuring", gpu.uncorrected),
                    "reset the GPU; replace the instance if they come back"});
-  for (const auto& [code, text, count] : gpu.xids) {
-    const XidClass& kind = class_of_xid(code, text);
+  for (auto event = gpu.xids.begin(); event != gpu.xids.end(); ++event) {
+    const auto& [code, text, count] = *event;
+    const XidClass& kind = class_at_last(event, gpu.xids.end(), [](const XidEvent&) { return true; });
     // An Xid that a process causes by itself is worth a warning if it occurs while measuring.
     all.push_back({"gpu.xid", of_a_process(code) ? Severity::warning : kind.severity,
                    fmt::format("Xid {} while measuring{}{}", code, count == 1 ? "" : fmt::format(" ({} times)", count),

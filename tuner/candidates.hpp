@@ -119,8 +119,9 @@ inline constexpr std::array call_modes{
     CallMode{"registered buffers", false, "local", "default", 21900,
              "PyTorch: TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 registers what its allocator hands out (the "
              "settings for sizes then hold for broadcast and reduce alone); or a torch.cuda.MemPool of the process "
-             "group's mem_allocator, registered with register_mem_pool(). C: "
-             "ncclMemAlloc() and ncclCommRegister(). All ranks have to do it, or none"},
+             "group's mem_allocator, registered with register_mem_pool(). C: ncclMemAlloc() and ncclCommRegister(). "
+             "All ranks have to do it, or none. Where calls on such buffers are grouped, the settings for sizes need "
+             "P5BENCH_TUNER_REGISTERED=rows on all ranks"},
     CallMode{"symmetric windows", false, "symmetric", "default", 22700,
              "C: ncclMemAlloc() and ncclCommWindowRegister() with NCCL_WIN_COLL_SYMMETRIC, by all ranks at the same "
              "offsets. PyTorch: a memory pool registered as symmetric, where the version offers that"},

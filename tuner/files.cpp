@@ -189,7 +189,8 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
     lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart. A");
     lines.push_back(
         "program that groups calls (ncclGroupStart) on registered buffers, at other places in their regions");
-    lines.push_back("on each rank, needs P5BENCH_TUNER_REGISTERED=rows on all ranks: else it can hang.");
+    lines.push_back("on each rank, needs P5BENCH_TUNER_REGISTERED=rows on all ranks: else it can hang. With");
+    lines.push_back("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 they hold for broadcast and reduce alone.");
   }
   if (sets_anything(result)) {
     add_step(lines, result);

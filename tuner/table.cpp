@@ -301,6 +301,12 @@ std::variant<std::vector<Table>, std::string> parse_csv(std::string_view text) {
   }
 }
 
+bool is_on(std::string_view value) {
+  constexpr std::array<std::string_view, 5> words{"1", "y", "yes", "t", "true"};
+  const auto same = [](char one, char other) { return std::tolower(static_cast<unsigned char>(one)) == other; };
+  return std::ranges::any_of(words, [&](std::string_view word) { return std::ranges::equal(value, word, same); });
+}
+
 std::string fingerprint(std::string_view text) {
   std::uint64_t hash = 0xcbf29ce484222325;
   for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;

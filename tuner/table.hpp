@@ -57,6 +57,15 @@ std::optional<Setting> parse_setting(std::string_view text);
 // where NCCL has no such kernel.
 std::string alg_selection(const Setting& setting);
 
+// With the value "rows", rows decide calls on registered buffers and in CUDA graphs too. The same on all ranks.
+inline constexpr const char* registered_variable = "P5BENCH_TUNER_REGISTERED";
+inline constexpr std::string_view rows_for_registered = "rows";
+// Variables by which PyTorch registers each segment of its allocator (torch/csrc/distributed/c10d).
+inline constexpr std::array allocator_hooks{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
+                                            "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"};
+// True for what PyTorch takes for "on" (getCvarBool).
+bool is_on(std::string_view value);
+
 // True where all ranks give NCCL an input and an output, so that all are told alike whether these are registered: of
 // broadcast and reduce only the root needs both.
 inline bool has_both_buffers_everywhere(Function function) {

@@ -130,9 +130,9 @@ Facts hardware_of(Reports reports, HardwareFacts which) {
 
 constexpr std::string_view variable_prefix = "env.";  // prefix of variables in a report's context
 
-// True for values that launchers set for each job, which explain no difference.
+// True for values that each job has anew, which explain no difference.
 bool is_job_specific(std::string_view name) {
-  constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.PMIX_MCA_"};
+  constexpr std::array prefixes{"env.SLURM_JOB_ID", "env.PMIX_MCA_", "nccl-tests.started"};
   return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
          (name.starts_with(variable_prefix) && p5::is_job_specific(name.substr(variable_prefix.size())));
 }

@@ -357,10 +357,15 @@ Run read_run(const std::string& path, Reading reading) {
   return run;
 }
 
-std::vector<std::string> find_runs(const std::string& path) {
+namespace {
+
+struct FoundRuns {
+  std::vector<std::string> runs, baselines;  // sorted by name
+};
+
+FoundRuns search_for_runs(const std::string& path) {
   std::error_code problem;
-  if (!is_folder(path) || fs::exists(fs::symlink_status(fs::path(path) / report_name, problem))) return {path};
-  std::vector<std::string> found, baselines;
+  FoundRuns found;
   for (std::vector<fs::path> folders{path}; !folders.empty();) {
     const fs::path folder = std::move(folders.back());
     folders.pop_back();
@@ -371,16 +376,37 @@ std::vector<std::string> find_runs(const std::string& path) {
       if (fs::is_directory(status)) folders.push_back(entry->path());
       if (entry->path().filename() != report_name || fs::is_symlink(status)) continue;
       const bool is_baseline = fs::absolute(folder).lexically_normal().parent_path().filename() == "baselines";
-      (is_baseline ? baselines : found).push_back(entry->path().string());
+      (is_baseline ? found.baselines : found.runs).push_back(entry->path().string());
     }
     if (problem)
       throw UsageError(fmt::format("'{}' cannot be searched for reports ({}); make it readable, or name the reports",
                                    printable(folder.native()), problem.message()));
   }
-  if (found.empty()) found = std::move(baselines);
-  if (found.empty()) throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, printable(path)));
-  std::ranges::sort(found, comes_before);
+  std::ranges::sort(found.runs, comes_before);
+  std::ranges::sort(found.baselines, comes_before);
   return found;
+}
+
+bool is_searched(const std::string& path) {
+  std::error_code problem;
+  return is_folder(path) && !fs::exists(fs::symlink_status(fs::path(path) / report_name, problem));
+}
+
+}  // namespace
+
+std::vector<std::string> find_runs(const std::string& path) {
+  if (!is_searched(path)) return {path};
+  FoundRuns found = search_for_runs(path);
+  if (found.runs.empty()) found.runs = std::move(found.baselines);
+  if (found.runs.empty())
+    throw UsageError(fmt::format("there is no {} in '{}' or below", report_name, printable(path)));
+  return found.runs;
+}
+
+std::vector<std::string> find_baselines_beside_runs(const std::string& path) {
+  if (!is_searched(path)) return {};
+  FoundRuns found = search_for_runs(path);
+  return found.runs.empty() ? std::vector<std::string>() : std::move(found.baselines);
 }
 
 std::string identity_of(const Run& run) {

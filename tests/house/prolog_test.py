@@ -82,10 +82,14 @@ class JobScript(unittest.TestCase):
             (self.folder / name).chmod(0o755)
         for out in ("p5bench-out", "to here"):
             (self.folder / out / "latest").mkdir(parents=True)
-            (self.folder / out / "latest/report.json").write_text('{"status": "partial"}')
+            self.interrupt(self.folder / out / "latest")
+
+    def interrupt(self, run, job="77"):
+        (run / "report.json").write_text('{\n  "status": "partial",\n  "context": {\n    "env.SLURM_JOB_ID": "%s"\n  }\n}' % job)
 
     def arguments_of(self, *arguments, restarts="1", exits=0, lines=False):
-        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_RESTART_COUNT": restarts}
+        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_RESTART_COUNT": restarts,
+                       "SLURM_JOB_ID": "77"}
         done = subprocess.run(["bash", str(SCRIPTS / "p5bench.sbatch"), *arguments], env=environment, cwd=self.folder, text=True,
                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=60)
         self.assertEqual(done.returncode, exits)
@@ -105,9 +109,11 @@ class JobScript(unittest.TestCase):
     def test_a_requeued_job_resumes_where_another_job_of_the_folder_has_the_newest_run(self):
         (self.folder / "p5bench-out/latest/report.json").write_text('{"status": "complete"}')
         self.assertEqual(self.arguments_of(), [])
-        (self.folder / "p5bench-out/lab/20261128T120000Z").mkdir(parents=True)
-        (self.folder / "p5bench-out/lab/20261128T120000Z/report.json").write_text('{"status": "partial"}')
-        self.assertEqual(self.arguments_of(), ["--resume"])
+        run = self.folder / "p5bench-out/lab/20261128T120000Z"
+        run.mkdir(parents=True)
+        for job, ending in (("76", []), ("770", []), ("77", ["--resume"])):
+            self.interrupt(run, job)
+            self.assertEqual(self.arguments_of(), ending, job)
 
     def test_a_requeued_job_whose_earlier_run_is_refused_begins_anew(self):
         for code in (2, 12):

@@ -582,6 +582,11 @@ class Compare(Folder):
         _, comparison = self.compare(made, newest)
         self.assertTrue(any("The same run is on both sides" in remark for remark in comparison["remarks"]), comparison["remarks"])
 
+    def remarks_of_baseline(self, run, base):
+        done = self.run_it("report", run, "--baseline", base, "--format", "json", "--out", "compared")
+        self.assertIn(done.returncode, (GOOD, INCONCLUSIVE), done.stderr)
+        return json.loads((self.folder / "compared/comparison.json").read_text())["remarks"]
+
     def test_a_baseline_in_a_folder_of_runs_is_not_one_more_run(self):
         how = ["--collectives", "all_gather", "--min", "4GiB", "--max", "4GiB", "--tuning", "off", "--launches", "3"]
         self.simulate("old", *how)
@@ -597,6 +602,10 @@ class Compare(Folder):
         self.assertEqual(alone.returncode, USAGE, alone.stdout)
         self.assertIn("holds one run", alone.stderr)
         self.assertEqual(self.run_it("report", "old").returncode, GOOD)
+        self.assertTrue(any("since the folder has runs" in remark for remark in self.remarks_of_baseline(fresh, "old")))
+        self.simulate("bad", *how, "--fault", "node:n1:0.5")
+        self.assertEqual(self.run_it("baseline", "old", "--out", "bad").returncode, GOOD)
+        self.assertTrue(any("the runs of bad are left out" in remark for remark in self.remarks_of_baseline(fresh, "bad")))
 
     def test_a_history_shows_how_runs_went_and_compares_the_newest(self):
         run = self.simulate("run")
@@ -814,6 +823,11 @@ class Compare(Folder):
         code, comparison = self.compare("--history", "dated/imported")
         self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
         self.assertEqual(comparison["new"]["sources"], ["dated/imported/after/report.json"])
+        self.assertEqual([each for each in comparison["differences"] if each["name"] == "nccl-tests.started"], [])
+        self.assertEqual(self.run_it("import", "nccl-tests", "after.log", "--out", "dated", "--cluster", "undated").returncode, GOOD)
+        code, comparison = self.compare("--history", "dated")
+        self.assertEqual((code, comparison["answer"]), (SLOW, "regression"))
+        self.assertTrue(any("is left out: it does not say when it was started" in remark for remark in comparison["remarks"]))
         self.assertEqual(self.run_it("import", "nccl-tests", "after.log", "--started", "today").returncode, USAGE)
 
     def test_imports_of_simulated_tables_say_so_and_compare_across_backends_only(self):

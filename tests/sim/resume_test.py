@@ -390,6 +390,25 @@ class Resume(Folder):
                 self.assertEqual(len(report["measurements"]), 6)
         self.refuse(says=["nothing is left to measure"])
 
+    def test_the_interrupted_run_is_continued_and_not_an_older_whole_one_of_the_same_options(self):
+        self.assertEqual(self.run_it(*PLAN, *SIM).returncode, 0)
+        earlier, _ = self.ended(2, how=[*PLAN, "--timeout", "50s"])
+        self.resume()
+        report = read_report(self.folder_of_run() / "report.json")
+        self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+
+    def test_a_job_that_slurm_starts_again_continues_its_own_run_alone(self):
+        earlier, _ = self.ended(2)
+        again = {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}
+        done = self.run_it(*PLAN, *SIM, "--resume", variables=again)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("there is no interrupted run of job 77", done.stderr)
+        report = read_report(earlier / "report.json")
+        report["context"]["env.SLURM_JOB_ID"] = "77"
+        (earlier / "report.json").write_text(json.dumps(report))
+        done = self.run_it(*PLAN, *SIM, "--resume", variables=again)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_skipped_cases_are_measured(self):
         self.ended(5, ended_by="", outcome="skipped", because="budget")
         self.resume()

@@ -246,6 +246,15 @@ TEST(NcclTestsPrograms, side_by_side_under_labels_are_tables_of_their_own) {
   }
 }
 
+// Programs that were built without MPI and started as a job of MPI each use all GPUs of the host.
+TEST(NcclTestsPrograms, side_by_side_on_the_same_gpus_are_refused) {
+  const std::string one = text_of_program({.hosts = {"n0"}});
+  std::string text;
+  for (std::size_t from = 0; from < one.size(); from = one.find('\n', from) + 1)
+    for (const char* const label : {"0: ", "1: "}) text += label + one.substr(from, one.find('\n', from) + 1 - from);
+  EXPECT_THAT([&] { import(text, "", "lab"); }, testing::ThrowsMessage<UsageError>(HasSubstr("MPI=1")));
+}
+
 // Folders have names of programs too, as /fsx/nccl_perf/build.
 TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_of_nccl) {
   const auto collective_of_first = [](const std::string& text) {

@@ -103,6 +103,12 @@ TEST(Settings, knows_a_network_plugin_that_is_not_there) {
   EXPECT_THAT(ids(topology), ElementsAre("settings.plugin_missing"));
 }
 
+TEST(Settings, knows_which_of_a_list_of_network_plugins_is_not_there) {
+  const auto dangling = [](const char* value) { return job_settings({{"NCCL_NET_PLUGIN", value}}).dangling; };
+  EXPECT_THAT(dangling("/bin/sh,/proc/self/exe,ofi"), IsEmpty());
+  EXPECT_THAT(dangling("/bin/sh,/nowhere/plugin.so"), ElementsAre("NCCL_NET_PLUGIN"));
+}
+
 TEST(Settings, of_this_process_are_those_of_the_transport_and_say_what_leads_nowhere) {
   setenv("NCCL_TUNER_PLUGIN", "/nowhere/tuner.so", 1);
   setenv("FI_TEST_TOKEN", "hunter2", 1);

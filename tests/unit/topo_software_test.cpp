@@ -83,6 +83,7 @@ TEST(TopoSoftware, the_network_plugin_that_a_variable_names_comes_first) {
     return std::pair(*host.net_plugins, host.versions.contains("aws-ofi-nccl") ? host.versions["aws-ofi-nccl"] : "");
   };
   EXPECT_EQ(plugins_with(path), std::pair(std::vector{path}, "1.19.0"s)) << "and there is no other";
+  EXPECT_EQ(plugins_with("none," + path), std::pair(std::vector{path}, "1.19.0"s));
   EXPECT_EQ(plugins_with(tree.root() + "/nowhere.so"), std::pair(std::vector<std::string>(), ""s));
   tree.file("usr/lib64/libnccl-net.so", "Initializing aws-ofi-nccl 1.16.3");
   tree.file("usr/lib64/libnccl-net-ofi.so", "Initializing aws-ofi-nccl 1.17.1");

@@ -277,7 +277,16 @@ TEST(TopoWatch, an_xid_that_the_driver_reports_endlessly_is_one_finding) {
   // Other words after the same code may ask for another remedy.
   seen[1].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"}};
   seen[2].xids = {{"GPU-1", 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}};
-  EXPECT_THAT(findings(seen), SizeIs(2));
+  const auto severities = [&] {
+    std::vector<Severity> all;
+    for (const Finding& each : findings(seen)) all.push_back(each.severity);
+    return all;
+  };
+  EXPECT_THAT(severities(), ElementsAre(Severity::info, Severity::info)) << "taken back";
+  std::swap(seen[1].xids, seen[2].xids);
+  EXPECT_THAT(severities(), ElementsAre(Severity::info, Severity::error));
+  seen[3].xids = seen[1].xids;  // and taken back again
+  EXPECT_THAT(severities(), ElementsAre(Severity::info, Severity::info));
 }
 
 std::vector<Tick> traffic(std::vector<std::uint64_t> sent, const char* counter = "tx_bytes") {

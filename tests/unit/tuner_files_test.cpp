@@ -566,8 +566,8 @@ TEST(ExamplePluginCsv, splits_a_row_without_channels_by_what_nccl_takes) {
   const auto made = example_plugin_csv(result, all_defaults(), {at(1048576, 8), at(2097152, 16), at(16777216, 24)});
   ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
   EXPECT_THAT(content(std::get<NamedFile>(made).text),
-              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,-1\n"
-                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,-1\n"));
+              StartsWith("allgather,1048576,2097151,ring,ll128,8,1,8,-1,0\n"
+                         "allgather,2097152,8388608,ring,ll128,16,1,8,-1,0\n"));
 }
 
 TEST(ExamplePluginCsv, is_refused_where_something_is_not_known) {

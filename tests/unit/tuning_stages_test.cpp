@@ -87,6 +87,16 @@ TEST(ReasonForNoTuner, is_a_policy_that_nccl_ignores_where_a_tuner_is_loaded) {
   EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}}, "/opt/ofi.so"), "") << "jobs load a tuner without ours";
 }
 
+TEST(ReasonForNoTuner, is_an_allocator_with_which_the_plugin_would_leave_the_calls_to_nccl) {
+  const auto reason = [](const Environment& environment) { return reason_for_no_tuner({}, environment, ""); };
+  for (const char* const hook :
+       {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"}) {
+    EXPECT_THAT(reason({{hook, "1"}}), testing::HasSubstr(std::string(hook) + " is set"));
+    EXPECT_EQ(reason({{hook, "0"}}), "");
+    EXPECT_EQ(reason({{hook, "true"}, {"P5BENCH_TUNER_REGISTERED", "rows"}}), "");
+  }
+}
+
 TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {
   topo::Topology topology;
   topology.hosts = {efa_host({})};

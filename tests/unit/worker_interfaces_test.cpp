@@ -70,6 +70,7 @@ TEST(EnvironmentOfNccl, has_no_variables_that_are_set_and_empty) {
   const Environment empty{{"NCCL_ALGO", ""}, {"NCCL_PROTO", ""}, {"NCCL_TUNER_PLUGIN", ""}, {"NCCL_MAX_CTAS", ""}};
   const Environment of_nccl = environment_of_nccl(empty, none);
   EXPECT_TRUE(of_nccl.empty());
+  EXPECT_EQ(environment_of_nccl({{"FI_EFA_IFACE", ""}}, none), (Environment{{"FI_EFA_IFACE", ""}})) << "not NCCL's";
   const tuner::Constraints constraints = tuner::constraints_of(of_nccl);
   EXPECT_TRUE(constraints.operator_variables.empty());
   EXPECT_TRUE(constraints.remarks.empty());

@@ -299,28 +299,16 @@ std::optional<std::size_t> gpu_at(const Host& host, const std::string& pci) {
   return std::nullopt;
 }
 
-// The class of one of `of_host`; that of a later Xid by which the driver says that the GPU needs no reset or reboot any
-// more.
-const XidClass& class_at_last(const Xid& xid, const std::vector<Xid>& of_host) {
-  const XidClass& kind = class_of_xid(xid.code, xid.text);
-  if (kind.name != "reset" && kind.name != "reboot") return kind;
-  bool is_later = false;
-  for (const Xid& other : of_host) {
-    if (is_later && other.pci == xid.pci)
-      if (const XidClass& then = class_of_xid(other.code, other.text); then.name == "none") return then;
-    is_later = is_later || &other == &xid;
-  }
-  return kind;
-}
-
 }  // namespace
 
 std::vector<Finding> earlier_xids(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
     if (!host.xids) continue;
-    for (const Xid& xid : *host.xids) {
-      const XidClass& kind = class_at_last(xid, *host.xids);
+    for (auto each = host.xids->begin(); each != host.xids->end(); ++each) {
+      const Xid& xid = *each;
+      const XidClass& kind =
+          class_at_last(each, host.xids->end(), [&](const Xid& other) { return other.pci == xid.pci; });
       const std::optional<std::size_t> gpu = gpu_at(host, xid.pci);
       std::string evidence = fmt::format(
           "{} on {}: Xid {}{} since the machine and its driver were started{}",

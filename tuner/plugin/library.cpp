@@ -27,8 +27,6 @@ namespace {
 
 constexpr const char* file_variable = "NCCL_TUNER_CONFIG_FILE";
 constexpr const char* hash_variable = "P5BENCH_TUNER_HASH";
-// With "rows", rows decide calls on registered buffers and in CUDA graphs too. It has to be the same on all ranks.
-constexpr const char* registered_variable = "P5BENCH_TUNER_REGISTERED";
 
 struct File {
   std::vector<Table> tables;
@@ -178,15 +176,8 @@ enum class RegisteredCalls {
   all_are_left,  // NCCL may tell ranks different things of one call, so all calls that could be registered are left
 };
 
-// True if PyTorch registers each segment of its allocator (torch/csrc/distributed/c10d, getCvarBool).
 bool allocator_registers_buffers() {
-  for (const char* const name :
-       {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"}) {
-    std::string value = variable(name);
-    for (char& letter : value) letter = static_cast<char>(std::tolower(static_cast<unsigned char>(letter)));
-    if (value == "1" || value == "y" || value == "yes" || value == "t" || value == "true") return true;
-  }
-  return false;
+  return std::ranges::any_of(allocator_hooks, [](const char* hook) { return is_on(variable(hook)); });
 }
 
 // Of calls that NCCL joins in a group it asks whether the address of one, with the bytes of all, is within one
@@ -195,9 +186,9 @@ bool allocator_registers_buffers() {
 RegisteredCalls registered_calls(bool told_by_nccl, const Log& log) {
   static std::atomic_flag warned;
   const std::string value = variable(registered_variable);
-  if (!value.empty() && value != "rows")
+  if (!value.empty() && value != rows_for_registered)
     log.warn_once(warned, std::string(registered_variable) + "=" + value + " is not 'rows' and changes nothing");
-  if (value == "rows" || !told_by_nccl) return RegisteredCalls::tuned;
+  if (value == rows_for_registered || !told_by_nccl) return RegisteredCalls::tuned;
   return allocator_registers_buffers() ? RegisteredCalls::all_are_left : RegisteredCalls::left;
 }
 

@@ -105,6 +105,30 @@ const reports::Run* later_by_link(const std::string& folder, std::span<const rep
   return found == ordered.end() || &*found == &ordered.back() ? nullptr : &*found;
 }
 
+// Removes runs that do not say when they were started, with a remark each. Throws UsageError where fewer than two runs
+// say it: the newest is unknown then.
+std::vector<std::string> leave_out_undated(std::vector<reports::Run>& runs, const std::string& history) {
+  const auto is_undated = [](const reports::Run& run) { return run.report.run.started.empty(); };
+  const auto undated = std::ranges::find_if(runs, is_undated);
+  if (undated == runs.end()) return {};
+  const auto way = [](const reports::Run& run) {
+    return run.report.provenance == "imported" ? "import nccl-tests --started TIME" : "run.started in that report";
+  };
+  constexpr std::ptrdiff_t fewest_dated = 2;
+  if (std::ssize(runs) - std::ranges::count_if(runs, is_undated) < fewest_dated)
+    throw UsageError(format_printable(
+        "'{}' does not say when it was started, so the newest run of '{}' is unknown: name the sides with --base and "
+        "--new, or say it ({})",
+        undated->name, history, way(*undated)));
+  std::vector<std::string> remarks;
+  for (const reports::Run& run : runs)
+    if (is_undated(run))
+      remarks.push_back(
+          format_printable("{} is left out: it does not say when it was started ({} says it)", run.name, way(run)));
+  std::erase_if(runs, is_undated);
+  return remarks;
+}
+
 // Compares the newest run with earlier ones.
 reports::Comparison compare_history(const Options& options, const reports::ComparisonOptions& how) {
   if (options.base_arm != options.new_arm)
@@ -129,14 +153,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,
                                  runs.empty() ? "no run" : "one run",
                                  left_out.empty() ? "" : " (" + join(left_out, "; ") + ")"));
-  const auto undated =
-      std::ranges::find_if(runs, [](const reports::Run& run) { return run.report.run.started.empty(); });
-  if (undated != runs.end())
-    throw UsageError(format_printable(
-        "'{}' does not say when it was started, so the newest run of '{}' is unknown: name the sides with --base and "
-        "--new, or say it ({})",
-        undated->name, options.history,
-        undated->report.provenance == "imported" ? "import nccl-tests --started TIME" : "run.started in that report"));
+  std::ranges::move(leave_out_undated(runs, options.history), std::back_inserter(left_out));
   const std::span<const reports::Run> all = runs;
   reports::Comparison comparison =
       reports::compare(reports::make_side("BASE", all.first(all.size() - 1), options.base_arm),

@@ -123,7 +123,14 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
   try {
     reports::nccl_tests::Imported imported = reports::nccl_tests::import(
         text, options.import_collective, cluster, {.ranks = options.import_ranks, .hosts = options.import_hosts});
-    if (!options.import_started.empty()) imported.report.run.started = options.import_started;
+    reports::RunInfo& run = imported.report.run;
+    if (!options.import_started.empty())
+      run.started = options.import_started;
+    else if (!run.started.empty())
+      run.remarks.push_back(
+          fmt::format("started at {} by the log, which does not tell the time zone and is taken as UTC; import "
+                      "nccl-tests --started TIME says it",
+                      run.started));
     return imported;
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("'{}': {}", printable(options.import_files.front()), problem.what()));

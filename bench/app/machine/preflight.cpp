@@ -32,16 +32,23 @@ void append(std::vector<topo::Finding>& all, std::vector<topo::Finding> more) {
 std::vector<topo::Finding> gather_differing_settings(ControlPlane& control, const Options& options,
                                                      const Machine& machine) {
   const Environment of_worker = settings_of_worker(worker_environment(control, options), read_file);
-  Environment mine = shared_settings(current_environment());
-  if (std::string path = library_path_of_job(current_environment()); !path.empty())
-    mine["LD_LIBRARY_PATH"] = std::move(path);
-  const std::vector<json> all = gather_json(control, json::array({mine, of_worker}));
+  constexpr const char* library_path = "LD_LIBRARY_PATH";
+  const Environment environment = current_environment();
+  Environment mine = shared_settings(environment);
+  if (std::string path = library_path_of_job(environment); !path.empty()) mine[library_path] = std::move(path);
+  const std::vector<json> all =
+      gather_json(control, json::array({mine, of_worker, printable(value_or_empty(environment, library_path))}));
   if (!control.is_leader()) return {};
   std::vector<topo::RankEnvironment> own, of_workers;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     const std::string& host = host_of_rank(machine.topology, rank).name;
     own.push_back({host, all[rank].at(0).get<Environment>()});
     of_workers.push_back({host, all[rank].at(1).get<Environment>()});
+    // Hosts may lack a folder of the same path: their environments do not differ.
+    if (rank == 0 || all[rank].at(2) != all.front().at(2)) continue;
+    own.back().variables.erase(library_path);
+    if (const std::string of_rank0 = value_or_empty(own.front().variables, library_path); !of_rank0.empty())
+      own.back().variables[library_path] = of_rank0;
   }
   std::vector<topo::Finding> findings;
   if (options.environment_of_rank0) findings = differing_settings(own, true);

@@ -135,9 +135,9 @@ Environment environment_of_nccl(Environment environment, const ReadFile& read) {
       if (const std::size_t equals = line.find('='); equals != std::string::npos && !line.starts_with('#'))
         if (std::string& value = environment[line.substr(0, equals)]; value.empty()) value = line.substr(equals + 1);
   }
-  std::erase_if(environment, [](const auto& variable) {
-    return variable.second.empty() && !variable.first.starts_with("P5BENCH_");
-  });
+  // libfabric and libibverbs also ask whether a variable is there.
+  std::erase_if(environment,
+                [](const auto& variable) { return variable.second.empty() && variable.first.starts_with("NCCL_"); });
   return environment;
 }
 

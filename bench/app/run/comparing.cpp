@@ -108,17 +108,36 @@ static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std:
   return remarks;
 }
 
+static reports::Side baseline_of(const std::vector<std::string>& paths, const reports::Report& about,
+                                 const reports::Run* fresh, std::vector<std::string> remarks) {
+  std::vector<reports::Run> runs = read_runs(paths, reports::Reading::to_compare);
+  std::ranges::move(leave_out_unhealthy(runs), std::back_inserter(remarks));
+  std::ranges::move(leave_out_others_than(about, runs), std::back_inserter(remarks));
+  std::ranges::move(leave_out_itself(fresh, runs), std::back_inserter(remarks));
+  reports::Side base = reports::make_side("BASELINE", runs);
+  base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
+  return base;
+}
+
 reports::Side read_baseline(const std::string& path, const reports::Report& about, const reports::Run* fresh) {
+  std::vector<std::string> baselines;
   try {
-    std::vector<reports::Run> runs = read_runs({path}, reports::Reading::to_compare);
-    std::vector<std::string> remarks = leave_out_unhealthy(runs);
-    std::ranges::move(leave_out_others_than(about, runs), std::back_inserter(remarks));
-    std::ranges::move(leave_out_itself(fresh, runs), std::back_inserter(remarks));
-    reports::Side base = reports::make_side("BASELINE", runs);
-    base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
-    return base;
+    baselines = reports::find_baselines_beside_runs(path);
+    std::vector<std::string> remarks;
+    if (!baselines.empty())
+      remarks.push_back(format_printable(
+          "BASELINE: {} is left out, since the folder has runs, whose launches a baseline repeats: name "
+          "it to compare with it",
+          join(baselines)));
+    return baseline_of({path}, about, fresh, std::move(remarks));
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("--baseline: {}", problem.what()));
+    if (baselines.empty()) throw UsageError(fmt::format("--baseline: {}", problem.what()));
+    try {
+      return baseline_of(baselines, about, fresh,
+                         {format_printable("BASELINE: the runs of {} are left out: {}", path, problem.what())});
+    } catch (const UsageError& second) {
+      throw UsageError(fmt::format("--baseline: {}", second.what()));
+    }
   }
 }
 

@@ -458,11 +458,33 @@ std::vector<std::string> words_of_plan(const std::vector<std::string>& arguments
   return words;
 }
 
-// The newest run with these options whose first host is this one, or that was simulated; null if there is none. Jobs
-// that share --out have runs there that began later.
+constexpr const char* job_variable = "SLURM_JOB_ID";
+
+// The job that Slurm has started again, which keeps its number; "" if it did not.
+std::string requeued_job() {
+  const Environment environment = current_environment();
+  const std::string restarts = value_or_empty(environment, "SLURM_RESTART_COUNT");
+  return restarts.empty() || restarts == "0" ? "" : value_or_empty(environment, job_variable);
+}
+
+std::string job_of(const reports::Report& report) {
+  const auto job = report.context.find(std::string("env.") + job_variable);
+  return job == report.context.end() ? "" : job->second;
+}
+
+// True if its first host is this one, or it was simulated.
+bool began_here(const reports::Report& report) {
+  const std::vector<topo::Host>& hosts = report.topology.hosts;
+  return report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
+}
+
+// The newest run with these options that began here, where Slurm started the job
+// again one of this job; null if there is none or nothing interrupted it. Jobs that share --out have runs there that
+// began later.
 std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments) {
   constexpr std::size_t most_read = 100;
   constexpr std::array<std::string_view, 2> not_needed{"pairs", "groups"};
+  const std::string requeued = requeued_job();
   std::vector<fs::path> folders;
   try {
     for (const std::string& run : reports::find_runs(options.out)) folders.push_back(fs::path(run).parent_path());
@@ -483,11 +505,10 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
     try {
       const std::string file = (folder / "report.json").string();
       const reports::Report report = reports::read_report(file, not_needed);
-      const std::vector<topo::Host>& hosts = report.topology.hosts;
-      const bool is_here =
-          report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
-      if (is_here && words_of_plan(report.run.command) == words_of_plan(arguments))
-        return EarlierRun{fs::canonical(folder), reports::read_report(file)};
+      if (!began_here(report) || words_of_plan(report.run.command) != words_of_plan(arguments)) continue;
+      if (!requeued.empty() && job_of(report) != requeued) continue;
+      if (report.status == "complete") return {};  // what `latest` leads to may be of other options, and interrupted
+      return EarlierRun{fs::canonical(folder), reports::read_report(file)};
     } catch (const std::exception&) {
       continue;  // not a run of this version
     }
@@ -498,17 +519,25 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
 }  // namespace
 
 EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments) {
-  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments)) return *std::move(own);
   std::error_code problem;
-  EarlierRun earlier;
-  earlier.folder = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
-  if (problem || !fs::exists(earlier.folder / "report.json"))
+  const fs::path latest = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
+  std::optional<EarlierRun> newest;
+  if (!problem && fs::exists(latest / "report.json"))
+    newest = EarlierRun{latest, reports::read_report((latest / "report.json").string())};
+  const std::string job = requeued_job();
+  if (job.empty() && newest && newest->report.status != "complete" && began_here(newest->report))
+    return *std::move(newest);
+  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments)) return *std::move(own);
+  if (!job.empty())
     throw UsageError(
-        fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "
-                    "--out of that run",
-                    options.out));
-  earlier.report = reports::read_report((earlier.folder / "report.json").string());
-  return earlier;
+        fmt::format("--resume: there is no interrupted run of job {} with these options in '{}'; start "
+                    "without --resume",
+                    printable(job), options.out));
+  if (newest) return *std::move(newest);
+  throw UsageError(
+      fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "
+                  "--out of that run",
+                  options.out));
 }
 
 std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,

@@ -180,6 +180,13 @@ std::string how_to_keep_tuner(const std::string& named) {
 
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
                                 const std::string& chain, const std::string& library_without_tuner) {
+  for (const char* const hook : tuner::allocator_hooks)
+    if (tuner::is_on(value_or_empty(environment, hook)) &&
+        value_or_empty(environment, tuner::registered_variable) != tuner::rows_for_registered)
+      return fmt::format(
+          "{} is set, with which the plugin leaves all_reduce, all_gather and reduce_scatter to NCCL: unset it to tune "
+          "jobs without it, or set {}={} to let settings decide calls on registered buffers too.",
+          hook, tuner::registered_variable, tuner::rows_for_registered);
   if (lacks_tuner(chain))
     return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
                        tuner::chain_variable, printable(chain));

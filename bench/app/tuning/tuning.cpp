@@ -490,7 +490,10 @@ class Tuning {
             to_text(problems)));
       return;
     }
-    const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
+    // Files without rows load no plugin, so that jobs keep the tuner that they have now.
+    Environment loading = of_default();
+    for (const auto& [name, value] : from_leader(control_, [&] { return tuner::variables_of(trial); }))
+      loading[name] = value;
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     std::vector<Backend*> all{machine_.backend.get(), files.get()};
     const std::unique_ptr<Backend> with_tuner = of_default().empty() ? nullptr : machine_.backend->arm(of_default());
