@@ -166,8 +166,8 @@ struct Verdict {
   // The same by the mean of most samples (Summary::trimmed_mean), where that is slow and the median is not.
   std::optional<double> mean_fraction = {};
   std::optional<double> least_fraction = {};  // below it the measurement is slow; null where nothing is known
-  std::string binding;  // the part that limits
-  std::string because;  // one sentence
+  std::string binding;                        // the part that limits
+  std::string because;                        // one sentence
   // Names of hosts that took part and whose GPUs other programs used: their groups are not judged.
   std::vector<std::string> not_judged_hosts = {};
 };
