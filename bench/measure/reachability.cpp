@@ -185,7 +185,7 @@ class ReachabilityProbe {
 
   // Tries disjoint pairs of hosts, known at the leader.
   void run(const std::vector<std::pair<int, int>>& pairs, Reachability& found) {
-    RendezvousGroups rendezvous_groups{.groups = ranks_of(pairs), .limit = to_start};
+    RendezvousGroups rendezvous_groups{.groups = ranks_of(pairs), .limit = to_start, .start = {}};
     const auto unready = join_groups(control_, backend_, rendezvous_groups);
     RendezvousGroups ready{.groups = {}};
     std::vector<std::pair<int, int>> met;

@@ -81,7 +81,7 @@ std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backe
                                                     const RendezvousGroups& rendezvous_groups) {
   auto offers = gather_by_group(control, Phase::open, rendezvous_groups.groups,
                                 [&] { return backend.advertise(rendezvous_groups); });
-  RendezvousGroups willing{.groups = {}, .limit = rendezvous_groups.limit};
+  RendezvousGroups willing{.groups = {}, .limit = rendezvous_groups.limit, .start = rendezvous_groups.start};
   for (std::size_t i = 0; i < rendezvous_groups.groups.size(); ++i)
     if (!offers.failures[i]) willing.groups.push_back(rendezvous_groups.groups[i]);
   const std::string terms = from_leader(control, [&] { return backend.negotiate(willing, offers.parts); });
@@ -170,9 +170,8 @@ void Rendezvous::join_ranks(Backend& backend) {
 
 void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   began_ = Clock::now();
-  const double longest_start = agree(
+  longest_start_.count = agree(
       control_, [&] { return backend.longest_start().count; }, [](const auto& all) { return std::ranges::max(all); });
-  least_limit_.count = std::max(least_limit.count, starts_of_limit * longest_start);
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
@@ -220,8 +219,9 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
                            std::vector<JoinAttempt>& trials) {
   start_anew(backend);
   const double left = fault_search_limit.count - since(began_).count;
-  const double limit = shared_by_leader(control_, std::max(least_limit_.count, left / rounds_left));
-  RendezvousGroups rendezvous_groups{.groups = {}, .limit = Seconds{limit}};
+  const double limit = shared_by_leader(control_, std::max(least_limit.count, left / rounds_left));
+  const double start = std::max(limit, starts_of_limit * longest_start_.count);
+  RendezvousGroups rendezvous_groups{.groups = {}, .limit = Seconds{limit}, .start = Seconds{start}};
   for (const std::vector<int>& group : hosts) {
     rendezvous_groups.groups.emplace_back();
     for (std::size_t rank = 0; rank < hosts_.host_of_rank.size(); ++rank)

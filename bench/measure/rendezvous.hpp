@@ -97,7 +97,7 @@ class Rendezvous {
   const RanksOnHosts hosts_;
   Observer& observer_;
   Clock::time_point began_{};
-  Seconds least_limit_{};  // of a trial
+  Seconds longest_start_{};  // of a rank's worker so far
   std::string given_up_;
 };
 

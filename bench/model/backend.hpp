@@ -167,10 +167,10 @@ struct LocalChecks {
 };
 
 // Ranks that join, each group by itself, within `limit`; null: the backend's limit for a whole job. Ranks in no group
-// stay alone.
+// stay alone. `start` limits the start of fresh workers in its place, which may take longer.
 struct RendezvousGroups {
   Round groups;
-  std::optional<Seconds> limit = {};
+  std::optional<Seconds> limit = {}, start = {};
 };
 
 // Context of a failure beyond the error: lines, the newest last.

@@ -139,8 +139,11 @@ class Joiner final : public Backend {
   bool recovers() const override { return true; }
   bool joined() const override { return joined_; }
   std::string advertise(const RendezvousGroups& rendezvous_groups) override {
-    if (rendezvous_groups.limit && rendezvous_groups.limit->count < fault_.start.count)
+    constexpr Seconds longest_search{45};
+    if (rendezvous_groups.start && rendezvous_groups.start->count < fault_.start.count)
       throw StalledError("no answer to \"identify\"", rank_);
+    if (rendezvous_groups.limit && rendezvous_groups.limit->count > longest_search.count)
+      throw CaseError("a join that fails would take longer than the search may");
     if (fault_.offers) act(rendezvous_groups);
     return std::to_string(rank_);
   }

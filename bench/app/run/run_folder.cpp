@@ -27,7 +27,8 @@
 #include "bench/base/names.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
-#include "reports/compare/comparison.hpp"
+#include "reports/journal.hpp"
+#include "reports/report.hpp"
 #include "reports/writer.hpp"
 #include "topo/settings.hpp"
 #include "topo/topology.hpp"
@@ -478,27 +479,33 @@ bool began_here(const reports::Report& report) {
   return report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
 }
 
-// The newest run with these options that began here, where Slurm started the job
-// again one of this job; null if there is none or nothing interrupted it. Jobs that share --out have runs there that
-// began later.
+// The runs of OUT/CLUSTER/TIME that have something to continue: a journal, which those lack that could not begin to
+// continue another. Folders that cannot be read have none.
+std::vector<fs::path> runs_in(const fs::path& out, const std::string& cluster) {
+  std::vector<fs::path> found;
+  const auto each_folder = [](const fs::path& of, const auto& take) {
+    std::error_code problem, unknown;
+    for (fs::directory_iterator at(of, problem), end; !problem && at != end; at.increment(problem))
+      if (fs::is_directory(at->symlink_status(unknown))) take(at->path());
+  };
+  each_folder(out, [&](const fs::path& of_cluster) {
+    if (cluster.empty() || of_cluster.filename() == cluster)
+      each_folder(of_cluster, [&](const fs::path& run) {
+        std::error_code unknown;
+        if (fs::exists(run / "report.json", unknown) && fs::exists(run / reports::journal_name, unknown))
+          found.push_back(run);
+      });
+  });
+  return found;
+}
+
+// The newest run with these options that began here, where Slurm started the job again one of this job; null if there
+// is none or nothing interrupted it. Jobs that share --out have runs there that began later.
 std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments) {
   constexpr std::size_t most_read = 100;
   constexpr std::array<std::string_view, 2> not_needed{"pairs", "groups"};
   const std::string requeued = requeued_job();
-  std::vector<fs::path> folders;
-  try {
-    for (const std::string& run : reports::find_runs(options.out)) folders.push_back(fs::path(run).parent_path());
-  } catch (const UsageError&) {
-    return {};  // no run, or a folder that cannot be searched
-  }
-  if (!options.cluster.empty())
-    std::erase_if(folders, [&](const fs::path& run) { return run.parent_path().filename() != options.cluster; });
-  // A run that could not begin is newer than the one to which `latest` leads.
-  std::erase_if(folders, [](const fs::path& run) {
-    std::error_code no_link;
-    const fs::path newest = fs::read_symlink(run.parent_path() / "latest", no_link);
-    return !no_link && parse_stamp(run) > parse_stamp(newest);
-  });
+  std::vector<fs::path> folders = runs_in(options.out, options.cluster);
   std::ranges::stable_sort(folders, std::greater(), parse_stamp);
   if (folders.size() > most_read) folders.resize(most_read);
   for (const fs::path& folder : folders) {
