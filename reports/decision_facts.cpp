@@ -128,6 +128,8 @@ bool nodes_differ_in(const Result& pairs, const topo::Topology& topology) {
 
 bool all_are_slow(const Report& report) {
   if (count_of(report, Grade::slow) == 0 || !report.suspects.empty() || !report.open_questions.empty()) return false;
+  const auto leaves_out_hosts = [](const Result& each) { return !each.verdict.not_judged_hosts.empty(); };
+  if (std::ranges::any_of(report.results, leaves_out_hosts)) return false;
   const std::vector<const Result*> pairs = pairs_between_nodes(report);
   return report.topology.hosts.size() > 1 && !pairs.empty() && hosts_slow_alone(report).empty() &&
          std::ranges::none_of(pairs, [&](const Result* each) { return nodes_differ_in(*each, report.topology); });

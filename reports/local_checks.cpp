@@ -509,8 +509,8 @@ static void add_digests(ComputeCheck& first, const ComputeCheck& second) {
   }
   if (second.digests.empty()) return;
   first.library = second.library;
-  first.not_measured.clear();
-  first.fp8_not_measured = second.fp8_not_measured;
+  if (second.not_measured.empty()) first.not_measured.clear();
+  if (second.fp8_not_measured.empty()) first.fp8_not_measured.clear();
 }
 
 void keep_better(LocalChecks& first, const LocalChecks& second) {

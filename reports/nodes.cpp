@@ -665,6 +665,11 @@ std::string what_needs_other_groups(const Round& groups, const std::vector<std::
 
 }  // namespace
 
+// True if no group has two ranks.
+static bool has_lone_ranks(const Round& groups) {
+  return std::ranges::all_of(groups, [](const Group& group) { return group.size() < 2; });
+}
+
 std::string what_needs_all_ranks(const Report& report) {
   const std::vector<std::string>& command = report.run.command;
   const auto given = [&](const char* option) { return value_given(command, option); };
@@ -688,14 +693,16 @@ std::string what_needs_all_ranks(const Report& report) {
       const Work work = parse_work(each);
       if (!work.collective || work.group == "node" || work.group == "domain") continue;
       const std::optional<Round> beside = groups_of(work.group, left);
-      const std::string what =
+      std::string what =
           beside ? what_needs_other_groups(*beside, {std::string(work.collective->name)}, root) : "its groups";
+      if (what.empty() && has_lone_ranks(*beside)) what = "its groups would have one rank";
       if (!what.empty()) return fmt::format("--beside {}: {}", each, what);
     } catch (const UsageError&) {  // of a report that another program wrote
     }
   if (traffic.empty()) return "";
   if (!is_generated(traffic)) return "--traffic: its matrix is of all ranks";
   if (!are_alike(*groups)) return "--traffic: its matrix is for groups of one size";
+  if (has_lone_ranks(*groups)) return "--traffic: a group of one rank sends nothing";
   if (const std::vector<std::string> numbers = split(traffic, ',');
       traffic.starts_with("expert:") && numbers.size() == 3 &&
       std::strtoul(numbers[1].c_str(), nullptr, 10) % groups->front().size() != 0)

@@ -524,6 +524,7 @@ std::vector<TransferRecord> observe(const Report& report, const std::vector<Meas
   for (TransferRecord& each : all) {
     each.spares_nics = spare_nics.contains(each.kind);
     if (std::ranges::none_of(each.ranks, [&](RankLocation rank) { return shared.contains(rank.node); })) continue;
+    if (each.slow.hits == 0) continue;  // other programs make nothing faster: its ends are as sound as any
     each.slow = each.slow_again = {};
     each.samples.clear();
   }

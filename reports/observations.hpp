@@ -116,8 +116,8 @@ double middle_of_fast(std::vector<double> times);
 // have equal paths: all pairs within nodes, without NVSwitch those joined by equally many NVLinks, all within NVLink
 // domains; between nodes pairs with equal distance of their indices modulo the
 // ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
-// count at all sizes, also of hosts whose GPUs other programs used, of which no times count. `again` holds retests of
-// the same operations.
+// count at all sizes, also of hosts whose GPUs other programs used, of which no slow times count. `again` holds retests
+// of the same operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
 // Indices in report.results of the cases whose pairs are compared.

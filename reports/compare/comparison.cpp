@@ -218,6 +218,11 @@ bool same_host(const HostName& a, const HostName& b) {
   return a.instance.empty() || b.instance.empty() ? a.name == b.name : a.instance == b.instance;
 }
 
+// The instance by which a host is known; "" if several hosts are on it, as pods: their names tell them apart.
+std::string own_instance(const std::string& instance, const topo::Topology& topology) {
+  return std::ranges::count(topology.hosts, instance, &topo::Host::instance) > 1 ? "" : instance;
+}
+
 // In any order.
 bool same_hosts(const std::vector<HostName>& a, const std::vector<HostName>& b) {
   return a.size() == b.size() && std::ranges::all_of(a, [&](const HostName& one) {
@@ -229,7 +234,7 @@ std::vector<HostName> hosts_as_known(const std::vector<std::string>& names, cons
   std::vector<HostName> hosts;
   for (const std::string& name : names) {
     const auto found = std::ranges::find(topology.hosts, name, &topo::Host::name);
-    hosts.push_back({name, found == topology.hosts.end() ? "" : found->instance});
+    hosts.push_back({name, found == topology.hosts.end() ? "" : own_instance(found->instance, topology)});
   }
   return hosts;
 }
@@ -239,7 +244,8 @@ bool same_finding(const topo::Finding& a, const topo::Topology& of_a, const topo
   const topo::Subject &one = a.subject, &other = b.subject;
   // One code may be worse than another.
   const bool same_xid = !one.xid || !other.xid || *one.xid == *other.xid;
-  return a.id == b.id && same_xid && same_host({one.host, one.instance}, {other.host, other.instance}) &&
+  return a.id == b.id && same_xid &&
+         same_host({one.host, own_instance(one.instance, of_a)}, {other.host, own_instance(other.instance, of_b)}) &&
          one.gpu == other.gpu && one.nic == other.nic &&
          same_hosts(hosts_as_known(a.hosts, of_a), hosts_as_known(b.hosts, of_b));
 }
@@ -333,7 +339,7 @@ PlacedPart part_on_hosts(const std::string& full_name, const topo::Topology& top
   const std::optional<Part> known = part.kind == "rail" ? std::nullopt : part_named(full_name);
   if (known)
     for (const std::size_t host : hosts_of(*known, topology))
-      part.hosts.push_back({topology.hosts[host].name, topology.hosts[host].instance});
+      part.hosts.push_back({topology.hosts[host].name, own_instance(topology.hosts[host].instance, topology)});
   if (!part.hosts.empty()) part.which = part.kind == "link" ? "" : within_host(part.which);
   return part;
 }
@@ -342,7 +348,7 @@ PlacedPart part_on_hosts(const Suspect& suspect, const topo::Topology& topology)
   PlacedPart part = part_on_hosts(suspect.kind + " " + suspect.name, topology);
   if (suspect.kind != "link" && !suspect.host.empty()) {
     part.which = within_host(suspect.name);
-    part.hosts = {{suspect.host, suspect.instance}};
+    part.hosts = {{suspect.host, own_instance(suspect.instance, topology)}};
   }
   return part;
 }

@@ -48,6 +48,8 @@ Run read_run(const std::string& path, Reading reading);
 // Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name. A baseline, in
 // baselines/NAME, repeats launches of other runs: it counts where the folder holds nothing else.
 std::vector<std::string> find_runs(const std::string& path);
+// Begins the remark of an import whose start is that of a log, in an unknown time zone.
+inline constexpr std::string_view started_by_log = "started, by the log without its time zone, at ";
 // The baselines below a folder that find_runs() passes over; empty if it gives them.
 std::vector<std::string> find_baselines_beside_runs(const std::string& path);
 // Sorts runs by start, then by folder name, which counts runs of one second. Runs without a start (imports) come first.

@@ -410,7 +410,9 @@ std::vector<std::string> find_baselines_beside_runs(const std::string& path) {
 }
 
 std::string identity_of(const Run& run) {
-  std::string identity = fmt::format("{}|{}|{}", run.report.run.started, run.report.run.seed, run.report.run.cluster);
+  // The same log may be imported again with its start.
+  const std::string started = run.report.provenance == "imported" ? "" : run.report.run.started;
+  std::string identity = fmt::format("{}|{}|{}", started, run.report.run.seed, run.report.run.cluster);
   for (const Result& result : run.report.results)
     for (const Figures& kind : kinds)
       if (const std::optional<Series>& series = result.measurement.*kind.series)
@@ -491,6 +493,14 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
   });
 }
 
+// 2: its start was told; 1: a log tells it without the time zone; 0: unknown.
+static int how_well_dated(const Run& run) {
+  const RunInfo& its = run.report.run;
+  if (its.started.empty()) return 0;
+  const auto is_of_log = [](const std::string& remark) { return remark.starts_with(started_by_log); };
+  return std::ranges::any_of(its.remarks, is_of_log) ? 1 : 2;
+}
+
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
   std::vector<std::string> why(runs.size());
   std::unordered_map<std::string, const Run*> first;
@@ -498,7 +508,11 @@ std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_coun
     const auto later = std::ranges::find_if(runs, [&](const Run& each) {
       return &each != &runs[i] && continues(each.report, runs[i].report) && (!may_count || may_count(each.report));
     });
-    if (const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]); !fresh)
+    const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]);
+    if (!fresh && how_well_dated(runs[i]) > how_well_dated(*place->second)) {
+      why[static_cast<std::size_t>(place->second - runs.data())] = "it is a copy of " + runs[i].name;
+      place->second = &runs[i];
+    } else if (!fresh)
       why[i] = "it is a copy of " + place->second->name;
     else if (later != runs.end())
       why[i] = fmt::format("{} continues it, and has its launches", later->name);

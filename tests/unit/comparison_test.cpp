@@ -427,6 +427,9 @@ TEST(Compare, knows_a_part_by_its_instance_where_both_sides_know_it_and_else_by_
   set(base.reports[0], {{"a", "i-a"}, {"b", "i-b"}}, "link", "n0-n1");
   set(fresh.reports[0], {{"d", "i-b"}, {"c", "i-a"}}, "link", "n0-n1");
   EXPECT_THAT(compare(base, fresh).new_suspects, IsEmpty()) << "in another order";
+  set(base.reports[0], {{"a", "i-a"}, {"b", "i-a"}}, "nic", "n1r5");
+  set(fresh.reports[0], {{"b", "i-a"}, {"a", "i-a"}}, "nic", "n1r5");
+  EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "of another pod on the instance";
 }
 
 TEST(Compare, takes_a_warning_of_base_for_less_than_an_error_of_new) {

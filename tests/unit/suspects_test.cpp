@@ -396,6 +396,18 @@ TEST(Suspects, are_found_beside_hosts_whose_gpus_other_programs_use) {
     for (const Group& pair : each.pairs) EXPECT_THAT(pair, Each(testing::Ge(8)));
 }
 
+// Other programs make nothing faster: n2 was as fast as any with n0.
+TEST(Suspects, are_no_parts_that_were_fast_with_hosts_whose_gpus_other_programs_use) {
+  const auto longer = [](int a, int, int b, int) { return a != b && (a == 1 || b == 1) ? 2.0 : 1.0; };
+  Report report = report_of({.longer = longer}, 1);
+  for (Result& each : report.results) each.verdict.not_judged_hosts = {"n0"};
+  const Diagnosis found = diagnose(report, {});
+  EXPECT_GT(found.suspects.size() + found.questions.size(), 0u);
+  for (const Suspect& each : found.suspects) EXPECT_NE(each.kind + " " + each.name, "node n2");
+  for (const OpenQuestion& each : found.questions)
+    EXPECT_THAT(each.candidates, testing::Not(testing::Contains("node n2")));
+}
+
 TEST(Suspects, of_the_runs_library_are_not_told_by_messages_of_another_one) {
   Report report = report_of({.longer = slow_nic(1, 2, 2)}, 1);
   report.run.backend = "sim";

@@ -26,7 +26,11 @@ namespace {
 namespace fs = std::filesystem;
 
 reports::Side read_side(const char* name, const std::vector<std::string>& paths, const std::string& arm) {
-  return reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
+  reports::Side side = reports::make_side(name, read_runs(paths, reports::Reading::to_compare), arm);
+  for (const std::string& path : paths)
+    std::ranges::move(remarks_on_baselines(name, reports::find_baselines_beside_runs(path)),
+                      std::back_inserter(side.remarks));
+  return side;
 }
 
 // The first run of NEW that is also in BASE, under any name, as a copy or continued; "": none.
@@ -105,10 +109,11 @@ const reports::Run* later_by_link(const std::string& folder, std::span<const rep
   return found == ordered.end() || &*found == &ordered.back() ? nullptr : &*found;
 }
 
+bool is_undated(const reports::Run& run) { return run.report.run.started.empty(); }
+
 // Removes runs that do not say when they were started, with a remark each. Throws UsageError where fewer than two runs
 // say it: the newest is unknown then.
 std::vector<std::string> leave_out_undated(std::vector<reports::Run>& runs, const std::string& history) {
-  const auto is_undated = [](const reports::Run& run) { return run.report.run.started.empty(); };
   const auto undated = std::ranges::find_if(runs, is_undated);
   if (undated == runs.end()) return {};
   const auto way = [](const reports::Run& run) {
@@ -138,8 +143,9 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
   std::vector<std::string> left_out;
   // Runs that are left out may be the only ones within the limit of bytes.
   constexpr std::size_t fewest = 2;
+  const auto dated = [&] { return runs.size() - static_cast<std::size_t>(std::ranges::count_if(runs, is_undated)); };
   do {
-    std::vector<reports::Run> more = read_runs(newest.next(fewest - runs.size()), reports::Reading::to_compare);
+    std::vector<reports::Run> more = read_runs(newest.next(fewest - dated()), reports::Reading::to_compare);
     if (more.empty()) break;
     std::ranges::move(more, std::back_inserter(runs));
     reports::order_by_launch(runs, utc_now());
@@ -147,7 +153,7 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
     std::ranges::move(reports::leave_out_other_waiting(runs), std::back_inserter(left_out));
     if (!options.across_hardware)
       std::ranges::move(reports::leave_out_other_hardware(runs), std::back_inserter(left_out));
-  } while (runs.size() < fewest);
+  } while (dated() < fewest);
   if (const std::string limited = newest.remark(); !limited.empty()) left_out.push_back(limited);
   if (runs.size() < fewest)
     throw UsageError(fmt::format("'{}' holds {}; a history needs two or more{}", options.history,

@@ -127,10 +127,8 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
     if (!options.import_started.empty())
       run.started = options.import_started;
     else if (!run.started.empty())
-      run.remarks.push_back(
-          fmt::format("started at {} by the log, which does not tell the time zone and is taken as UTC; import "
-                      "nccl-tests --started TIME says it",
-                      run.started));
+      run.remarks.push_back(fmt::format("{}{}, which is taken as UTC: import nccl-tests --started TIME says it",
+                                        reports::started_by_log, run.started));
     return imported;
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("'{}': {}", printable(options.import_files.front()), problem.what()));

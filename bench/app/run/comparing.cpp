@@ -38,6 +38,16 @@ std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, repor
   return runs;
 }
 
+std::vector<std::string> remarks_on_baselines(const char* side, const std::vector<std::string>& passed_over) {
+  std::vector<std::string> remarks;
+  for (const std::string& each : passed_over)
+    remarks.push_back(
+        format_printable("{}: {} is left out, since the folder has runs, whose launches a baseline "
+                         "repeats: name it to compare with it",
+                         side, each));
+  return remarks;
+}
+
 // Removes runs that are no baseline, with a remark each. Throws UsageError if none is left.
 static std::vector<std::string> leave_out_unhealthy(std::vector<reports::Run>& runs) {
   std::vector<std::string> remarks;
@@ -75,9 +85,10 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
   return remarks;
 }
 
-// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other. Of a
-// baseline that holds it, removes its launches.
-static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs) {
+// Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other: then
+// it throws UsageError if there `is_a_baseline` to take instead. Of a baseline that holds it, removes its launches.
+static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs,
+                                                 bool is_a_baseline) {
   if (!fresh) return {};
   const std::string identity = reports::identity_of(*fresh);
   const auto held_in = [&](const reports::Run& run) {
@@ -89,8 +100,11 @@ static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std:
   };
   const auto is_part = [&](const reports::Run& run) { return is_same(run) || !held_in(run).empty(); };
   if (std::ranges::none_of(runs, is_part)) return {};
-  if (std::ranges::all_of(runs, is_same))
+  if (std::ranges::all_of(runs, is_same)) {
+    if (is_a_baseline)
+      throw UsageError(fmt::format("their launches are those that are compared ({})", runs.front().name));
     return {format_printable("The same run is on both sides: {}", runs.front().name)};
+  }
   std::vector<std::string> remarks;
   std::erase_if(runs, [&](reports::Run& run) {
     const bool same = is_same(run);
@@ -109,11 +123,11 @@ static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std:
 }
 
 static reports::Side baseline_of(const std::vector<std::string>& paths, const reports::Report& about,
-                                 const reports::Run* fresh, std::vector<std::string> remarks) {
+                                 const reports::Run* fresh, bool is_a_baseline, std::vector<std::string> remarks) {
   std::vector<reports::Run> runs = read_runs(paths, reports::Reading::to_compare);
   std::ranges::move(leave_out_unhealthy(runs), std::back_inserter(remarks));
   std::ranges::move(leave_out_others_than(about, runs), std::back_inserter(remarks));
-  std::ranges::move(leave_out_itself(fresh, runs), std::back_inserter(remarks));
+  std::ranges::move(leave_out_itself(fresh, runs, is_a_baseline), std::back_inserter(remarks));
   reports::Side base = reports::make_side("BASELINE", runs);
   base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
   return base;
@@ -123,17 +137,11 @@ reports::Side read_baseline(const std::string& path, const reports::Report& abou
   std::vector<std::string> baselines;
   try {
     baselines = reports::find_baselines_beside_runs(path);
-    std::vector<std::string> remarks;
-    if (!baselines.empty())
-      remarks.push_back(format_printable(
-          "BASELINE: {} is left out, since the folder has runs, whose launches a baseline repeats: name "
-          "it to compare with it",
-          join(baselines)));
-    return baseline_of({path}, about, fresh, std::move(remarks));
+    return baseline_of({path}, about, fresh, !baselines.empty(), remarks_on_baselines("BASELINE", baselines));
   } catch (const UsageError& problem) {
     if (baselines.empty()) throw UsageError(fmt::format("--baseline: {}", problem.what()));
     try {
-      return baseline_of(baselines, about, fresh,
+      return baseline_of(baselines, about, fresh, false,
                          {format_printable("BASELINE: the runs of {} are left out: {}", path, problem.what())});
     } catch (const UsageError& second) {
       throw UsageError(fmt::format("--baseline: {}", second.what()));

@@ -16,6 +16,9 @@ namespace p5 {
 // All runs of these files and folders, each once. Throws UsageError.
 std::vector<reports::Run> read_runs(const std::vector<std::string>& paths, reports::Reading reading);
 
+// A remark for each baseline that a side passes over since its folder has runs (reports::find_baselines_beside_runs()).
+std::vector<std::string> remarks_on_baselines(const char* side, const std::vector<std::string>& passed_over);
+
 // Reads the baseline of a file or folder: the healthy runs of the hardware of `about`. `fresh` is the run that is
 // compared, or that is continued, where it is on the disk: it counts only if there is no other. Throws UsageError, also
 // if no run is left: before anything is measured.
