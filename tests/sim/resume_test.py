@@ -403,7 +403,7 @@ class Resume(Folder):
         done = self.run_it(*PLAN, *SIM, "--resume", variables=again)
         self.assertEqual(done.returncode, 2, done.stdout)
         self.assertIn("there is no interrupted run of job 77", done.stderr)
-        report = read_report(earlier / "report.json")
+        report = json.loads((earlier / "report.json").read_text())
         report["context"]["env.SLURM_JOB_ID"] = "77"
         (earlier / "report.json").write_text(json.dumps(report))
         done = self.run_it(*PLAN, *SIM, "--resume", variables=again)
