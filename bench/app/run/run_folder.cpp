@@ -529,8 +529,12 @@ EarlierRun find_earlier_run(const Options& options, const std::vector<std::strin
   std::error_code problem;
   const fs::path latest = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
   std::optional<EarlierRun> newest;
-  if (!problem && fs::exists(latest / "report.json"))
-    newest = EarlierRun{latest, reports::read_report((latest / "report.json").string())};
+  std::string unreadable;  // it may be another job's
+  if (!problem && fs::exists(latest / "report.json")) try {
+      newest = EarlierRun{latest, reports::read_report((latest / "report.json").string())};
+    } catch (const UsageError& failure) {
+      unreadable = failure.what();
+    }
   const std::string job = requeued_job();
   if (job.empty() && newest && newest->report.status != "complete" && began_here(newest->report))
     return *std::move(newest);
@@ -541,6 +545,7 @@ EarlierRun find_earlier_run(const Options& options, const std::vector<std::strin
                     "without --resume",
                     printable(job), options.out));
   if (newest) return *std::move(newest);
+  if (!unreadable.empty()) throw UsageError(unreadable);
   throw UsageError(
       fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "
                   "--out of that run",
