@@ -175,7 +175,7 @@ Result merge_runs(const Observation& observation, const Result& newest) {
   return result;
 }
 
-// Of launches without samples too: lines say which launches are of one run.
+// Launches without samples have lines too, which say which launches are of one run.
 void add_journal_lines(const Observation& observation, std::vector<Result>& journal) {
   std::map<int, Measurement> lines;
   const auto add = [&](const std::vector<Launch>& launches, std::optional<Series> Measurement::*which) {

@@ -88,7 +88,7 @@ bool can_be_resumed(const Report& report) {
   return report.provenance != "imported" && subcommand != "tune" && subcommand != "check" && !soaks;
 }
 
-// What settles an inconclusive comparison with a baseline, by its headline.
+// The step that settles an inconclusive comparison with a baseline, by its headline.
 const char* step_to_settle(const std::string& comparison) {
   const auto says = [&](const char* words) { return comparison.find(words) != std::string::npos; };
   if (says("launches per side would"))

@@ -384,7 +384,7 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
       const auto domain = [&](std::size_t at) { return domains.at(static_cast<std::size_t>(group[at])); };
       bool leaves = false;
       for (std::size_t at = 1; at < group.size(); ++at) leaves = leaves || domain(at) != domain(0);
-      // Of a ring of messages those whose neighbour is in another domain use NICs, else all.
+      // All ranks use NICs, but in a ring of messages only those whose neighbour is in another domain.
       const bool ring = c.collective->route == Route::point_to_point;
       for (std::size_t at = 0; leaves && at < group.size(); ++at)
         if (!ring || domain(at) != domain((at + 1) % group.size()))

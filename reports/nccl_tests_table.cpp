@@ -225,7 +225,7 @@ auto program_key(const Case& c) {
   return std::tuple(c.collective->name, c.group, c.nodes, c.ranks, c.type, c.op, root_text(c), c.in_place, c.calls);
 }
 
-// What failed, or had wrong data, and is in no table.
+// A comment for each kind of measurement that failed, or had wrong data, and is in no table.
 std::string bad_without_row(const Report& report, const std::set<const Measurement*>& with_row) {
   std::map<std::pair<std::string, std::string_view>, std::size_t> counts;  // by operation and by what it did
   for (const Result& result : report.results) {

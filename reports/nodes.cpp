@@ -682,7 +682,7 @@ std::string what_needs_all_ranks(const Report& report) {
   const std::optional<Round> groups = groups_of(group.empty() ? "world" : group, left);
   if (!groups) return fmt::format("--group {}", group);
   const std::string root = given("--root"), traffic = given("--traffic");
-  // Of the default collectives none has a root.
+  // No default collective has a root.
   const std::vector<std::string> names = split(given("--collectives"), ',');
   if (std::string what = what_needs_other_groups(*groups, names, root); !what.empty()) return what;
   const bool has_rooted = std::ranges::any_of(collectives(), [&](const Collective* each) {

@@ -31,7 +31,7 @@ std::set<std::string> hosts_slow_alone(const Report& report);
 // Takes back open questions whose candidates are all GPUs of such a host: no GPU stands out, which its verdict says.
 void withdraw_questions_of_whole_hosts(Report& report);
 
-// What was run: run, tune, ab or check.
+// The subcommand that was run: run, tune, ab or check.
 std::string subcommand_of(const Report& report);
 bool is_check(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all

@@ -319,8 +319,8 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
 
 std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
 
-// What tells the jobs of several logs apart: communicators by their id and, before 2.17, which has none, by their
-// ranks.
+// The properties that tell the jobs of several logs apart: communicators by their id and, before 2.17, which has none,
+// by their ranks.
 struct LogIdentity {
   std::set<std::string> communicators, hosts;
 };

@@ -1,5 +1,5 @@
 // Hosts out of the topology that NCCL writes (NCCL_TOPO_DUMP_FILE): GPUs, NICs, their links and NVLinks, of one job.
-// Where NVLink joins hosts (MNNVL) NCCL writes all of them, each processor with the hash of its host.
+// NCCL writes all hosts that NVLink joins (MNNVL) into one file, each processor with the hash of its host.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -40,7 +40,7 @@ std::vector<Knob> parse_knobs(std::string_view file, std::string_view text);
 // All knobs in the order of the files, the most promising first, because a search may end before the last.
 const std::vector<Knob>& knobs();
 
-// What is known to suffer by these variables, as "NCCL_BUFFSIZE: memory: ..."; without those of which nothing is known.
+// The known risks of these variables, as "NCCL_BUFFSIZE: memory: ..."; variables without a known risk are left out.
 std::vector<std::string> risks_of(const Environment& environment);
 
 // Facts that decide which knobs apply.

@@ -149,7 +149,7 @@ std::vector<JobUse> uses_of(const Job& job) {
 
 namespace {
 
-// How many ranks each group has on each of its hosts, whichever hosts these are.
+// The numbers of ranks that each group has on its hosts, whichever hosts these are.
 std::multiset<std::multiset<int>> shares_of_hosts(const Round& groups, const NodeOfRank& node_of_rank) {
   std::multiset<std::multiset<int>> all;
   for (const Group& group : groups) {

@@ -104,7 +104,7 @@ struct Measurement {
   std::optional<int> slowest_rank;
   std::vector<double> launches_s;          // throughput: median of each launch, in order
   std::vector<double> latency_launches_s;  // the same for latency; empty where it was not measured
-  // Of a baseline of several runs: which of them made each of these launches, as `run`; else empty.
+  // The runs that made each of these launches, counted as `run`, in a baseline of several runs; else empty.
   std::vector<int> launch_runs, latency_launch_runs;
   // Time of the calls on the host, per operation: the largest of the medians of all ranks and rounds; of several
   // launches the median. Null where calls last until the operation ends.

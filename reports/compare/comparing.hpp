@@ -29,8 +29,8 @@ std::vector<Difference> differences_between(const Report& base, const Report& fr
 std::vector<Difference> other_hardware(const Side& base, const Side& fresh);
 std::vector<Difference> other_hardware(const Report& base, const Report& fresh);
 
-// Why figures of two runs are of other quantities: nccl-tests waited for each operation (-z) in one of them only. "" if
-// they are not, or one does not say it.
+// The reason for which figures of two runs are of other quantities: nccl-tests waited for each operation (-z) in one of
+// them only. "" if they are not, or one does not say it.
 std::string other_waiting(const Report& base, const Report& fresh);
 
 // Order of rows: regressions first, the largest at the top, then inconclusive rows.

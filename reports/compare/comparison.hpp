@@ -26,7 +26,7 @@ struct Observation {
   std::string skipped;                // why it was planned and not measured in some run; ""
   // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
   std::map<std::size_t, std::optional<double>> mean_fractions = {};
-  // Of those that have one, the time of which it is.
+  // The time of each fraction that is not null, by run.
   std::map<std::size_t, double> mean_times_s = {};
   bool measured() const { return !latency.empty() || !throughput.empty(); }
 };

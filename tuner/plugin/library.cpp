@@ -180,7 +180,7 @@ bool allocator_registers_buffers() {
   return std::ranges::any_of(allocator_hooks, [](const char* hook) { return is_on(variable(hook)); });
 }
 
-// Of calls that NCCL joins in a group it asks whether the address of one, with the bytes of all, is within one
+// NCCL asks of calls that it joins in a group whether the address of one, with the bytes of all, is within one
 // registered region. Buffers that an application registers as a whole are, on all ranks alike. A segment of PyTorch's
 // allocator holds several tensors, at places that differ between ranks: ranks would choose differently and hang.
 RegisteredCalls registered_calls(bool told_by_nccl, const Log& log) {

@@ -48,8 +48,8 @@ std::vector<protocol::Identity> identities_from(const std::vector<std::string>& 
 Environment environment_of_workers(ControlPlane& control, const Options& options);
 
 // The environment as NCCL sees it: variables that it lacks, or that are empty, from the file that NCCL_CONF_FILE names,
-// else ~/.nccl.conf, and then from /etc/nccl.conf. It has no empty variables but p5bench's own: for NCCL they are no
-// number, no plugin, and since 2.24 no restriction by NCCL_ALGO or NCCL_PROTO (before, no operation runs with these).
+// else ~/.nccl.conf, and then from /etc/nccl.conf. It has no empty NCCL_ variables: for NCCL they are no number,
+// no plugin, and since 2.24 no restriction by NCCL_ALGO or NCCL_PROTO (before, no operation runs with these).
 Environment environment_of_nccl(Environment environment, const ReadFile& read);
 
 // True if the environment, or a configuration file of NCCL, selects NCCL's interfaces.

@@ -86,9 +86,10 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
 }
 
 // Removes a run that is compared with the others, and what it continues, with a remark, unless there is no other: then
-// it throws UsageError if there `is_a_baseline` to take instead. Of a baseline that holds it, removes its launches.
+// it throws UsageError if there is a baseline beside the runs to take instead. It removes the run's launches from a
+// baseline that holds it.
 static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std::vector<reports::Run>& runs,
-                                                 bool is_a_baseline) {
+                                                 bool has_baseline_beside) {
   if (!fresh) return {};
   const std::string identity = reports::identity_of(*fresh);
   const auto held_in = [&](const reports::Run& run) {
@@ -101,7 +102,7 @@ static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std:
   const auto is_part = [&](const reports::Run& run) { return is_same(run) || !held_in(run).empty(); };
   if (std::ranges::none_of(runs, is_part)) return {};
   if (std::ranges::all_of(runs, is_same)) {
-    if (is_a_baseline)
+    if (has_baseline_beside)
       throw UsageError(fmt::format("their launches are those that are compared ({})", runs.front().name));
     return {format_printable("The same run is on both sides: {}", runs.front().name)};
   }
@@ -123,11 +124,12 @@ static std::vector<std::string> leave_out_itself(const reports::Run* fresh, std:
 }
 
 static reports::Side baseline_of(const std::vector<std::string>& paths, const reports::Report& about,
-                                 const reports::Run* fresh, bool is_a_baseline, std::vector<std::string> remarks) {
+                                 const reports::Run* fresh, bool has_baseline_beside,
+                                 std::vector<std::string> remarks) {
   std::vector<reports::Run> runs = read_runs(paths, reports::Reading::to_compare);
   std::ranges::move(leave_out_unhealthy(runs), std::back_inserter(remarks));
   std::ranges::move(leave_out_others_than(about, runs), std::back_inserter(remarks));
-  std::ranges::move(leave_out_itself(fresh, runs, is_a_baseline), std::back_inserter(remarks));
+  std::ranges::move(leave_out_itself(fresh, runs, has_baseline_beside), std::back_inserter(remarks));
   reports::Side base = reports::make_side("BASELINE", runs);
   base.remarks.insert(base.remarks.end(), remarks.begin(), remarks.end());
   return base;

@@ -206,8 +206,7 @@ std::string reason_for_no_plugin(const std::string& plugin) {
   if (bytes_of(plugin)) return "";
   return fmt::format(
       "The plugin {} cannot be read, without which jobs cannot load settings for sizes: put it there, beside p5bench, "
-      "or "
-      "let --delivery=env try variables.",
+      "or let --delivery=env try variables.",
       printable(plugin));
 }
 
@@ -472,8 +471,8 @@ TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
 namespace {
 
 constexpr int samples_per_block = 4;
-// Of a confirmation: launches for which time is kept, those that are made unless the time is spent, and the maximum
-// while more could change the result.
+// The launches of a confirmation: time is kept for the first number, the second is made unless the time is spent, and
+// the third is the maximum while more could change the result.
 constexpr int least_launches = 2, planned_launches = 3, most_launches_of_arm = 6;
 
 class ArmSearch {
