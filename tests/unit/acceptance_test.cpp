@@ -541,6 +541,18 @@ TEST(ReportOfARun, has_the_wrong_data_of_an_interrupted_launch) {
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
 }
 
+reports::Report report_to_record() {
+  reports::Report report;
+  report.run.cluster = "c";
+  return report;
+}
+
+Options options_in(const Folder& folder) {
+  Options options;
+  options.out = folder.path.string();
+  return options;
+}
+
 TEST(Recorder, does_nothing_until_it_is_opened) {
   Recorder recorder;
   recorder.remark("");
@@ -555,10 +567,8 @@ TEST(Recorder, does_nothing_until_it_is_opened) {
 TEST(Recorder, keeps_what_ended_a_run_first) {
   const Folder folder;
   Recorder recorder;
-  reports::Report report;
-  report.run.cluster = "c";
-  Options options;
-  options.out = folder.path.string();
+  reports::Report report = report_to_record();
+  Options options = options_in(folder);
   options.quiet = true;
   const fs::path run = recorder.open(options, report, {});
   testing::internal::CaptureStderr();
@@ -588,11 +598,9 @@ TEST(Recorder, has_a_report_on_disk_that_agrees_with_its_measurements) {
   for (const bool wrong : {false, true}) {
     const Folder folder;
     Recorder recorder;
-    reports::Report report;
-    report.run.cluster = "c";
+    reports::Report report = report_to_record();
     report.run.ranks = 2;
-    Options options;
-    options.out = folder.path.string();
+    Options options = options_in(folder);
     const fs::path run = recorder.open(options, report, {});
     recorder.case_finished(wrong_or_failed(wrong), !wrong);
     recorder.write_report();
@@ -610,12 +618,10 @@ TEST(Recorder, prints_the_decision_of_a_run_that_ends_early) {
     for (const bool arms : {false, true}) {
       const Folder folder;
       Recorder recorder;
-      reports::Report report;
-      report.run.cluster = "c";
+      reports::Report report = report_to_record();
       if (arms) report.arms.resize(2);
-      Options options;
+      Options options = options_in(folder);
       options.command = arms ? "ab" : "run";
-      options.out = folder.path.string();
       options.quiet = quiet;
       const fs::path run = recorder.open(options, report, {});
       testing::internal::CaptureStderr();
@@ -633,10 +639,8 @@ TEST(Recorder, leaves_no_format_with_another_answer_than_its_exit_code) {
   for (const char* const unwritten : {"report.json", "report.md"}) {
     const Folder folder;
     Recorder recorder;
-    reports::Report report;
-    report.run.cluster = "c";
-    Options options;
-    options.out = folder.path.string();
+    reports::Report report = report_to_record();
+    Options options = options_in(folder);
     options.formats = {"json", "junit", "markdown", "prometheus"};
     const fs::path run = recorder.open(options, report, {});
     fs::remove(run / unwritten);
@@ -656,10 +660,8 @@ TEST(Recorder, leaves_no_format_with_another_answer_than_its_exit_code) {
 TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   const Folder folder;
   Recorder recorder;
-  reports::Report report;
-  report.run.cluster = "c";
-  Options options;
-  options.out = folder.path.string();
+  reports::Report report = report_to_record();
+  Options options = options_in(folder);
   fs::remove_all(recorder.open(options, report, {}));
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
