@@ -8,7 +8,7 @@ import sys
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import Folder, NIGHTLY, PROGRAM, main, mpirun, read_report  # noqa: E402
+from program import Folder, NIGHTLY, PROGRAM, main, mpirun, read_report, tonight  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--sizes", "8,512MiB", "--quiet"]
 MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,4KiB", "--quiet"]
@@ -58,7 +58,7 @@ class Tight(Folder):
         """Limits of memory below what a run takes, in steps: a code of ours and no core dump, and report.json, where
         there is one, agrees with it."""
         codes = set()
-        for kibibytes in range(8000, 60000, 4000 if not NIGHTLY else 500):
+        for kibibytes in tonight(range(8000, 60000, 500)) if NIGHTLY else range(8000, 60000, 4000):
             done = self.measure(f"ulimit -d {kibibytes}")
             if done.returncode == 127 or "loading shared libraries" in done.stderr:
                 continue

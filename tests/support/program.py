@@ -22,8 +22,24 @@ PROGRAM = BUILD / "p5bench"
 PATIENCE_S = 300
 # True to try further combinations, besides the most likely ones to fail.
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
+# True to try all of them. A night tries a third of the long lists, another third each night (P5BENCH_NIGHT, a number).
+WEEKLY = bool(os.environ.get("P5BENCH_WEEKLY"))
+NIGHTS = 3
+
+
+def tonight(cases):
+    """The cases that are tried at night: a third, those of the date unless P5BENCH_NIGHT says which, or weekly all."""
+    cases = list(cases)
+    if WEEKLY:
+        return cases
+    night = int(os.environ.get("P5BENCH_NIGHT") or time.time() // 86400) % NIGHTS
+    print(f"P5BENCH_NIGHT={night}: {len(cases[night::NIGHTS])} of {len(cases)} cases", flush=True)
+    return cases[night::NIGHTS]
+
+
 # True where a sanitizer is active, as CMakePresets.json sets it.
 SANITIZED = "ASAN_OPTIONS" in os.environ or "TSAN_OPTIONS" in os.environ
+
 
 def read_schema(name):
     return json.loads((SOURCE / f"reports/schema/{name}.schema.json").read_text())
