@@ -92,7 +92,7 @@ class Tuning {
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
-    operator_names_chain_ = agreed(!chain_.empty() && environment_.contains(tuner::chain_variable));
+    operator_names_chain_ = agreed(!value_or_empty(environment_, tuner::chain_variable).empty());
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
     result_.cluster = job.cluster;
     result_.date = utc_now();
@@ -277,13 +277,12 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (const std::string why = from_leader(control_,
-                                            [&] {
-                                              const std::string no_tuner = reason_for_no_tuner(
-                                                  machine_.topology, environment_, chain_, library_without_tuner_);
-                                              return no_tuner.empty() ? reason_for_no_plugin(plugin()) : no_tuner;
-                                            });
-        !why.empty()) {
+    const auto reason = [&] {
+      std::string why = reason_for_no_rows(environment_, result_.table.nccl_version, collectives);
+      if (why.empty()) why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_);
+      return why.empty() ? reason_for_no_plugin(plugin()) : why;
+    };
+    if (const std::string why = from_leader(control_, reason); !why.empty()) {
       result_.no_settings_reason = why;
       return;
     }
