@@ -234,7 +234,7 @@ class Tuning {
     result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
-    if (!chain_.empty() && with_table) result_.environment[tuner::chain_variable] = chain_;
+    if (with_table) result_.environment.merge(beside_table());
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
@@ -467,6 +467,16 @@ class Tuning {
     return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
   }
 
+  // The variables that decide calls together with the table: the tuner that keeps the others, and what the operator
+  // said of registered buffers.
+  Environment beside_table() const {
+    Environment variables;
+    if (!chain_.empty()) variables[tuner::chain_variable] = chain_;
+    if (value_or_empty(environment_, tuner::registered_variable) == tuner::rows_for_registered)
+      variables[tuner::registered_variable] = tuner::rows_for_registered;
+    return variables;
+  }
+
   // Calls `measure` with the backend of the default and the one whose workers load only the files; it measures them
   // alternately. Then ends the workers of all.
   void with_files(const std::function<void(Backend& standard, Backend& files)>& measure) {
@@ -474,7 +484,7 @@ class Tuning {
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
-    if (!chain_.empty()) trial.environment[tuner::chain_variable] = chain_;
+    trial.environment.merge(beside_table());
     std::vector<tuner::NamedFile> needed;
     if (control_.is_leader()) needed = {tuner::table_file(trial)};
     if (copied_plugin_) {
