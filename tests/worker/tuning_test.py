@@ -150,8 +150,10 @@ class Tuning(Job):
             self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
 
     def test_the_files_name_the_variables_that_jobs_need_and_a_tuning_that_tried_nothing_says_why(self):
-        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", **SLOWED)
+        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1",
+                             P5BENCH_TUNER_REGISTERED="rows", **SLOWED)
         self.assertEqual(tuning["outcome"], "settings")
+        self.assertIn("\nP5BENCH_TUNER_REGISTERED=rows\n", (self.folder / "out" / "latest" / "nccl.env").read_text())
         for name in ("nccl.env", "nccl-tuner.csv"):
             self.assertIn("#   jobs with NCCL_MAX_CTAS=4, as it was set here\n", (self.folder / "out" / "latest" / name).read_text())
         self.assertIn("found with NCCL_MAX_CTAS=4 set: jobs that load the settings need the same", tuning["refusals"])
