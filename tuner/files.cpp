@@ -73,6 +73,10 @@ bool uses_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
 }
 
+bool decides_registered_calls(const TuningResult& result) {
+  return value_or_empty(result.environment, registered_variable) == rows_for_registered;
+}
+
 bool sets_anything(const TuningResult& result) { return !result.environment.empty() || uses_plugin(result); }
 
 std::string path_in(const std::string& folder, const std::string& name) {
@@ -184,13 +188,23 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   lines.push_back(fmt::format("{} (p5bench tune) when any of these changes.", end_of_conditions));
   if (uses_plugin(result)) {
     lines.push_back("");
-    lines.push_back(
-        "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
-    lines.push_back("CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart. A");
-    lines.push_back(
-        "program that groups calls (ncclGroupStart) on registered buffers, at other places in their regions");
-    lines.push_back("on each rank, needs P5BENCH_TUNER_REGISTERED=rows on all ranks: else it can hang. With");
-    lines.push_back("TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1 they hold for broadcast and reduce alone.");
+    if (decides_registered_calls(result)) {
+      lines.push_back(
+          "The settings for sizes are also for calls on buffers that are registered with NCCL, and in CUDA graphs");
+      lines.push_back(
+          "(P5BENCH_TUNER_REGISTERED=rows, as it was set here), though they were measured on other buffers.");
+    } else {
+      lines.push_back(
+          "The settings for sizes are for calls on buffers that are not registered with NCCL, and outside of");
+      lines.push_back(
+          "CUDA graphs, except of broadcast and reduce. NCCL before 2.24 does not tell such calls apart. A");
+      lines.push_back(
+          "program that groups calls (ncclGroupStart) on registered buffers, at other places in their regions");
+      lines.push_back("on each rank, needs P5BENCH_TUNER_REGISTERED=rows on all ranks: else it can hang. With");
+      lines.push_back(
+          "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1, which has to be the same on all ranks, they hold");
+      lines.push_back("for broadcast and reduce alone.");
+    }
   }
   if (sets_anything(result)) {
     add_step(lines, result);
@@ -214,6 +228,11 @@ std::vector<std::string> loading_lines(const TuningResult& result, const std::st
       fmt::format("All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
                   "the others, and hangs them.",
                   path_in(result.folder, table_name), result.plugin)));
+  if (const std::string chained = value_or_empty(result.environment, chain_variable); !chained.empty())
+    lines.push_back(comment_text(fmt::format(
+        "They also need {}, whose tuner decides all other calls: where containers have it elsewhere, set {} "
+        "to its path there, on all ranks.",
+        chained, chain_variable)));
   return lines;
 }
 
@@ -234,11 +253,12 @@ std::string commented(const std::vector<std::string>& lines) {
   return text + "\n";
 }
 
-// The plugin's path, its table's path, the hash without which it accepts any table, and the tuner that it would
-// displace. A job that has some of them without the others does not start, or runs what was never confirmed.
+// The plugin's path, its table's path, the hash without which it accepts any table, the tuner that it would displace,
+// and what it does with calls on registered buffers. A job that has some of them without the others does not start, or
+// runs what was never confirmed.
 bool is_plugin_variable(const std::string& name) {
   return name == "NCCL_TUNER_PLUGIN" || name == "NCCL_TUNER_CONFIG_FILE" || name == "P5BENCH_TUNER_HASH" ||
-         name == chain_variable;
+         name == chain_variable || name == registered_variable;
 }
 
 // KEY=VALUE lines of the values that the format can hold; the plugin's variables are written together or not at all.
@@ -473,16 +493,18 @@ std::variant<NamedFile, std::string> example_plugin_csv(const TuningResult& resu
       "Prefer libnccl-tuner-p5bench.so with nccl-tuner.csv, which leaves such calls alone. The gains above");
   lines.push_back(
       "were confirmed with that one, not with the example plugin. Not for jobs that reduce float8 among more");
-  lines.push_back(
-      "than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them. Not");
-  lines.push_back(
-      "where PyTorch's allocator registers buffers (TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK): NCCL may");
-  lines.push_back("tell ranks different things of one call there, and they hang.");
+  lines.push_back("than 8 ranks: NCCL avoids rings for it, which lose precision, and rows of this file force them.");
+  const bool decides_registered = decides_registered_calls(result);
+  if (!decides_registered) {
+    lines.push_back(
+        "Not where PyTorch's allocator registers buffers (TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK): NCCL");
+    lines.push_back("may tell ranks different things of one call there, and they hang.");
+  }
   // The plugin reads lines of 256 bytes, and the rest of a longer line as a line of its own.
   for (std::string& line : lines) line.resize(std::min<std::size_t>(line.size(), 200));
   std::string text = commented(lines);
   for (const Row& row : tuned)  // the first that matches wins
-    text += example_line(row, result.table, has_both_buffers_everywhere(row.function));
+    text += example_line(row, result.table, !decides_registered && has_both_buffers_everywhere(row.function));
   for (const Function function : all_functions) {
     const std::vector<Row> rows = cover_range(function, standard, 0, ~std::uint64_t{0});
     if (rows.empty())

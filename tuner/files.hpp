@@ -88,8 +88,8 @@ struct KeptTables {
   std::vector<std::string> conditions;
 };
 
-// The variables of nccl.env: the environment's, and those that load the plugin with its table and the table's hash,
-// with which no rank starts with another table.
+// The variables of nccl.env: the environment's, with the chained tuner and what decides calls on registered buffers,
+// and those that load the plugin with its table and the table's hash, with which no rank starts with another table.
 Environment variables_of(const TuningResult& result);
 
 // nccl.env, nccl.env.sh, nccl.conf, nccl-tuner.csv. If nothing beats the default they set nothing and say so. A value

@@ -60,6 +60,8 @@ std::string alg_selection(const Setting& setting);
 // With the value "rows", rows decide calls on registered buffers and in CUDA graphs too. The same on all ranks.
 inline constexpr const char* registered_variable = "P5BENCH_TUNER_REGISTERED";
 inline constexpr std::string_view rows_for_registered = "rows";
+// The first version of NCCL, and of its interface for tuners, that tells a tuner of registered buffers.
+inline constexpr int first_nccl_with_registration = 22400, first_interface_with_registration = 4;
 // Variables by which PyTorch registers each segment of its allocator (torch/csrc/distributed/c10d).
 inline constexpr std::array allocator_hooks{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
                                             "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"};

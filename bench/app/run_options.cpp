@@ -621,9 +621,8 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
                "allow several ranks on one GPU: data is verified, performance is not judged", nullptr, {"check"});
   declare({.name = "--env",
            .shown = "WHOSE",
-           .help = "source of NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_* and LD_LIBRARY_PATH of the workers: rank0 (the "
-                   "same for "
-                   "all) or local (each rank's own); default rank0",
+           .help = "source of NCCL_*, FI_*, OFI_NCCL_*, P5BENCH_TUNER_*, LD_LIBRARY_PATH and PyTorch's allocator hook "
+                   "of the workers: rank0 (the same for all) or local (each rank's own); default rank0",
            .take = [&](const std::string& t) { o.environment_of_rank0 = one_of("choice", t, environments) == "rank0"; },
            .commands = {"check"},
            .values = environments});

@@ -139,7 +139,8 @@ class Resume(Folder):
 
     def test_measurements_under_other_variables_do_not_mix(self):
         self.ended(2)
-        for variables in ({"NCCL_MAX_CTAS": "1"}, {"FI_PROVIDER": "efa"}):
+        for variables in ({"NCCL_MAX_CTAS": "1"}, {"FI_PROVIDER": "efa"}, {"P5BENCH_TUNER_HASH": "1"},
+                          {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK": "1"}):
             with self.subTest(variables=variables):
                 done = self.run_it(*PLAN, *SIM, "--resume", variables=variables)
                 self.assertEqual(done.returncode, 2, done.stderr)

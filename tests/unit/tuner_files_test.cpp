@@ -200,6 +200,20 @@ TEST_F(TuningFiles, say_for_which_buffers_their_rows_are) {
   for (const NamedFile& each : tuning_files(variables)) EXPECT_THAT(each.text, Not(HasSubstr(text))) << each.name;
 }
 
+TEST_F(TuningFiles, set_what_they_were_confirmed_with_for_calls_on_registered_buffers) {
+  TuningResult result = tuned();
+  result.environment = {{registered_variable, "rows"}};
+  for (const char* const name : {"nccl.env", "nccl.env.sh", "nccl.conf"})
+    EXPECT_THAT(content(file(result, name)), HasSubstr("P5BENCH_TUNER_REGISTERED=")) << name;
+  EXPECT_THAT(load_commands(result).front().line, HasSubstr(" -x P5BENCH_TUNER_REGISTERED "));
+  for (const NamedFile& each : tuning_files(result)) {
+    EXPECT_THAT(each.text, HasSubstr("# The settings for sizes are also for calls on buffers that are registered"));
+    EXPECT_THAT(each.text, Not(HasSubstr("for broadcast and reduce alone"))) << each.name;
+  }
+  result.folder = "/with blank";
+  EXPECT_EQ(content(file(result, "nccl.env")), "") << "a plugin's variable, which needs the others";
+}
+
 TEST_F(TuningFiles, say_which_variables_jobs_need_and_where_nothing_was_decided) {
   TuningResult result = tuned();
   result.outside = tuning_variables_of({{"NCCL_MAX_CTAS", "4"},
@@ -409,6 +423,14 @@ TEST_F(TuningFiles, tell_which_files_every_host_needs) {
   for (const char* const name : {"nccl.env", "nccl.env.sh", "nccl.conf"})
     EXPECT_THAT(file(tuned(), name), HasSubstr(needed)) << name;
   EXPECT_THAT(config_map(tuned()), HasSubstr(needed)) << "pods do not have these paths by themselves";
+  constexpr const char* chained = "They also need /opt/ofi/lib/libnccl-net-ofi.so, whose tuner decides all other calls";
+  EXPECT_THAT(file(tuned(), "nccl.env"), Not(HasSubstr("They also need")));
+  TuningResult result = tuned();
+  result.environment[chain_variable] = "/opt/ofi/lib/libnccl-net-ofi.so";
+  for (const std::string& text : {file(result, "nccl.env"), file(result, "nccl.env.sh"), config_map(result)}) {
+    EXPECT_THAT(text, HasSubstr(chained));
+    EXPECT_THAT(text, HasSubstr("set P5BENCH_TUNER_CHAIN to its path there, on all ranks"));
+  }
 }
 
 TEST_F(TuningFiles, are_in_a_container_that_loads_them) {
@@ -543,6 +565,16 @@ TEST(ExamplePluginCsv, has_rows_for_all_buffers_where_ranks_would_be_told_of_dif
     EXPECT_THAT(content(std::get<NamedFile>(made).text),
                 StartsWith(std::string(name_of(function)) + ",1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
   }
+}
+
+TEST(ExamplePluginCsv, has_rows_for_all_buffers_where_the_settings_were_confirmed_for_them) {
+  TuningResult result = tuned();
+  result.environment[registered_variable] = "rows";
+  const auto made = example_plugin_csv(result, all_defaults(), {});
+  ASSERT_TRUE(std::holds_alternative<NamedFile>(made)) << std::get<std::string>(made);
+  const std::string text = std::get<NamedFile>(made).text;
+  EXPECT_THAT(content(text), StartsWith("allgather,1048576,8388608,ring,ll128,32,1,8,-1,-1\n"));
+  EXPECT_THAT(text, Not(HasSubstr("Not where PyTorch's allocator registers buffers")));
 }
 
 TEST(ExamplePluginCsv, names_no_tables_that_it_does_not_hold) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <fstream>
 #include <functional>
 #include <limits>
 #include <memory>
@@ -17,6 +18,7 @@
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/job.hpp"
+#include "tests/unit/in_folder.hpp"
 
 namespace p5 {
 namespace {
@@ -63,7 +65,8 @@ TEST(TunerToKeep, is_not_guessed_where_nccl_is_given_another_network_plugin_in_a
   EXPECT_EQ(kept("", {{"NCCL_NET_PLUGIN", "none"}}), "");
   EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\n", {}), "");
   EXPECT_EQ(kept("NCCL_NET_PLUGIN=/x.so\nP5BENCH_TUNER_CHAIN=/x.so\n", {}), "/x.so");
-  EXPECT_EQ(kept("", {{"P5BENCH_TUNER_CHAIN", ""}}), "") << "none is wanted";
+  // Scripts of jobs say P5BENCH_TUNER_CHAIN=${P5BENCH_TUNER_CHAIN:-}.
+  EXPECT_EQ(kept("", {{"P5BENCH_TUNER_CHAIN", ""}}), kept("", {})) << "empty is unset, as for the plugin";
 }
 
 TEST(TunerToKeep, is_none_without_efa) {
@@ -87,14 +90,47 @@ TEST(ReasonForNoTuner, is_a_policy_that_nccl_ignores_where_a_tuner_is_loaded) {
   EXPECT_EQ(reason({{"NCCL_CTA_POLICY", "1"}}, "/opt/ofi.so"), "") << "jobs load a tuner without ours";
 }
 
-TEST(ReasonForNoTuner, is_an_allocator_with_which_the_plugin_would_leave_the_calls_to_nccl) {
-  const auto reason = [](const Environment& environment) { return reason_for_no_tuner({}, environment, ""); };
+TEST(ReasonForNoRows, is_an_allocator_with_which_the_plugin_would_leave_the_calls_to_nccl) {
+  const auto reason = [](const Environment& environment, int nccl = 22400,
+                         const std::vector<std::string>& collectives = {"broadcast", "all_gather"}) {
+    return reason_for_no_rows(environment, nccl, collectives);
+  };
   for (const char* const hook :
        {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"}) {
     EXPECT_THAT(reason({{hook, "1"}}), testing::HasSubstr(std::string(hook) + " is set"));
     EXPECT_EQ(reason({{hook, "0"}}), "");
     EXPECT_EQ(reason({{hook, "true"}, {"P5BENCH_TUNER_REGISTERED", "rows"}}), "");
+    EXPECT_EQ(reason({{hook, "1"}}, 22304), "") << "this NCCL tells a tuner nothing of buffers: rows decide all calls";
+    EXPECT_EQ(reason({{hook, "1"}}, 22803, {"broadcast", "reduce"}), "") << "their rows hold for all calls";
   }
+}
+
+using WhatDecidesCalls = InFolder;
+
+TEST_F(WhatDecidesCalls, is_the_tuners_files_by_their_content_and_what_the_plugin_reads_besides) {
+  const std::string table = (folder / "nccl-tuner.csv").string(), library = (folder / "tuner.so").string();
+  std::ofstream(table) << "a table";
+  const auto found = [&](const Environment& environment, bool tunes = false) {
+    return what_decides_calls(environment, tunes);
+  };
+  EXPECT_TRUE(found({}).empty());
+  EXPECT_EQ(found({{"NCCL_TUNER_PLUGIN", "p5bench"}}), (Environment{{"NCCL_TUNER_PLUGIN", "p5bench"}}));
+  const Environment missing = found({{"NCCL_TUNER_PLUGIN", library}, {"NCCL_TUNER_CONFIG_FILE", table}});
+  EXPECT_EQ(missing.at("NCCL_TUNER_PLUGIN"), library + " (not readable)");
+  EXPECT_EQ(missing.at("NCCL_TUNER_CONFIG_FILE"), table + " (hash " + tuner::fingerprint("a table") + ")");
+  std::ofstream(library) << "a library";
+  EXPECT_NE(found({{"NCCL_TUNER_PLUGIN", library}}), found({{"NCCL_TUNER_PLUGIN", table}}));
+  EXPECT_EQ(found({{"NCCL_TUNER_PLUGIN", "p5bench"}, {"P5BENCH_TUNER_CHAIN", library}}).at("P5BENCH_TUNER_CHAIN"),
+            library + " (hash " + tuner::fingerprint("a library") + ")");
+  for (const auto& [name, value] : Environment{{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "true"},
+                                               {"NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "1"},
+                                               {"P5BENCH_TUNER_REGISTERED", "rows"},
+                                               {"P5BENCH_TUNER_HASH", "1"}}) {
+    EXPECT_TRUE(found({{"NCCL_TUNER_PLUGIN", "p5bench"}, {name, value}}).contains(name)) << name;
+    EXPECT_TRUE(found({{name, value}}, true).contains(name)) << name;
+    EXPECT_TRUE(found({{name, value}}).empty()) << name << " does nothing without a tuner";
+  }
+  EXPECT_TRUE(found({{"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "0"}}, true).empty());
 }
 
 TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {

@@ -4,11 +4,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <memory>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/control/control_planes.hpp"
 #include "tests/unit/in_folder.hpp"
 #include "topo/platform.hpp"
 #include "topo/settings.hpp"
@@ -83,8 +86,6 @@ TEST(EnvironmentOfNccl, has_no_variables_that_are_set_and_empty) {
                                              : std::nullopt;
                                 }),
             (Environment{{"NCCL_ALGO", "ring"}}));
-  EXPECT_TRUE(environment_of_nccl({{"P5BENCH_TUNER_CHAIN", ""}}, none).contains("P5BENCH_TUNER_CHAIN"))
-      << "none is wanted";
 }
 
 TEST(EnvironmentOfNccl, is_the_context_of_a_report_with_the_table_that_the_plugin_loads) {
@@ -114,6 +115,23 @@ TEST(EnvironmentOfNccl, is_what_the_findings_of_settings_and_the_domains_go_by) 
   EXPECT_THAT(ids, testing::Contains("settings.proto_simple"));
   // NCCL itself sets what its files say in its process.
   EXPECT_TRUE(topo::injected_settings(environment, {{"NCCL_PROTO", "simple"}}, "n0").empty());
+}
+
+// Launchers pass on no variables that they are not told of: the ranks of mpirun's host alone inherit PyTorch's hook, by
+// which the tuner plugin decides which calls it leaves to NCCL.
+TEST(EnvironmentOfWorkers, has_rank_0s_variables_of_the_library_and_of_the_tuner_plugin_on_all_ranks) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(2);
+  for (const char* const name :
+       {"TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK", "NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK",
+        "P5BENCH_TUNER_REGISTERED", "LD_LIBRARY_PATH", "FI_NONE", "OFI_NCCL_NONE"}) {
+    const std::string before = value_or_empty(current_environment(), name);
+    setenv(name, "1", 1);
+    EXPECT_EQ(value_or_empty(worker_environment(*control, {}), name), "1") << name;
+    EXPECT_EQ(context_of_environment({{name, "1"}}).at(std::string("env.") + name), "1");
+    before.empty() ? unsetenv(name) : setenv(name, before.c_str(), 1);
+  }
+  for (const char* const name : {"TORCH_NCCL_BLOCKING_WAIT", "P5BENCH_FAKE", "LD_PRELOAD", ""})
+    EXPECT_FALSE(changes_library(name)) << name;
 }
 
 // The files of each host fill in what rank 0's variables leave open.

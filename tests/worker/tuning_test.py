@@ -150,8 +150,10 @@ class Tuning(Job):
             self.assertFalse([s for s in self.settings_of(tuning) if s in ("tree/ll",) or s.startswith("tree/ll/")])
 
     def test_the_files_name_the_variables_that_jobs_need_and_a_tuning_that_tried_nothing_says_why(self):
-        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", **SLOWED)
+        tuning = self.tuning("--collectives", "all_reduce", NCCL_MAX_CTAS="4", TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1",
+                             P5BENCH_TUNER_REGISTERED="rows", **SLOWED)
         self.assertEqual(tuning["outcome"], "settings")
+        self.assertIn("\nP5BENCH_TUNER_REGISTERED=rows\n", (self.folder / "out" / "latest" / "nccl.env").read_text())
         for name in ("nccl.env", "nccl-tuner.csv"):
             self.assertIn("#   jobs with NCCL_MAX_CTAS=4, as it was set here\n", (self.folder / "out" / "latest" / name).read_text())
         self.assertIn("found with NCCL_MAX_CTAS=4 set: jobs that load the settings need the same", tuning["refusals"])
@@ -287,6 +289,32 @@ class Tuning(Job):
         self.assertEqual(code, 13, output)
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
+
+    def test_an_arm_with_different_files_is_refused_before_anything_runs(self):
+        plugin = BUILD / "libnccl-tuner-p5bench.so"
+        wrapper = self.folder / "per-rank"
+        wrapper.write_text(f'#!/bin/sh\ncd {self.folder}/$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        for rank in (0, 1):
+            (self.folder / str(rank)).mkdir()
+            (self.folder / str(rank) / "table.csv").write_text(f"format,1\nnccl,{rank}\n")
+        (self.folder / "0" / plugin.name).symlink_to(plugin)
+        for arm, variables in (("--b", f"NCCL_TUNER_PLUGIN={plugin},NCCL_TUNER_CONFIG_FILE=table.csv"), ("--b", f"NCCL_TUNER_PLUGIN=./{plugin.name}"),
+                               ("--a", "NCCL_TUNER_CONFIG_FILE=table.csv")):
+            with self.subTest(arm=arm, variables=variables):
+                code, output = self.run_it("ab", *(("--b", "NCCL_ALGO=ring") if arm == "--a" else ()), arm, variables, before=[str(wrapper)])
+                self.assertEqual(code, 13, output)
+                self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
+                self.assertFalse((self.folder / "out").exists())
+
+    def test_ranks_whose_plugin_would_leave_other_calls_to_nccl_are_refused_before_anything_runs(self):
+        wrapper = self.folder / "one-rank"
+        wrapper.write_text('#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then export TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1; fi\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        code, output = self.run_it("run", "--tuning=off", "--env", "local", before=[str(wrapper)],
+                                   NCCL_TUNER_PLUGIN=str(BUILD / "libnccl-tuner-p5bench.so"))
+        self.assertEqual(code, 13, output)
+        self.assertIn("(TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1, against no TORCH_NCCL_", output)
 
     def test_a_file_that_one_rank_alone_names_is_that_of_all_workers_or_of_none(self):
         table = self.folder / "table.csv"

@@ -20,9 +20,6 @@ namespace p5::tuner {
 
 // ---- The tuner of one communicator, behind all versions of NCCL's interface, and the chained tuner behind it.
 
-// The first version of the interface that tells a tuner of registered buffers (NCCL 2.24).
-constexpr int first_with_registration = 4;
-
 // NCCL's arguments to a tuner's initialization; null where the version has no such argument.
 struct Start {
   int version = 2;
@@ -139,7 +136,7 @@ CommunicatorTuner::CommunicatorTuner(const Start& start, abi::Logger logger)
     : start_(start),
       log_(logger),
       constrained_(is_constrained_by("NCCL_ALGO") || is_constrained_by("NCCL_PROTO")),
-      policy_(make_policy({start.ranks, start.nodes, start.version >= first_with_registration}, log_)),
+      policy_(make_policy({start.ranks, start.nodes, start.version >= first_interface_with_registration}, log_)),
       chained_tuner_(start_chained_tuner(start, log_)) {}
 
 std::optional<Override> CommunicatorTuner::override_for(int function, std::size_t bytes, bool registered) const {

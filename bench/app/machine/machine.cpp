@@ -271,10 +271,11 @@ NodeOfRank wide_domains(const topo::Topology& topology) {
 }
 
 bool allowed(std::string_view variable) {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "OMPI_MCA_", "UCX_", "PMIX_MCA_"};
-  constexpr std::array names{"LD_LIBRARY_PATH",    "CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID",
-                             "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",  "OMP_NUM_THREADS"};
-  return std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
+  constexpr std::array prefixes{"OMPI_MCA_", "UCX_", "PMIX_MCA_"};
+  constexpr std::array names{"CUDA_VISIBLE_DEVICES", "SLURM_JOB_ID", "SLURM_CLUSTER_NAME", "SLURM_JOB_PARTITION",
+                             "OMP_NUM_THREADS"};
+  return changes_library(variable) ||
+         std::ranges::any_of(prefixes, [&](std::string_view prefix) { return variable.starts_with(prefix); }) ||
          std::ranges::find(names, variable) != names.end();
 }
 

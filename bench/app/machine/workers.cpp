@@ -17,6 +17,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/agreement.hpp"
 #include "topo/settings.hpp"
+#include "tuner/table.hpp"
 
 namespace p5 {
 
@@ -25,15 +26,10 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Variables that change the library's behaviour and must be equal on all ranks. NCCL_HOSTID may differ.
 Environment library_environment() {
-  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_", "LD_LIBRARY_PATH"};
   Environment found = current_environment();
-  std::erase_if(found, [&](const auto& variable) {
-    const bool of_library =
-        std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.first.starts_with(prefix); });
-    return !of_library || variable.first == "NCCL_HOSTID";
-  });
+  std::erase_if(
+      found, [](const auto& variable) { return !changes_library(variable.first) || variable.first == "NCCL_HOSTID"; });
   return found;
 }
 
@@ -50,6 +46,13 @@ protocol::LocalRank local_rank_of(const topo::Topology& topology, std::size_t me
 }
 
 }  // namespace
+
+bool changes_library(std::string_view variable) {
+  constexpr std::array prefixes{"NCCL_", "FI_", "OFI_NCCL_", "P5BENCH_TUNER_"};
+  return variable == "LD_LIBRARY_PATH" ||
+         std::ranges::any_of(prefixes, [&](const char* prefix) { return variable.starts_with(prefix); }) ||
+         std::ranges::find(tuner::allocator_hooks, variable) != tuner::allocator_hooks.end();
+}
 
 Environment worker_environment(ControlPlane& control, const Options& options) {
   const Environment mine = library_environment();

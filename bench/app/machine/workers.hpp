@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bench/backends/protocol.hpp"
@@ -22,6 +23,10 @@ std::string file_of_ours(const std::string& name);
 
 std::string first_hosts(std::vector<std::string> hosts);  // "h1, h2"; of many hosts the first and how many more
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank);
+
+// True for variables that change what the library does, its plugins and our tuner plugin included: they must be equal
+// on all ranks, but for NCCL_HOSTID.
+bool changes_library(std::string_view variable);
 
 // Collective; the changes of a worker's environment that give it rank 0's variables: variables that only this rank has
 // are empty, which unsets them. None where each rank's own are used.

@@ -21,16 +21,17 @@
 #include <sstream>
 #include <utility>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/journal.hpp"
 #include "reports/report.hpp"
 #include "reports/writer.hpp"
-#include "topo/settings.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -384,8 +385,7 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   constexpr std::string_view variable = "env.";
   for (const auto* const report : {&earlier.report, &fresh})
     for (const auto& [name, value] : report->context)
-      if (name.starts_with(variable) &&
-          (name == "env.LD_LIBRARY_PATH" || topo::shapes_transport(std::string_view(name).substr(variable.size()))))
+      if (name.starts_with(variable) && changes_library(std::string_view(name).substr(variable.size())))
         names.insert(name);
   for (const std::string& name : names) {
     const auto value = [&](const reports::Report& report) { return value_or_empty(report.context, name); };

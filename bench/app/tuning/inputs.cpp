@@ -4,11 +4,13 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <tuple>
 #include <variant>
 
+#include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
@@ -18,6 +20,7 @@
 #include "bench/model/agreement.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/model/plan.hpp"
+#include "tuner/files.hpp"
 #include "tuner/table.hpp"
 
 namespace p5 {
@@ -26,40 +29,73 @@ namespace {
 
 constexpr Bytes largest_file = MiB(16);
 
-// The part of a file that a message may show.
-std::string first_line(const std::string& text) {
-  return text.empty() ? "none" : text.substr(0, std::min<std::size_t>(text.find('\n'), 120));
+// The file's path and hash.
+std::string with_hash(const std::string& path) {
+  const std::optional<std::string> content = bytes_of(path);
+  return content ? fmt::format("{} (hash {})", path, tuner::fingerprint(*content)) : path + " (not readable)";
 }
 
-// The file's content, or that it is not readable.
-std::string content_of(const std::string& path) try {
-  return read_input(path, largest_file, "");
-} catch (const UsageError&) {
-  return "not readable";
+// The environments in which workers run: of an A/B comparison those of its arms.
+std::vector<Environment> environments_of_arms(ControlPlane& control, const Options& options) {
+  const Environment of_workers = environment_of_workers(control, options);
+  if (options.command != "ab") return {of_workers};
+  std::vector<Environment> all;
+  for (const auto& settings : {options.a, options.b}) {
+    all.push_back(of_workers);
+    for (const auto& [name, value] : settings) all.back()[name] = value;
+  }
+  return all;
+}
+
+// The first variable that ranks describe differently; "" where they do not.
+std::string first_difference(const Environment& a, const Environment& b) {
+  for (const Environment* const one : {&a, &b})
+    for (const auto& [name, value] : *one)
+      if (value_or_empty(a, name) != value_or_empty(b, name)) return name;
+  return "";
 }
 
 }  // namespace
 
-void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
-  const Environment of_workers = environment_of_workers(control, options);
-  // Names and contents of the files that decide how a rank runs a call.
-  const auto describe = [&] {
-    const Environment environment = environment_of_nccl(of_workers, read_file);
-    std::string mine;
-    for (const char* const name : {"NCCL_TUNER_CONFIG_FILE", "NCCL_CONF_FILE"})
-      if (const std::string path = value_or_empty(environment, name); !path.empty())
-        mine += fmt::format("{}={}: {}\n", name, path, content_of(path));
-    return mine;
+Environment what_decides_calls(const Environment& of_worker, bool tunes) {
+  Environment found;
+  for (const char* const name : {"NCCL_CONF_FILE", "NCCL_TUNER_CONFIG_FILE"})
+    if (const std::string path = value_or_empty(of_worker, name); !path.empty()) found[name] = with_hash(path);
+  const auto add_library = [&](const char* name) {
+    const std::string library = value_or_empty(of_worker, name);
+    // The loader searches for a name, which is not imitated.
+    if (!library.empty()) found[name] = library.find('/') == std::string::npos ? library : with_hash(library);
   };
-  agree(control, describe, [](const std::vector<std::string>& all) {
-    for (std::size_t rank = 1; rank < all.size(); ++rank)
-      if (all[rank] != all[0])
+  add_library("NCCL_TUNER_PLUGIN");
+  if (!tunes && !found.contains("NCCL_TUNER_PLUGIN")) return found;
+  add_library(tuner::chain_variable);
+  for (const char* const name : {"P5BENCH_TUNER_HASH", tuner::registered_variable})
+    if (const std::string value = value_or_empty(of_worker, name); !value.empty()) found[name] = value;
+  for (const char* const hook : tuner::allocator_hooks)
+    if (tuner::is_on(value_or_empty(of_worker, hook))) found[hook] = "1";
+  return found;
+}
+
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+  for (const Environment& each : environments_of_arms(control, options)) {
+    const auto describe = [&] {
+      return what_decides_calls(environment_of_nccl(each, read_file), options.requests_tuning());
+    };
+    agree(control, describe, [](const std::vector<Environment>& all) {
+      for (std::size_t rank = 1; rank < all.size(); ++rank) {
+        const std::string name = first_difference(all[0], all[rank]);
+        if (name.empty()) continue;
+        const auto shown = [&](const Environment& of_rank) {
+          const std::string value = value_or_empty(of_rank, name);
+          return value.empty() ? fmt::format("no {}", name) : fmt::format("{}={}", name, printable(value));
+        };
         throw EnvironmentError(
             fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
-                        "and hang. Put "
-                        "the same file on all nodes, or unset the variable",
-                        rank, first_line(all[rank]), first_line(all[0])));
-  });
+                        "and hang. Have the same files and variables on all nodes, or unset them",
+                        rank, shown(all[rank]), shown(all[0])));
+      }
+    });
+  }
 }
 
 namespace {

@@ -147,7 +147,7 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
 }
 
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
-  if (const auto named = environment.find(tuner::chain_variable); named != environment.end()) return named->second;
+  if (std::string named = value_or_empty(environment, tuner::chain_variable); !named.empty()) return named;
   if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
   std::optional<std::string> found;
   for (const topo::Host& host : topology.hosts) {
@@ -178,15 +178,26 @@ std::string how_to_keep_tuner(const std::string& named) {
                      printable(is_file ? named : "libnccl-tuner-" + named + ".so"));
 }
 
-std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner) {
+std::string reason_for_no_rows(const Environment& environment, int nccl_version,
+                               const std::vector<std::string>& collectives) {
+  const bool leaves_some = std::ranges::any_of(collectives, [](const std::string& name) {
+    const std::optional<tuner::Function> function = tuner::parse_function(name);
+    return function && tuner::has_both_buffers_everywhere(*function);
+  });
+  const bool told = nccl_version >= tuner::first_nccl_with_registration;
+  if (!told || !leaves_some || value_or_empty(environment, tuner::registered_variable) == tuner::rows_for_registered)
+    return "";
   for (const char* const hook : tuner::allocator_hooks)
-    if (tuner::is_on(value_or_empty(environment, hook)) &&
-        value_or_empty(environment, tuner::registered_variable) != tuner::rows_for_registered)
+    if (tuner::is_on(value_or_empty(environment, hook)))
       return fmt::format(
           "{} is set, with which the plugin leaves all_reduce, all_gather and reduce_scatter to NCCL: unset it to tune "
           "jobs without it, or set {}={} to let settings decide calls on registered buffers too.",
           hook, tuner::registered_variable, tuner::rows_for_registered);
+  return "";
+}
+
+std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
+                                const std::string& chain, const std::string& library_without_tuner) {
   if (lacks_tuner(chain))
     return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
                        tuner::chain_variable, printable(chain));

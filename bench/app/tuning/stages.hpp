@@ -56,15 +56,20 @@ bool on_efa(const topo::Topology& topology);
 // Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
-// The value of tuner::chain_variable, else the path of aws-ofi-nccl's library if NCCL on EFA finds the same one on all
-// hosts: NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours has no setting. "" without
-// EFA, if NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a second copy of the wrong one
-// is worse than none. `environment`: as NCCL sees it.
+// The value of tuner::chain_variable, where it is not empty, else the path of aws-ofi-nccl's library if NCCL on EFA
+// finds the same one on all hosts: NCCL loads a single tuner, and aws-ofi-nccl's should keep the calls for which ours
+// has no setting. "" without EFA, if NCCL_NET_PLUGIN is set, or if network plugins are in several folders: loading a
+// second copy of the wrong one is worse than none. `environment`: as NCCL sees it.
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment);
 
 // True if the library can be read on this host, and no name of a tuner is in it: aws-ofi-nccl's network plugin has one
 // since 1.16, before that a library of its own.
 bool lacks_tuner(const std::string& library);
+
+// The reason for which jobs with these variables and this NCCL would not use the settings that are found for some of
+// the collectives; "" without one.
+std::string reason_for_no_rows(const Environment& environment, int nccl_version,
+                               const std::vector<std::string>& collectives);
 
 // The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep(), unless
 // that is a library without a tuner.

@@ -92,7 +92,7 @@ class Tuning {
       course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
                                             to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
-    operator_names_chain_ = agreed(!chain_.empty() && environment_.contains(tuner::chain_variable));
+    operator_names_chain_ = agreed(!value_or_empty(environment_, tuner::chain_variable).empty());
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
     result_.cluster = job.cluster;
     result_.date = utc_now();
@@ -234,7 +234,7 @@ class Tuning {
     result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
-    if (!chain_.empty() && with_table) result_.environment[tuner::chain_variable] = chain_;
+    if (with_table) result_.environment.merge(beside_table());
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
     std::vector<tuner::NamedFile> files = tuner::tuning_files(result_);
@@ -277,13 +277,12 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
-    if (const std::string why = from_leader(control_,
-                                            [&] {
-                                              const std::string no_tuner = reason_for_no_tuner(
-                                                  machine_.topology, environment_, chain_, library_without_tuner_);
-                                              return no_tuner.empty() ? reason_for_no_plugin(plugin()) : no_tuner;
-                                            });
-        !why.empty()) {
+    const auto reason = [&] {
+      std::string why = reason_for_no_rows(environment_, result_.table.nccl_version, collectives);
+      if (why.empty()) why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_);
+      return why.empty() ? reason_for_no_plugin(plugin()) : why;
+    };
+    if (const std::string why = from_leader(control_, reason); !why.empty()) {
       result_.no_settings_reason = why;
       return;
     }
@@ -468,6 +467,16 @@ class Tuning {
     return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
   }
 
+  // The variables that decide calls together with the table: the tuner that keeps the others, and what the operator
+  // said of registered buffers.
+  Environment beside_table() const {
+    Environment variables;
+    if (!chain_.empty()) variables[tuner::chain_variable] = chain_;
+    if (value_or_empty(environment_, tuner::registered_variable) == tuner::rows_for_registered)
+      variables[tuner::registered_variable] = tuner::rows_for_registered;
+    return variables;
+  }
+
   // Calls `measure` with the backend of the default and the one whose workers load only the files; it measures them
   // alternately. Then ends the workers of all.
   void with_files(const std::function<void(Backend& standard, Backend& files)>& measure) {
@@ -475,7 +484,7 @@ class Tuning {
     find_plugin();
     tuner::TuningResult trial = result_;
     trial.folder = there.folder();
-    if (!chain_.empty()) trial.environment[tuner::chain_variable] = chain_;
+    trial.environment.merge(beside_table());
     std::vector<tuner::NamedFile> needed;
     if (control_.is_leader()) needed = {tuner::table_file(trial)};
     if (copied_plugin_) {

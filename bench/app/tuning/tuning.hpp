@@ -61,8 +61,12 @@ tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options
 std::vector<std::pair<std::string, std::string>> conditions_of_validity(
     const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group);
 
-// Throws EnvironmentError on all ranks if the tuner files named by the variables of the ranks' workers differ: ranks
-// would choose differently and hang.
+// What decides how NCCL with these variables runs a call, and must be equal on all ranks: its configuration file, the
+// tuner's table and library, each with its hash, and what our plugin reads besides. `tunes`: a tuner will be loaded.
+Environment what_decides_calls(const Environment& of_worker, bool tunes);
+
+// Throws EnvironmentError on all ranks if that differs between the ranks' workers, of any arm: ranks would choose
+// differently and hang.
 void refuse_differing_tuning_files(ControlPlane& control, const Options& options);
 
 // Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
