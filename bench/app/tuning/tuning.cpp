@@ -94,6 +94,7 @@ class Tuning {
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     operator_names_chain_ = agreed(!chain_.empty() && environment_.contains(tuner::chain_variable));
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
+    if (operator_names_chain_) course_.of_default = {{"NCCL_TUNER_PLUGIN", chain_}};
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -234,6 +235,10 @@ class Tuning {
     result_.decided = is_decided(course_);
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
+    if (!sets && operator_names_chain_)
+      course_.remarks.push_back(
+          fmt::format("nothing is set, and {} loads no tuner by itself: jobs that load {} keep NCCL_TUNER_PLUGIN",
+                      tuner::chain_variable, printable(chain_)));
     if (!chain_.empty() && with_table) result_.environment[tuner::chain_variable] = chain_;
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
@@ -397,7 +402,7 @@ class Tuning {
                          .weights = weights_,
                          .burst = tuning_limits_.burst,
                          .beside = tuning_limits_.beside,
-                         .of_default = of_default()};
+                         .of_default = course_.of_default};
     ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
@@ -463,11 +468,6 @@ class Tuning {
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
   }
 
-  // The variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
-  Environment of_default() const {
-    return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
-  }
-
   // Calls `measure` with the backend of the default and the one whose workers load only the files; it measures them
   // alternately. Then ends the workers of all.
   void with_files(const std::function<void(Backend& standard, Backend& files)>& measure) {
@@ -491,12 +491,13 @@ class Tuning {
       return;
     }
     // Files without rows load no plugin, so that jobs keep the tuner that they have now.
-    Environment loading = of_default();
+    Environment loading = course_.of_default;
     for (const auto& [name, value] : from_leader(control_, [&] { return tuner::variables_of(trial); }))
       loading[name] = value;
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     std::vector<Backend*> all{machine_.backend.get(), files.get()};
-    const std::unique_ptr<Backend> with_tuner = of_default().empty() ? nullptr : machine_.backend->arm(of_default());
+    const std::unique_ptr<Backend> with_tuner =
+        course_.of_default.empty() ? nullptr : machine_.backend->arm(course_.of_default);
     if (with_tuner) all.push_back(with_tuner.get());
     measure(with_tuner ? *with_tuner : *machine_.backend, *files);
     for (Backend* const each : all) each->stop();
@@ -589,6 +590,11 @@ class Tuning {
 
 }  // namespace
 
+Environment with_default(const TuningCourse& course, Environment variables) {
+  variables.insert(course.of_default.begin(), course.of_default.end());
+  return variables;
+}
+
 void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
                       const std::vector<tuner::SizePoint>& judged_at) {
   if (variables.arm.environment.empty()) return;
@@ -602,7 +608,7 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
   course.skipped = false;
   if (!result.no_settings_reason.empty()) course.remarks.push_back(result.no_settings_reason);
   result.no_settings_reason.clear();
-  result.environment = variables.arm.environment;
+  result.environment = with_default(course, variables.arm.environment);
   // The search chose it as the best of many, so its own figure is biased upwards.
   result.environment_speedup = variables.objective;
   result.environment_speedup_alone = variables.alone;

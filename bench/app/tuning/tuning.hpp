@@ -111,10 +111,16 @@ struct TuningCourse {
   std::optional<tuner::Gain> step;   // of the job's step (--job), with the settings that were found
   int processes = 0;                 // processes that confirmed each side
   std::vector<std::string> remarks;  // constraints and other omissions
+  // Variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
+  Environment of_default = {};
 };
 
-// Sets the variables that were faster by themselves, confirmed in fresh processes, where there are no rows: both were
-// measured separately, and their combination is unmeasured. The reason that there are no rows becomes a remark.
+// The variables together with those of the default, beside which they were measured.
+Environment with_default(const TuningCourse& course, Environment variables);
+
+// Sets the variables that were faster by themselves, confirmed in fresh processes, with those of the default, where
+// there are no rows: both were measured separately, and their combination is unmeasured. The reason that there are no
+// rows becomes a remark.
 void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
                       const std::vector<tuner::SizePoint>& judged_at);
 
