@@ -576,8 +576,7 @@ Plan plan_job(PlanBuilder& builder) {
 }
 
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
-  if (!options.sizes.empty()) {
-    std::vector<Bytes> sizes = options.sizes;
+  if (std::vector<Bytes> sizes = options.sizes.empty() ? options.usual_sizes : options.sizes; !sizes.empty()) {
     std::ranges::sort(sizes);
     return sizes;
   }

@@ -14,6 +14,7 @@
 
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/job.hpp"
@@ -243,6 +244,7 @@ struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
     int slots() const override { return 100; }
+    std::string unavailable() const override { return rank.unavailable.contains(bytes) ? "needs NCCL 2.29" : ""; }
     void warm_up(int, const std::string&) override {
       if (!rank.failing.contains(bytes)) return;
       ++rank.attempts;
@@ -281,8 +283,9 @@ struct RankOfOneTime final : Backend {
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
-  std::set<Bytes> failing;  // sizes at which operations fail
-  int attempts = 0;         // that failed
+  std::set<Bytes> unavailable;  // sizes that the library cannot perform
+  std::set<Bytes> failing;      // sizes at which operations fail
+  int attempts = 0;             // that failed
 };
 
 std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
@@ -444,6 +447,71 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
   failures.clear();
   try_call_modes(*control, standard, all_reduces({KiB(1), MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
   expect_wrong_default(failures, MiB(1));
+}
+
+// The machine is no worse for it, and what else was found stays.
+TEST(StagesOfTuning, take_what_the_library_cannot_perform_for_no_fault) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  standard.unavailable = files.unavailable = {MiB(1)};
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(find_tasks(trials, failures).empty());
+  TuningLimits tuning_limits = limits_of_mode("quick");
+  tuning_limits.burn_in = {0};
+  burn_in(trials, tuning_limits, failures);
+  const StepConfirmation step = confirm_step_with(trials, tuning_limits, time_without_end, failures);
+  EXPECT_FALSE(step.gain);
+  EXPECT_EQ(step.failure, "needs NCCL 2.29");
+  const std::vector<CallModeResult> modes =
+      try_call_modes(*control, standard, all_reduces({MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
+  ASSERT_FALSE(modes.empty());
+  EXPECT_EQ(modes[0].sizes.at(0).because, "needs NCCL 2.29");
+  EXPECT_TRUE(failures.empty());
+}
+
+// Two hosts of two ranks each.
+Machine machine_of_four() {
+  SimMachine simulated;
+  simulated.nodes = simulated.gpus = simulated.nics = 2;
+  Machine machine;
+  machine.topology.host_of_rank = {0, 0, 1, 1};
+  machine.backend_name = "sim";
+  machine.backend = make_sim_backend(simulated);
+  return machine;
+}
+
+TEST(CasesToTune, have_the_traffic_and_the_tokens_of_the_job) {
+  const Machine machine = machine_of_four();
+  Options options;
+  options.collectives = {"all_to_allv", "dispatch"};
+  options.traffic = "expert:64,8,2";
+  options.hidden = 128;
+  const auto cases = [&](const std::vector<Bytes>& sizes) {
+    return make_cases(options, machine, 1, {}, options.collectives, sizes);
+  };
+  int dispatches = 0;
+  for (const Case& c : cases({MiB(1), MiB(16)})) {
+    ASSERT_TRUE(c.shape.traffic) << describe(c);
+    if (!c.collective->of_tokens) continue;
+    ++dispatches;
+    EXPECT_EQ(c.shape.hidden, 128u);
+  }
+  EXPECT_EQ(dispatches, 1) << "at the size that its tokens have";
+  options.sizes = {MiB(1), MiB(16)};
+  EXPECT_EQ(cases(options.sizes).size(), 4u) << "sizes that are asked for come first";
+  options.sizes.clear();
+  options.traffic.clear();
+  std::size_t uneven = 0;
+  for (const Case& c : cases({MiB(1)})) uneven += c.shape.traffic ? 1 : 0;
+  EXPECT_EQ(uneven, 2u) << "those of tokens, of the usual routings";
+}
+
+TEST(CasesToTune, are_operations_of_whole_groups) {
+  Options options;
+  EXPECT_THAT(with_variables(options, {"all_reduce", "send_recv"}), testing::ElementsAre("all_reduce", "send_recv"));
+  options.collectives = {"p2p", "all_gather", "communicator"};
+  EXPECT_THAT(with_variables(options, {"all_reduce"}), testing::ElementsAre("all_gather"));
 }
 
 // NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes

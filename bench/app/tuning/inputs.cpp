@@ -18,6 +18,7 @@
 #include "bench/model/agreement.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/model/plan.hpp"
+#include "bench/model/work.hpp"
 #include "tuner/table.hpp"
 
 namespace p5 {
@@ -202,11 +203,21 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
   return names;
 }
 
+std::vector<std::string> with_variables(const Options& options, std::vector<std::string> usual) {
+  std::vector<std::string> collectives =
+      options.collectives == Options{}.collectives ? std::move(usual) : options.collectives;
+  std::erase_if(collectives, [](const std::string& name) { return !runs_with_work(find_collective(name)); });
+  return collectives;
+}
+
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
   Options what;
-  what.sizes = sizes;
+  (options.gives_sizes() ? what.sizes : what.usual_sizes) = sizes;
   what.group = options.group;
+  what.traffic = options.traffic;
+  what.traffic_file_content = options.traffic_file_content;
+  what.hidden = options.hidden;
   what.allow_shared_gpu = options.allow_shared_gpu;
   what.beside = options.beside;
   std::vector<Case> cases;

@@ -42,11 +42,13 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
   return seconds;
 }
 
-// Adds the failures of the default, which is the first side of the alternation at each point.
+// Adds the failures of the default, which is the first side of the alternation at each point. A case that the library
+// cannot perform is none.
 void add_failures_of_default(const Alternation& alternation, const std::vector<tuner::SizePoint>& points,
                              std::vector<tuner::Failure>& failures) {
   for (std::size_t at = 0; at < points.size(); ++at)
-    if (const SideSamples& found = alternation.at(at, 0); !found.failure.empty())
+    if (const SideSamples& found = alternation.at(at, 0);
+        !found.failure.empty() && found.outcome != Trial::Outcome::skipped)
       failures.push_back({points[at], {}, found.outcome, found.failure});
 }
 
@@ -610,6 +612,10 @@ class ArmSearch {
       more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
     }
     add_failures_of_default(alternation, size_points_, result_.failures);
+    if (const SideSamples& first = alternation.at(0, default_arm); first.outcome == Trial::Outcome::skipped) {
+      counts_ = false;
+      result_.remarks.push_back("no variables are tried: " + first.failure);
+    }
     if (may_continue(alternation)) return;
     judged.arm.objective = judged.arm.alone = std::nullopt;
     judged.failure = failure_of(alternation, trial_arm);

@@ -110,6 +110,8 @@ class Tuning {
     result_.kept = job.kept.tables;
     result_.kept_conditions = job.kept.conditions;
     result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
+    if (!options.traffic.empty()) result_.valid_for.emplace_back("--traffic", options.traffic);
+    if (options.given.contains("--hidden")) result_.valid_for.emplace_back("--hidden", std::to_string(options.hidden));
     result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
@@ -387,10 +389,8 @@ class Tuning {
 
   // Includes collectives for which NCCL queries no tuner: send_recv, all_to_all.
   void search_environments() {
-    std::vector<std::string> collectives = options_.collectives;
-    if (options_.collectives == Options{}.collectives)
-      collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
-    std::erase(collectives, "p2p");  // has several rounds; send_recv represents it
+    const std::vector<std::string> collectives =
+        with_variables(options_, {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"});
     if (collectives.empty()) return;
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
@@ -419,10 +419,8 @@ class Tuning {
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
   void measure_call_modes() {
-    std::vector<std::string> collectives = options_.collectives;
-    if (options_.collectives == Options{}.collectives)
-      collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
-    std::erase(collectives, "p2p");
+    const std::vector<std::string> collectives =
+        with_variables(options_, {"all_reduce", "all_gather", "all_to_all", "send_recv"});
     if (collectives.empty()) return;
     const std::vector<Bytes> sizes = fitting_sizes(
         tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});

@@ -78,6 +78,11 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
 // The job's collectives for which NCCL queries tuners; for a full tuning without --collectives, all of them.
 std::vector<std::string> tunable(const Options& options, const std::string& mode);
 
+// The job's collectives, without --collectives `usual`, that variables and call modes are tried with: operations of
+// whole groups. Pairs have several rounds, for which send_recv stands, and the steps of communicators are no
+// operations.
+std::vector<std::string> with_variables(const Options& options, std::vector<std::string> usual);
+
 // Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
