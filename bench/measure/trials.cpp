@@ -349,7 +349,7 @@ std::vector<Trial> Trials::run_block(const TrialOrder& order) {
 }
 
 void Alternation::launch() {
-  if (launches_ > 0) restart();
+  if (launches_ > 0 && !rules_.apart) restart();
   for (int i = 0; i < rules_.turns; ++i) turn((launches_ + i) % 2 == 1);
   ++launches_;
 }
@@ -390,6 +390,7 @@ void Alternation::turn(bool backwards) {
 void Alternation::measure(std::size_t size, std::size_t side) {
   const AlternatedSize& what = sizes_[size];
   SideSamples& found = samples_[size][side];
+  if (rules_.apart) restart();
   for (const Quantity quantity : what.quantities) {
     if (!found.failure.empty()) return;
     std::vector<double> times;

@@ -119,8 +119,9 @@ struct SideSamples {
 };
 
 struct AlternationRules {
-  Seconds burst;  // duration of one sample
-  int turns = 1;  // per launch, forwards and backwards through the sides, so that drift affects all alike
+  Seconds burst;       // duration of one sample
+  int turns = 1;       // per launch, forwards and backwards through the sides, so that drift affects all alike
+  bool apart = false;  // each side's workers are new and alone: none of other sides hold memory of the devices
   // Called before each size; false stops for lack of time or use.
   std::function<bool()> may_continue = [] { return true; };
 };

@@ -18,6 +18,7 @@
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/job.hpp"
+#include "bench/model/work.hpp"
 
 namespace p5 {
 namespace {
@@ -268,11 +269,21 @@ struct RankOfOneTime final : Backend {
     RankOfOneTime& rank;
     Bytes bytes;
   };
-  std::unique_ptr<Session> open(const Case& c, int) override { return std::make_unique<Operations>(*this, c.bytes); }
+  std::unique_ptr<Session> open(const Case& c, int) override {
+    if (holding) {
+      if (std::ranges::any_of(*holding, [&](const RankOfOneTime* each) { return each != this; }))
+        throw CaseError("out of memory");
+      holding->push_back(this);
+    }
+    return std::make_unique<Operations>(*this, c.bytes);
+  }
   Bytes memory_per_rank(const Case&) const override { return {1}; }
   CostModel cost() const override { return {}; }
   bool recovers() const override { return true; }
-  void stop() override { ++launches_ended; }
+  void stop() override {
+    ++launches_ended;
+    if (holding) std::erase(*holding, this);
+  }
   std::unique_ptr<Backend> arm(const Environment& environment) const override {
     return make_arm ? make_arm(environment) : nullptr;
   }
@@ -286,6 +297,8 @@ struct RankOfOneTime final : Backend {
   std::set<Bytes> unavailable;  // sizes that the library cannot perform
   std::set<Bytes> failing;      // sizes at which operations fail
   int attempts = 0;             // that failed
+  // Those of several that hold memory, which one alone may; null: there is enough.
+  std::vector<const RankOfOneTime*>* holding = nullptr;
 };
 
 std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
@@ -507,6 +520,29 @@ TEST(CasesToTune, have_the_traffic_and_the_tokens_of_the_job) {
   EXPECT_EQ(uneven, 2u) << "those of tokens, of the usual routings";
 }
 
+// Each of two sets of workers has buffers of its own.
+TEST(CasesToTune, fit_a_device_twice) {
+  Machine machine = machine_of_four();
+  const std::vector<std::string> collectives{"all_gather", "all_reduce"};
+  const auto left_out = [&](const Options& options) {
+    std::vector<Case> cases = make_cases(options, machine, 1, {}, collectives, options.sizes);
+    const std::size_t all = cases.size();
+    const std::set<std::string> names = leave_out_large(cases, machine);
+    EXPECT_EQ(cases.size() + names.size(), all);
+    return names;
+  };
+  Options options;
+  options.sizes = {MiB(64), GiB(2), GiB(3), GiB(100)};
+  EXPECT_TRUE(left_out(options).empty()) << "nothing is known of the memory";
+  machine.memory_of_rank = GiB(8);
+  // An all-gather of four ranks has an input of a quarter of its output, an all-reduce one as large.
+  EXPECT_THAT(left_out(options), testing::ElementsAre("all_gather 100 GiB float32", "all_reduce 100 GiB float32 sum",
+                                                      "all_reduce 3 GiB float32 sum"));
+  options.sizes = {GiB(2)};
+  options.beside = {parse_work("gemm:8192,8192,bf16")};
+  EXPECT_THAT(left_out(options), testing::SizeIs(1)) << "the works have memory too";
+}
+
 TEST(CasesToTune, are_operations_of_whole_groups) {
   Options options;
   EXPECT_THAT(with_variables(options, {"all_reduce", "send_recv"}), testing::ElementsAre("all_reduce", "send_recv"));
@@ -539,11 +575,50 @@ ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std:
   return try_arms(*control, machine, trial, time_without_end);
 }
 
+// RankOfOneTime::launching for a step of a job, by launch: the ends of both sides' workers count.
+std::vector<double> of_both_ends(const std::vector<double>& launches) {
+  std::vector<double> ends{1};  // of workers that nothing is measured with
+  for (const double each : launches) ends.insert(ends.end(), 2, each);
+  return ends;
+}
+
+TEST(StepOfAJob, gains_nothing_without_two_launches_of_both_sides) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  files.operation_s = 0.8e-3;
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const auto replayed = [&](const tuner::TimeLeft& budget_left) {
+    return confirm_step_with(trials, limits_of_mode("quick"), budget_left, failures);
+  };
+  double left = 2;
+  const StepConfirmation cut = replayed([&] { return left--; });
+  EXPECT_FALSE(cut.gain) << "one process of each side";
+  EXPECT_EQ(cut.failure, "no time was left for it");
+  left = 5;
+  const StepConfirmation two = replayed([&] { return left--; });
+  ASSERT_TRUE(two.gain);
+  EXPECT_GT(two.gain->interval.low, 0);
+}
+
+// Two sets of workers do not fit where one takes most of the memory.
+TEST(StepOfAJob, has_the_devices_to_itself) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  std::vector<const RankOfOneTime*> holding;
+  for (RankOfOneTime* const each : {&standard, &files}) each->holding = &holding;
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures).gain);
+  EXPECT_TRUE(failures.empty());
+}
+
 TEST(StepOfAJob, is_shorter_only_beyond_what_processes_differ) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
   RankOfOneTime standard, files;
-  standard.launching = {1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05};  // the files are faster in the first three by chance
-  files.launching = {1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06};
+  // The files are faster in the first three launches by chance. Both sides end before each is measured.
+  standard.launching = of_both_ends({1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05});
+  files.launching = of_both_ends({1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06});
   Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
   std::vector<tuner::Failure> failures;
   const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);

@@ -220,14 +220,15 @@ std::vector<Case> make_cases(const Options& options, const Machine& machine, std
   what.hidden = options.hidden;
   what.allow_shared_gpu = options.allow_shared_gpu;
   what.beside = options.beside;
+  JobFacts job = job_facts(machine, seed);
+  job.memory_of_rank = std::nullopt;  // what does not fit is left out below
   std::vector<Case> cases;
   for (const bool reduces : {false, true}) {
     what.types = {reduces ? types.reduced : types.moved};
     what.collectives = collectives;
     std::erase_if(what.collectives, [&](const std::string& name) { return find_collective(name).reduces != reduces; });
     if (what.collectives.empty()) continue;
-    std::ranges::move(make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases,
-                      std::back_inserter(cases));
+    std::ranges::move(make_plan(what, job, *machine.backend, machine.backend_name).cases, std::back_inserter(cases));
   }
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
     return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
@@ -235,12 +236,20 @@ std::vector<Case> make_cases(const Options& options, const Machine& machine, std
   return cases;
 }
 
-std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits) {
-  Bytes most = tuning_limits.max;
-  // A rank has at least an input and an output buffer, and the library its own.
-  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
+std::set<std::string> leave_out_large(std::vector<Case>& cases, const Machine& machine) {
+  std::set<std::string> left_out;
+  if (!machine.memory_of_rank) return left_out;
+  std::erase_if(cases, [&](const Case& c) {
+    const bool fits = memory_of(c, *machine.backend).count <= machine.memory_of_rank->count / backends_at_once;
+    if (!fits) left_out.insert(describe(c));
+    return !fits;
+  });
+  return left_out;
+}
+
+std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_limits) {
   if (options.sizes.empty()) {
-    most = options.max_given ? std::min(most, options.max) : most;
+    const Bytes most = options.max_given ? std::min(tuning_limits.max, options.max) : tuning_limits.max;
     std::vector<Bytes> sizes = tuning_limits.small;
     const bool own_min = tuning_limits.beside && options.given.contains("--min");
     std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most), std::back_inserter(sizes));
@@ -249,7 +258,7 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   }
   std::vector<Bytes> sizes;
   for (const Bytes size : options.sizes)
-    if ((size >= tuning_limits.min || tuning_limits.beside) && size <= most) sizes.push_back(size);
+    if ((size >= tuning_limits.min || tuning_limits.beside) && size <= tuning_limits.max) sizes.push_back(size);
   return sizes;
 }
 

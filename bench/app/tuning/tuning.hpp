@@ -83,12 +83,18 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
 // operations.
 std::vector<std::string> with_variables(const Options& options, std::vector<std::string> usual);
 
-// Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
+// Cases of one round with the job's groups, ordered by collective and size, of any memory; the same on all ranks.
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
 
+// Settings are compared by two sets of workers, which share the devices' memory.
+inline constexpr int backends_at_once = 2;
+
+// Removes the cases that do not fit into the share of each set of workers; returns their names.
+std::set<std::string> leave_out_large(std::vector<Case>& cases, const Machine& machine);
+
 // The job's sizes within the limits.
-std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits);
+std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_limits);
 
 // Size of a communicator; a table is valid for one. NCCL counts an NVLink domain of several hosts as one node.
 struct Communicator {
