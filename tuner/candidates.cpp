@@ -116,15 +116,15 @@ bool Constraints::allows(Function function, const Setting& setting) const {
   return setting.channels >= least_channels && (most_channels == 0 || setting.channels <= most_channels);
 }
 
-// NCCL takes the smallest maximum and then the largest minimum (src/graph/connect.cc), so a minimum that is tried would
-// undo the operator's maximum, and a maximum the operator's minimum.
+// NCCL takes the smallest maximum and then the largest minimum (src/graph/connect.cc), and since 2.30 the number for
+// NVLS within both, so that each of these variables would undo what the operator set by another.
 bool Constraints::allows_variable(const std::string& name) const {
   if (operator_variables.contains(name)) return false;
-  const auto is_it = [&](const char* each) { return name == each; };
-  const auto is_set = [&](const char* each) { return operator_variables.contains(each); };
-  const bool of_channels = name == "NCCL_NVLS_NCHANNELS" || std::ranges::any_of(channel_minima, is_it) ||
-                           std::ranges::any_of(channel_maxima, is_it);
-  return !of_channels || (std::ranges::none_of(channel_minima, is_set) && std::ranges::none_of(channel_maxima, is_set));
+  std::set<std::string> of_channels{"NCCL_NVLS_NCHANNELS"};
+  of_channels.insert(channel_minima.begin(), channel_minima.end());
+  of_channels.insert(channel_maxima.begin(), channel_maxima.end());
+  return !of_channels.contains(name) ||
+         std::ranges::none_of(of_channels, [&](const auto& each) { return operator_variables.contains(each); });
 }
 
 bool is_tuning_variable(std::string_view name) {

@@ -420,9 +420,11 @@ std::string WorkerBackend::negotiate(const RendezvousGroups& rendezvous_groups,
     }
     ids_of_groups.push_back(std::move(ids));
   }
-  return json{{"ids", ids_of_groups},
-              {"memory", usable(Bytes{least}).count / static_cast<std::uint64_t>(ranks_on_device_)}}
-      .dump();
+  const Bytes found = usable(Bytes{least});
+  shared_->usable = std::max(shared_->usable, found);
+  const std::uint64_t share =
+      std::min(found.count, shared_->usable.count / static_cast<std::uint64_t>(shared_->backends));
+  return json{{"ids", ids_of_groups}, {"memory", share / static_cast<std::uint64_t>(ranks_on_device_)}}.dump();
 }
 
 void WorkerBackend::join(const RendezvousGroups& rendezvous_groups, const std::string& terms) {

@@ -80,6 +80,7 @@ class WorkerBackend final : public Backend {
   std::unique_ptr<Backend> arm(const Environment& changes) const override;
   bool relaunches() const override { return true; }
   Environment context() const override;
+  void share_memory(int backends) override { shared_->backends = backends; }
 
   // Numbers for its sessions, in which ranks are those of the job.
   int rank() const;
@@ -116,12 +117,14 @@ class WorkerBackend final : public Backend {
   Bytes agreed_memory_;
   Seconds time_of_joining_{0};  // of the last order to join, as this process saw it
   int ranks_on_device_ = 1;
-  // State shared by all arms, because they follow each other on one device.
+  // State shared by all arms, because they are on the same devices.
   struct Shared {
     // Counts workers and groups that joined. The same on all ranks, since all agree on each failure. Arms continue the
     // count, so that each abort notice has one meaning.
     std::uint32_t last_abort_epoch = 0;
     bool stuck = false;  // the driver holds a worker
+    int backends = 1;    // that hold memory at a time
+    Bytes usable{0};     // at the leader: the most of a device that workers found, before others took of it
     Seconds longest_start{0};
   };
   std::shared_ptr<Shared> shared_;

@@ -59,6 +59,17 @@ struct WrongData {
   std::string what;
 };
 
+// The library cannot perform the case, with any setting; thrown on all participants alike.
+struct Unavailable {
+  std::string why;
+};
+
+// What the first participant tells that tells something.
+std::string first_told(const std::vector<std::string>& parts) {
+  const auto found = std::ranges::find_if(parts, [](const std::string& part) { return !part.empty(); });
+  return found == parts.end() ? std::string() : *found;
+}
+
 std::string failure_text(const PhaseFailed& failed) {
   return fmt::format("{}{}: {}", failed.rank ? fmt::format("rank {} in ", *failed.rank) : "", name_of(failed.phase),
                      failed.what);
@@ -179,7 +190,16 @@ void Trials::switch_to(TrialTarget place) {
   place_ = place;
   Backend& backend = *arms_[place.arm];
   if (!backend.joined()) join(backend);
-  step(Phase::open, [&] { session_ = backend.open(cases_.at(place.at), 0); });
+  const std::string why = step(
+      Phase::open,
+      [&] {
+        session_ = backend.open(cases_.at(place.at), 0);
+        return session_->unavailable();
+      },
+      first_told);
+  if (why.empty()) return;
+  close_session();
+  throw Unavailable{why};
 }
 
 void Trials::join(Backend& backend) {
@@ -204,6 +224,8 @@ Answer Trials::query(const TrialOrder& order, Answer (Session::*call)()) try {
   Answer answer{};
   step(Phase::warm_up, [&] { answer = (*session_.*call)(); });
   return answer;
+} catch (const Unavailable&) {
+  return {};
 } catch (const PhaseFailed&) {
   abandon_arm(order.place.arm);
   throw;
@@ -229,11 +251,7 @@ std::string Trials::prepare(const std::string& setting, Burst burst) {
       ends_of({.operations = together, .samples = 1, .poison_last = true, .setting = setting});
   });
   std::string wrong = step(
-      Phase::verify, [&] { return text_of(session_->verify()); },
-      [](const std::vector<std::string>& parts) {
-        const auto found = std::ranges::find_if(parts, [](const std::string& part) { return !part.empty(); });
-        return found == parts.end() ? std::string() : *found;
-      });
+      Phase::verify, [&] { return text_of(session_->verify()); }, first_told);
   operations_[setting] = operations;
   return wrong;
 }
@@ -317,6 +335,9 @@ std::vector<Trial> Trials::run_block(const TrialOrder& order) {
     } catch (const WrongData& wrong) {
       trials.push_back({Trial::Outcome::wrong_data, {}, wrong.what});
       operations_.erase(setting);
+    } catch (const Unavailable& unavailable) {
+      trials.push_back({Trial::Outcome::skipped, {}, unavailable.why});
+      break;
     } catch (const PhaseFailed& failed) {
       trials.push_back({Trial::Outcome::failed, {}, failure_text(failed)});
       abandon_arm(order.place.arm);
@@ -328,7 +349,7 @@ std::vector<Trial> Trials::run_block(const TrialOrder& order) {
 }
 
 void Alternation::launch() {
-  if (launches_ > 0) restart();
+  if (launches_ > 0 && !rules_.apart) restart();
   for (int i = 0; i < rules_.turns; ++i) turn((launches_ + i) % 2 == 1);
   ++launches_;
 }
@@ -369,6 +390,7 @@ void Alternation::turn(bool backwards) {
 void Alternation::measure(std::size_t size, std::size_t side) {
   const AlternatedSize& what = sizes_[size];
   SideSamples& found = samples_[size][side];
+  if (rules_.apart) restart();
   for (const Quantity quantity : what.quantities) {
     if (!found.failure.empty()) return;
     std::vector<double> times;

@@ -43,13 +43,15 @@ class Trials {
   // ---- at the leader
 
   const std::vector<Case>& cases() const { return cases_; }
-  // The library's cost table for a case; empty where it has none, or on a failure, which `problem` then describes.
+  // The library's cost table for a case; empty where it has none or cannot perform the case, or on a failure, which
+  // `problem` then describes.
   std::vector<Offer> cost_table(TrialTarget place, std::string& problem);
   // The library's selection for a case with a setting ("": its own choice), where it is known.
   std::optional<Selection> selection(TrialTarget place, const std::string& setting, std::string& problem);
   // Takes one sample of each setting, in this order, with as many operations as last for `burst`. A setting is warmed
-  // up and its results are verified once for each open session. Samples of Quantity::together have the same numbers of
-  // operations for all settings and arms: those that take the same time alone with the library's choice.
+  // up and its results are verified once for each open session. Samples of a case that the library cannot perform are
+  // skipped. Samples of Quantity::together have the same numbers of operations for all settings and arms: those that
+  // take the same time alone with the library's choice.
   std::vector<Trial> block(TrialTarget place, const std::vector<std::string>& settings, Burst burst);
   // Operations of a sample of Quantity::together: the case's own, then those of each work; empty before the first one.
   std::vector<int> operations_together(std::size_t at) const;
@@ -117,8 +119,9 @@ struct SideSamples {
 };
 
 struct AlternationRules {
-  Seconds burst;  // duration of one sample
-  int turns = 1;  // per launch, forwards and backwards through the sides, so that drift affects all alike
+  Seconds burst;       // duration of one sample
+  int turns = 1;       // per launch, forwards and backwards through the sides, so that drift affects all alike
+  bool apart = false;  // each side's workers are new and alone: none of other sides hold memory of the devices
   // Called before each size; false stops for lack of time or use.
   std::function<bool()> may_continue = [] { return true; };
 };

@@ -249,6 +249,9 @@ class Backend {
   // Environment in which this participant's joined processes run: library, plugins, device, variables after the
   // library's start. Keys as in a report's context.
   virtual Environment context() const { return {}; }
+  // So many of this backend and its arms have processes on the devices at a time, 1 at first: those that join from now
+  // on take an equal share of the memory each.
+  virtual void share_memory(int /*backends*/) {}
 };
 
 }  // namespace p5

@@ -30,6 +30,8 @@ struct Options {
   bool max_given = false;
   int factor = 2;
   std::vector<Bytes> sizes;  // replaces min, max and factor when not empty
+  // The same where nothing gives sizes: those of a traffic file or of tokens come first.
+  std::vector<Bytes> usual_sizes;
   bool per_rank = false;
   std::vector<DataType> types{DataType::float32};
   std::vector<ReduceOp> ops{ReduceOp::sum};

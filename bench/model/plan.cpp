@@ -477,17 +477,9 @@ struct PlanBuilder {
     c.bytes = c.bytes_per_rank = c.shape.bytes = c.shape.bytes_per_rank = most_bytes(replay.replay, ranks());
     c.replay = std::make_shared<const Replay>(std::move(replay.replay));
     plan.max = c.bytes;
-    plan.memory_per_rank = memory_of(c);
+    plan.memory_per_rank = memory_of(c, backend);
     plan.remarks = std::move(replay.remarks);
     plan.cases.push_back(std::move(c));
-  }
-
-  Bytes memory_of(const Case& c) const {
-    Bytes memory = backend.memory_per_rank(c);
-    for (const Work& work : works_of(c))
-      memory.count += (work.planned ? backend.memory_per_rank(*work.planned) : device_memory(work)).count;
-    if (c.replay && c.replay->products) memory.count += device_memory(*c.replay->products).count;
-    return memory;
   }
 
   void add_all(const std::vector<Bytes>& sizes) {
@@ -525,14 +517,14 @@ struct PlanBuilder {
     if (placement.has_wide_domains()) add_each_alone(sizes, "domain");
     for (const Case& c : plan.cases) {
       plan.max = std::max(plan.max, c.bytes);
-      plan.memory_per_rank = std::max(plan.memory_per_rank, memory_of(c));
+      plan.memory_per_rank = std::max(plan.memory_per_rank, memory_of(c, backend));
     }
   }
 
   // Message about the first case that needs more memory than a host has for all its ranks together; "" when all fit.
   std::string describe_misfit() const {
     for (const Case& c : plan.cases) {
-      const Bytes needed = memory_of(c);
+      const Bytes needed = memory_of(c, backend);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
         return fmt::format("{} needs {} of buffers per rank; {} are free for them on the fullest device", describe(c),
                            to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)));
@@ -576,8 +568,7 @@ Plan plan_job(PlanBuilder& builder) {
 }
 
 std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
-  if (!options.sizes.empty()) {
-    std::vector<Bytes> sizes = options.sizes;
+  if (std::vector<Bytes> sizes = options.sizes.empty() ? options.usual_sizes : options.sizes; !sizes.empty()) {
     std::ranges::sort(sizes);
     return sizes;
   }
@@ -588,6 +579,14 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
 }
 
 }  // namespace
+
+Bytes memory_of(const Case& c, const Backend& backend) {
+  Bytes memory = backend.memory_per_rank(c);
+  for (const Work& work : works_of(c))
+    memory.count += (work.planned ? backend.memory_per_rank(*work.planned) : device_memory(work)).count;
+  if (c.replay && c.replay->products) memory.count += device_memory(*c.replay->products).count;
+  return memory;
+}
 
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name) {
   const BackendInfo& info = find_backend(backend_name);

@@ -34,6 +34,9 @@ struct Plan {
   Bytes memory_per_rank;             // memory of the largest case
 };
 
+// Memory of one rank for a case: its buffers, and those of what runs beside it or in its step.
+Bytes memory_of(const Case& c, const Backend& backend);
+
 // Throws UsageError when an explicit size does not fit or an option contradicts this job.
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
 

@@ -283,7 +283,8 @@ TEST(Arms, set_no_numbers_of_channels_against_a_limit_of_the_operators) {
   for (const auto& [name, value] : Environment{{"NCCL_MAX_NCHANNELS", "8"},
                                                {"NCCL_MAX_NRINGS", "8"},
                                                {"NCCL_MIN_CTAS", "16"},
-                                               {"NCCL_MIN_NCHANNELS", "many"}})
+                                               {"NCCL_MIN_NCHANNELS", "many"},
+                                               {"NCCL_NVLS_NCHANNELS", "8"}})
     EXPECT_THAT(tried({{name, value}}), ElementsAre("NCCL_B=1")) << name;
   EXPECT_EQ(tried({{"NCCL_BUFFSIZE", "1048576"}}).size(), 4u);
 }

@@ -288,6 +288,22 @@ TEST(TuningReport, has_variables_where_sizes_have_no_settings_and_says_why_they_
   EXPECT_TRUE(is_decided(some));
 }
 
+// Jobs that load the variables alone would run without the tuner beside which they were faster.
+TEST(TuningReport, has_the_tuner_beside_which_variables_were_measured) {
+  TuningCourse some = course();
+  some.of_default = {{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}};
+  const tuner::JudgedArm faster{tuner::make_arm({{"NCCL_X", "1"}}), tuner::Objective{1.1, {1.05, 1.15}}};
+  some.arms = {faster};
+  tuner::TuningResult result;
+  choose_variables(some, result, {}, {});
+  EXPECT_TRUE(result.environment.empty()) << "nothing is set";
+  choose_variables(some, result, faster, {});
+  EXPECT_EQ(result.environment, (Environment{{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}, {"NCCL_X", "1"}}));
+  const reports::Tuning tuning = tuning_report(some, result, {});
+  ASSERT_EQ(tuning.arms.size(), 1u);
+  EXPECT_TRUE(tuning.arms[0].adopted);
+}
+
 TEST(TuningReport, has_no_variables_together_with_rows) {
   tuner::TuningResult result;
   result.table.rows = {{tuner::Function::all_reduce, 8, 8, *tuner::parse_setting("ring/ll"), 9}};

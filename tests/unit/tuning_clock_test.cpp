@@ -72,6 +72,26 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
   EXPECT_EQ(longer.clock.objection(), "");
 }
 
+TEST(TuningClock, keeps_time_for_two_launches_of_a_jobs_step) {
+  double now = 0;
+  TuningClock clock(
+      {100}, [&] { return now; }, Seconds{3});
+  EXPECT_DOUBLE_EQ(clock.budget_left(), 100 - 4 * (2 + 3)) << "joins that are usual";
+  now = 15;
+  clock.joined({15});
+  EXPECT_DOUBLE_EQ(clock.budget_left(), 100 - 15 - 4 * (15 + 3));
+  EXPECT_DOUBLE_EQ(clock.until({100})(), clock.budget_left());
+  EXPECT_DOUBLE_EQ(clock.budget_left_for_step(), 100 - 15);
+  EXPECT_EQ(TuningClock(
+                {37}, [] { return 0.0; }, Seconds{3})
+                .objection(),
+            "");
+  EXPECT_THAT(TuningClock(
+                  {36}, [] { return 0.0; }, Seconds{3})
+                  .objection(),
+              testing::AllOf(HasSubstr("37 s"), HasSubstr("leaves 36 s")));
+}
+
 TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
   const TuningLimits full = limits_of_mode("full"), half = scale_limits(full, {full.end.count / 2});
   EXPECT_DOUBLE_EQ(half.end.count, full.end.count / 2);

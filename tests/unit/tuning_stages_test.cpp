@@ -15,9 +15,11 @@
 
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/tuning/tuning.hpp"
+#include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/job.hpp"
+#include "bench/model/work.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5 {
@@ -279,6 +281,7 @@ struct RankOfOneTime final : Backend {
   struct Operations final : Session {
     Operations(RankOfOneTime& rank_, Bytes bytes_) : rank(rank_), bytes(bytes_) {}
     int slots() const override { return 100; }
+    std::string unavailable() const override { return rank.unavailable.contains(bytes) ? "needs NCCL 2.29" : ""; }
     void warm_up(int, const std::string&) override {
       if (!rank.failing.contains(bytes)) return;
       ++rank.attempts;
@@ -302,11 +305,21 @@ struct RankOfOneTime final : Backend {
     RankOfOneTime& rank;
     Bytes bytes;
   };
-  std::unique_ptr<Session> open(const Case& c, int) override { return std::make_unique<Operations>(*this, c.bytes); }
+  std::unique_ptr<Session> open(const Case& c, int) override {
+    if (holding) {
+      if (std::ranges::any_of(*holding, [&](const RankOfOneTime* each) { return each != this; }))
+        throw CaseError("out of memory");
+      holding->push_back(this);
+    }
+    return std::make_unique<Operations>(*this, c.bytes);
+  }
   Bytes memory_per_rank(const Case&) const override { return {1}; }
   CostModel cost() const override { return {}; }
   bool recovers() const override { return true; }
-  void stop() override { ++launches_ended; }
+  void stop() override {
+    ++launches_ended;
+    if (holding) std::erase(*holding, this);
+  }
   std::unique_ptr<Backend> arm(const Environment& environment) const override {
     return make_arm ? make_arm(environment) : nullptr;
   }
@@ -317,8 +330,11 @@ struct RankOfOneTime final : Backend {
   Bytes wrong_at{0};
   int wrong_from_launch = 0, wrong_verifications = std::numeric_limits<int>::max(), verified = 0;
   int launches_ended = 0, samples = 0;
-  std::set<Bytes> failing;  // sizes at which operations fail
-  int attempts = 0;         // that failed
+  std::set<Bytes> unavailable;  // sizes that the library cannot perform
+  std::set<Bytes> failing;      // sizes at which operations fail
+  int attempts = 0;             // that failed
+  // Those of several that hold memory, which one alone may; null: there is enough.
+  std::vector<const RankOfOneTime*>* holding = nullptr;
 };
 
 std::vector<Case> all_reduces(const std::vector<Bytes>& sizes) {
@@ -482,6 +498,94 @@ TEST(StagesOfTuning, tell_of_wrong_data_of_the_default_in_a_step_and_in_call_mod
   expect_wrong_default(failures, MiB(1));
 }
 
+// The machine is no worse for it, and what else was found stays.
+TEST(StagesOfTuning, take_what_the_library_cannot_perform_for_no_fault) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  standard.unavailable = files.unavailable = {MiB(1)};
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(find_tasks(trials, failures).empty());
+  TuningLimits tuning_limits = limits_of_mode("quick");
+  tuning_limits.burn_in = {0};
+  burn_in(trials, tuning_limits, failures);
+  const StepConfirmation step = confirm_step_with(trials, tuning_limits, time_without_end, failures);
+  EXPECT_FALSE(step.gain);
+  EXPECT_EQ(step.failure, "needs NCCL 2.29");
+  const std::vector<CallModeResult> modes =
+      try_call_modes(*control, standard, all_reduces({MiB(1)}), {}, 0, {1e-3}, time_without_end, failures);
+  ASSERT_FALSE(modes.empty());
+  EXPECT_EQ(modes[0].sizes.at(0).because, "needs NCCL 2.29");
+  EXPECT_TRUE(failures.empty());
+}
+
+// Two hosts of two ranks each.
+Machine machine_of_four() {
+  SimMachine simulated;
+  simulated.nodes = simulated.gpus = simulated.nics = 2;
+  Machine machine;
+  machine.topology.host_of_rank = {0, 0, 1, 1};
+  machine.backend_name = "sim";
+  machine.backend = make_sim_backend(simulated);
+  return machine;
+}
+
+TEST(CasesToTune, have_the_traffic_and_the_tokens_of_the_job) {
+  const Machine machine = machine_of_four();
+  Options options;
+  options.collectives = {"all_to_allv", "dispatch"};
+  options.traffic = "expert:64,8,2";
+  options.hidden = 128;
+  const auto cases = [&](const std::vector<Bytes>& sizes) {
+    return make_cases(options, machine, 1, {}, options.collectives, sizes);
+  };
+  int dispatches = 0;
+  for (const Case& c : cases({MiB(1), MiB(16)})) {
+    ASSERT_TRUE(c.shape.traffic) << describe(c);
+    if (!c.collective->of_tokens) continue;
+    ++dispatches;
+    EXPECT_EQ(c.shape.hidden, 128u);
+  }
+  EXPECT_EQ(dispatches, 1) << "at the size that its tokens have";
+  options.sizes = {MiB(1), MiB(16)};
+  EXPECT_EQ(cases(options.sizes).size(), 4u) << "sizes that are asked for come first";
+  options.sizes.clear();
+  options.traffic.clear();
+  std::size_t uneven = 0;
+  for (const Case& c : cases({MiB(1)})) uneven += c.shape.traffic ? 1 : 0;
+  EXPECT_EQ(uneven, 2u) << "those of tokens, of the usual routings";
+}
+
+// Each of two sets of workers has buffers of its own.
+TEST(CasesToTune, fit_a_device_twice) {
+  Machine machine = machine_of_four();
+  const std::vector<std::string> collectives{"all_gather", "all_reduce"};
+  const auto left_out = [&](const Options& options) {
+    std::vector<Case> cases = make_cases(options, machine, 1, {}, collectives, options.sizes);
+    const std::size_t all = cases.size();
+    const std::set<std::string> names = leave_out_large(cases, machine);
+    EXPECT_EQ(cases.size() + names.size(), all);
+    return names;
+  };
+  Options options;
+  options.sizes = {MiB(64), GiB(2), GiB(3), GiB(100)};
+  EXPECT_TRUE(left_out(options).empty()) << "nothing is known of the memory";
+  machine.memory_of_rank = GiB(8);
+  // An all-gather of four ranks has an input of a quarter of its output, an all-reduce one as large.
+  EXPECT_THAT(left_out(options), testing::ElementsAre("all_gather 100 GiB float32", "all_reduce 100 GiB float32 sum",
+                                                      "all_reduce 3 GiB float32 sum"));
+  options.sizes = {GiB(2)};
+  options.beside = {parse_work("gemm:8192,8192,bf16")};
+  EXPECT_THAT(left_out(options), testing::SizeIs(1)) << "the works have memory too";
+}
+
+TEST(CasesToTune, are_operations_of_whole_groups) {
+  Options options;
+  EXPECT_THAT(with_variables(options, {"all_reduce", "send_recv"}), testing::ElementsAre("all_reduce", "send_recv"));
+  options.collectives = {"p2p", "all_gather", "communicator"};
+  EXPECT_THAT(with_variables(options, {"all_reduce"}), testing::ElementsAre("all_gather"));
+}
+
 // NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
 // of both sides launch more slowly.
 ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm,
@@ -507,11 +611,50 @@ ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std:
   return try_arms(*control, machine, trial, time_without_end);
 }
 
+// RankOfOneTime::launching for a step of a job, by launch: the ends of both sides' workers count.
+std::vector<double> of_both_ends(const std::vector<double>& launches) {
+  std::vector<double> ends{1};  // of workers that nothing is measured with
+  for (const double each : launches) ends.insert(ends.end(), 2, each);
+  return ends;
+}
+
+TEST(StepOfAJob, gains_nothing_without_two_launches_of_both_sides) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  files.operation_s = 0.8e-3;
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  const auto replayed = [&](const tuner::TimeLeft& budget_left) {
+    return confirm_step_with(trials, limits_of_mode("quick"), budget_left, failures);
+  };
+  double left = 2;
+  const StepConfirmation cut = replayed([&] { return left--; });
+  EXPECT_FALSE(cut.gain) << "one process of each side";
+  EXPECT_EQ(cut.failure, "no time was left for it");
+  left = 5;
+  const StepConfirmation two = replayed([&] { return left--; });
+  ASSERT_TRUE(two.gain);
+  EXPECT_GT(two.gain->interval.low, 0);
+}
+
+// Two sets of workers do not fit where one takes most of the memory.
+TEST(StepOfAJob, has_the_devices_to_itself) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard, files;
+  std::vector<const RankOfOneTime*> holding;
+  for (RankOfOneTime* const each : {&standard, &files}) each->holding = &holding;
+  Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
+  std::vector<tuner::Failure> failures;
+  EXPECT_TRUE(confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures).gain);
+  EXPECT_TRUE(failures.empty());
+}
+
 TEST(StepOfAJob, is_shorter_only_beyond_what_processes_differ) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
   RankOfOneTime standard, files;
-  standard.launching = {1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05};  // the files are faster in the first three by chance
-  files.launching = {1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06};
+  // The files are faster in the first three launches by chance. Both sides end before each is measured.
+  standard.launching = of_both_ends({1.10, 1.00, 1.08, 1.00, 1.09, 1.00, 1.05});
+  files.launching = of_both_ends({1.00, 1.06, 1.02, 1.09, 1.00, 1.10, 1.06});
   Trials trials(*control, {&standard, &files}, all_reduces({MiB(1)}), {});
   std::vector<tuner::Failure> failures;
   const StepConfirmation step = confirm_step_with(trials, limits_of_mode("quick"), time_without_end, failures);

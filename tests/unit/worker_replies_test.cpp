@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -138,6 +139,24 @@ TEST_F(Replies, with_times_that_cannot_be_are_refused) {
        {"0.001, 0.0, 0.001", "0.001, -1, 0.001", "0.001, null, 0.001", "0.001, 1e308, 0.001", "0.001, \"x\", 0.001",
         "0.001, 0.001", "0.001, 0.001, 0.001, 0.001, 0.001, 0.001", "", "0.001, 30, 0.001", "0.001, [1], 0.001"})
     EXPECT_THAT(refusal("sample", fmt::format("{{\"seconds\": [{}]}}", seconds)), HasSubstr("its worker")) << seconds;
+}
+
+// The first workers find a device of which no others took memory.
+TEST(MemoryOfWorkers, is_a_share_of_what_those_find_that_join_first) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  WorkerBackend backend(*control, WorkerOptions());
+  const std::unique_ptr<Backend> arm = backend.arm({});
+  const auto share = [](Backend& of, std::uint64_t free) {
+    const std::string terms = of.negotiate({.groups = {{0}}}, {nlohmann::json{{"free_memory", free}}.dump()});
+    return nlohmann::json::parse(terms).at("memory").get<std::uint64_t>();
+  };
+  EXPECT_EQ(share(backend, 1000), 850u);
+  backend.share_memory(2);
+  EXPECT_EQ(share(backend, 1000), 425u);
+  EXPECT_EQ(share(*arm, 600), 425u) << "beside the buffers of the others";
+  EXPECT_EQ(share(*arm, 100), 85u) << "no more than there is";
+  backend.share_memory(1);
+  EXPECT_EQ(share(*arm, 1000), 850u);
 }
 
 // NCCL's workers and those that measure single NICs have one control plane.

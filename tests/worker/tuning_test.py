@@ -165,6 +165,12 @@ class Tuning(Job):
             self.assertRegex(output, f"CANNOT TELL: .*nothing was tuned: {why}")
             self.assertIn("# Undecided: ", (self.folder / "out" / "latest" / "nccl.env").read_text())
 
+    def test_sizes_that_do_not_fit_a_gpu_twice_are_left_out(self):
+        tuning = self.tuning("--collectives", "all_reduce", sizes="64KiB,2MiB", **SLOWED)  # of 8 MiB
+        self.assertEqual({c["bytes"] for c in tuning["cells"]}, {65536})
+        self.assertIn("left out of the tuning, where two sets of workers share the devices' memory: all_reduce 2 MiB float32 sum",
+                      tuning["refusals"])
+
     def test_a_tuner_that_is_set_leaves_nothing_to_tune(self):
         for arguments in (["--tuning=full"], ["--tuning=quick", "--delivery", "env"]):
             code, output = self.run_it("tune", *arguments, "--collectives", "all_reduce", NCCL_TUNER_PLUGIN="/x.so")

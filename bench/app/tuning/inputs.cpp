@@ -20,6 +20,7 @@
 #include "bench/model/agreement.hpp"
 #include "bench/model/groups.hpp"
 #include "bench/model/plan.hpp"
+#include "bench/model/work.hpp"
 #include "tuner/files.hpp"
 #include "tuner/table.hpp"
 
@@ -238,21 +239,32 @@ std::vector<std::string> tunable(const Options& options, const std::string& mode
   return names;
 }
 
+std::vector<std::string> with_variables(const Options& options, std::vector<std::string> usual) {
+  std::vector<std::string> collectives =
+      options.collectives == Options{}.collectives ? std::move(usual) : options.collectives;
+  std::erase_if(collectives, [](const std::string& name) { return !runs_with_work(find_collective(name)); });
+  return collectives;
+}
+
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
   Options what;
-  what.sizes = sizes;
+  (options.gives_sizes() ? what.sizes : what.usual_sizes) = sizes;
   what.group = options.group;
+  what.traffic = options.traffic;
+  what.traffic_file_content = options.traffic_file_content;
+  what.hidden = options.hidden;
   what.allow_shared_gpu = options.allow_shared_gpu;
   what.beside = options.beside;
+  JobFacts job = job_facts(machine, seed);
+  job.memory_of_rank = std::nullopt;  // what does not fit is left out below
   std::vector<Case> cases;
   for (const bool reduces : {false, true}) {
     what.types = {reduces ? types.reduced : types.moved};
     what.collectives = collectives;
     std::erase_if(what.collectives, [&](const std::string& name) { return find_collective(name).reduces != reduces; });
     if (what.collectives.empty()) continue;
-    std::ranges::move(make_plan(what, job_facts(machine, seed), *machine.backend, machine.backend_name).cases,
-                      std::back_inserter(cases));
+    std::ranges::move(make_plan(what, job, *machine.backend, machine.backend_name).cases, std::back_inserter(cases));
   }
   std::ranges::sort(cases, [](const Case& a, const Case& b) {
     return std::tuple(a.collective->name, a.bytes.count) < std::tuple(b.collective->name, b.bytes.count);
@@ -260,12 +272,20 @@ std::vector<Case> make_cases(const Options& options, const Machine& machine, std
   return cases;
 }
 
-std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits) {
-  Bytes most = tuning_limits.max;
-  // A rank has at least an input and an output buffer, and the library its own.
-  if (machine.memory_of_rank) most = std::min(most, Bytes{machine.memory_of_rank->count / 4});
+std::set<std::string> leave_out_large(std::vector<Case>& cases, const Machine& machine) {
+  std::set<std::string> left_out;
+  if (!machine.memory_of_rank) return left_out;
+  std::erase_if(cases, [&](const Case& c) {
+    const bool fits = memory_of(c, *machine.backend).count <= machine.memory_of_rank->count / backends_at_once;
+    if (!fits) left_out.insert(describe(c));
+    return !fits;
+  });
+  return left_out;
+}
+
+std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_limits) {
   if (options.sizes.empty()) {
-    most = options.max_given ? std::min(most, options.max) : most;
+    const Bytes most = options.max_given ? std::min(tuning_limits.max, options.max) : tuning_limits.max;
     std::vector<Bytes> sizes = tuning_limits.small;
     const bool own_min = tuning_limits.beside && options.given.contains("--min");
     std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most), std::back_inserter(sizes));
@@ -274,7 +294,7 @@ std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, cons
   }
   std::vector<Bytes> sizes;
   for (const Bytes size : options.sizes)
-    if ((size >= tuning_limits.min || tuning_limits.beside) && size <= most) sizes.push_back(size);
+    if ((size >= tuning_limits.min || tuning_limits.beside) && size <= tuning_limits.max) sizes.push_back(size);
   return sizes;
 }
 

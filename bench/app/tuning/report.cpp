@@ -114,7 +114,7 @@ void add_arms(reports::Tuning& tuning, const TuningCourse& course, const tuner::
       arm.interval = judged.objective->interval;
     }
     if (judged.alone) arm.alone_speedup = judged.alone->speedup;
-    arm.adopted = !arm.environment.empty() && arm.environment == result.environment;
+    arm.adopted = !arm.environment.empty() && with_default(course, arm.environment) == result.environment;
     if (arm.adopted && result.environment_speedup) {  // as in the files
       arm.speedup = result.environment_speedup->speedup;
       arm.interval = result.environment_speedup->interval;

@@ -42,11 +42,13 @@ double expected_s(const tuner::SearchResult& search, const Case& c) {
   return seconds;
 }
 
-// Adds the failures of the default, which is the first side of the alternation at each point.
+// Adds the failures of the default, which is the first side of the alternation at each point. A case that the library
+// cannot perform is none.
 void add_failures_of_default(const Alternation& alternation, const std::vector<tuner::SizePoint>& points,
                              std::vector<tuner::Failure>& failures) {
   for (std::size_t at = 0; at < points.size(); ++at)
-    if (const SideSamples& found = alternation.at(at, 0); !found.failure.empty())
+    if (const SideSamples& found = alternation.at(at, 0);
+        !found.failure.empty() && found.outcome != Trial::Outcome::skipped)
       failures.push_back({points[at], {}, found.outcome, found.failure});
 }
 
@@ -58,6 +60,9 @@ std::vector<tuner::SizePoint> points_of(const std::vector<Case>& cases) {
 
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
 constexpr double agreement_s = 1e-3;
+
+// Of each side of a comparison: one has no variation.
+constexpr int least_launches = 2;
 
 // The same stages, which end after this time.
 TuningLimits stretch(TuningLimits tuning_limits, Seconds end) {
@@ -314,7 +319,6 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
                                               std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr int min_launches = 2;        // one launch has no variation
   constexpr double spare = 1.1;          // factor on the duration of the last launch
   constexpr int most_file_failures = 2;  // each may cost a timeout
   const double alone_loss = tuning_limits.beside ? tuning_limits.beside->alone_loss : 0;
@@ -381,9 +385,9 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     const bool spent =
         time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
     more = may_continue(alternation) &&
-           (launches < min_launches || (launches < tuning_limits.most_launches && !settled && !spent));
+           (launches < least_launches || (launches < tuning_limits.most_launches && !settled && !spent));
   }
-  if (launches < min_launches)
+  if (launches < least_launches)
     for (tuner::Confirmation& size : measured) size.device = size.throughput = size.alone = {};
   add_failures_of_default(alternation, points_of(trials.cases()), failures);
   std::erase_if(measured, [](const tuner::Confirmation& size) {
@@ -395,14 +399,14 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr int min_launches = 3, most_launches = 7;
+  constexpr int usual_launches = 3, most_launches = 7;
   constexpr double spare = 1.1;  // factor on the duration of the last launch
   const double launch_spread = band_of(trials.cases().front()).launch_spread;
-  trials.prepare({standard, files});
+  // Each side has the devices to itself, as the job has: its buffers may take most of their memory.
   Alternation alternation(
       trials,
       {{.sides = {{standard, 0}, {files, 0}}, .samples = tuning_limits.samples, .quantities = {Quantity::throughput}}},
-      {.burst = tuning_limits.burst});
+      {.burst = tuning_limits.burst, .apart = true});
   StepConfirmation result;
   for (bool more = true; more;) {
     const double began = budget_left();
@@ -418,8 +422,11 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
     result.gain = tuner::gain_of(both, tuner::spread_of_processes({&sides, 1}, launch_spread));
     const bool clear = result.gain->interval.low > 0 || result.gain->interval.high < 0;
     const bool spent = budget_left() < spare * (began - budget_left());
-    more = !spent && alternation.launches() < (clear ? min_launches : most_launches);
+    more = alternation.launches() < least_launches
+               ? budget_left() > 0
+               : !spent && alternation.launches() < (clear ? usual_launches : most_launches);
   }
+  if (alternation.launches() < least_launches) return {.gain = std::nullopt, .failure = "no time was left for it"};
   return result;
 }
 
@@ -428,13 +435,19 @@ namespace {
 // On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).
 constexpr double typical_join_s = 2;
 // Two launches of both sides, in sequence.
-constexpr int joins_to_confirm = 4;
+constexpr int joins_to_confirm = 2 * least_launches;
 
 double excess_join_time(double join_s) { return std::max(0.0, join_s - typical_join_s); }
 
 }  // namespace
 
-TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
+TuningClock::TuningClock(Seconds budget, std::function<double()> wall, std::optional<Seconds> step)
+    : budget_(budget), wall_(std::move(wall)), step_(step) {}
+
+Seconds TuningClock::step() const {
+  if (!step_) return {0};
+  return {2.0 * least_launches * (std::max(longest_join_, typical_join_s) + step_->count)};
+}
 
 void TuningClock::joined(Seconds took) {
   waited_ += excess_join_time(took.count);
@@ -454,14 +467,14 @@ std::string TuningClock::objection() const {
   const TuningLimits quick = limits_of_mode("quick");
   // A confirmation takes its time however long the stages before it took.
   const double needed = std::max(quick.end.count - worked(), quick.end.count - quick.call_modes_end.count) +
-                        joins_to_confirm * excess_join_time(longest_join_);
-  if (budget_left() >= needed) return "";
+                        joins_to_confirm * excess_join_time(longest_join_) + step().count;
+  if (budget_left_for_step() >= needed) return "";
   const std::string slow = excess_join_time(longest_join_) > 0
                                ? fmt::format("its workers take {} to join here, so it would take some {} more",
                                              to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
                                : fmt::format("it takes some {}", to_text(Seconds{needed}));
   return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,
-                     to_text(Seconds{std::max(0.0, budget_left())}));
+                     to_text(Seconds{std::max(0.0, budget_left_for_step())}));
 }
 
 Seconds predict_tuning_time(const std::string& mode, Seconds join) {
@@ -482,9 +495,9 @@ TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
 namespace {
 
 constexpr int samples_per_block = 4;
-// The launches of a confirmation: time is kept for the first number, the second is made unless the time is spent, and
-// the third is the maximum while more could change the result.
-constexpr int least_launches = 2, planned_launches = 3, most_launches_of_arm = 6;
+// The launches of a confirmation beyond the least, for which time is kept: the first number is made unless the time is
+// spent, and the second is the maximum while more could change the result.
+constexpr int planned_launches = 3, most_launches_of_arm = 6;
 
 class ArmSearch {
  public:
@@ -621,6 +634,10 @@ class ArmSearch {
       more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
     }
     add_failures_of_default(alternation, size_points_, result_.failures);
+    if (const SideSamples& first = alternation.at(0, default_arm); first.outcome == Trial::Outcome::skipped) {
+      counts_ = false;
+      result_.remarks.push_back("no variables are tried: " + first.failure);
+    }
     if (may_continue(alternation)) return;
     judged.arm.objective = judged.arm.alone = std::nullopt;
     judged.failure = failure_of(alternation, trial_arm);

@@ -118,7 +118,8 @@ struct StepConfirmation {
 };
 
 // Replays the only case, a job's step, with the default (arm 0) and the files (arm 1) alternately, launch by launch,
-// until the result is clear or the budget is spent. Adds the default's failure.
+// each alone on the devices, until the result is clear or the budget is spent. No gain without two launches of both.
+// Adds the default's failure.
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
@@ -126,18 +127,23 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
 // --budget, in which they are not.
 class TuningClock {
  public:
-  // wall: seconds since tuning began; budget: wall time available.
-  TuningClock(Seconds budget, std::function<double()> wall);
+  // wall: seconds since tuning began; budget: wall time available; step: time to replay a job's step in processes that
+  // have joined, for which budget is kept; null: there is none.
+  TuningClock(Seconds budget, std::function<double()> wall, std::optional<Seconds> step = std::nullopt);
 
   // Records the duration of a join.
   void joined(Seconds took);
 
   double wall() const { return wall_(); }
   double worked() const { return wall_() - waited_; }
-  double budget_left() const { return budget_.count - wall_(); }
+  double budget_left() const { return budget_left_for_step() - step().count; }
+  double budget_left_for_step() const { return budget_.count - wall_(); }
 
   // Time left until `end` of work, keeping `reserve` of the budget.
   tuner::TimeLeft until(Seconds end, Seconds reserve = {0}) const;
+
+  // Minimum time of the comparison of the job's step, including its joins.
+  Seconds step() const;
 
   // Minimum time of the confirmation, including its joins.
   Seconds confirmation(const TuningLimits& tuning_limits) const;
@@ -149,6 +155,7 @@ class TuningClock {
  private:
   Seconds budget_;
   std::function<double()> wall_;
+  std::optional<Seconds> step_;
   double waited_ = 0;        // join time beyond the usual
   double longest_join_ = 0;  // 0: no join yet
 };

@@ -62,6 +62,8 @@ void take_rows_back(TuningCourse& course, tuner::TuningResult& result) {
   }
 }
 
+constexpr const char* nothing_fits = "No size is measured that fits the memory of two sets of workers on a device.";
+
 // ---- the phase
 
 class Tuning {
@@ -72,10 +74,12 @@ class Tuning {
         machine_(machine),
         place_(role_on_host(control, machine.topology)),
         temporary_(job.temporary),
-        clock_(job.time_left, [this] { return since(start_).count; }),
+        clock_(
+            job.time_left, [this] { return since(start_).count; },
+            job.step ? std::optional(predict_round(*job.step, machine.backend->cost())) : std::nullopt),
         whole_limits_(options.beside.empty() ? limits_of_mode(job.mode)
                                              : limits_beside(limits_of_mode(job.mode), options.alone_loss)),
-        tuning_limits_(scale_limits(whole_limits_, job.time_left)),
+        tuning_limits_(scale_limits(whole_limits_, {clock_.budget_left()})),
         seed_(job.seed),
         runner_(job.runner),
         environment_(environment_of_nccl(current_environment(), read_file)),
@@ -94,6 +98,7 @@ class Tuning {
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     operator_names_chain_ = agreed(!value_or_empty(environment_, tuner::chain_variable).empty());
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
+    if (operator_names_chain_) course_.of_default = {{"NCCL_TUNER_PLUGIN", chain_}};
     result_.cluster = job.cluster;
     result_.date = utc_now();
     result_.version = version();
@@ -109,6 +114,8 @@ class Tuning {
     result_.kept = job.kept.tables;
     result_.kept_conditions = job.kept.conditions;
     result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
+    if (!options.traffic.empty()) result_.valid_for.emplace_back("--traffic", options.traffic);
+    if (options.given.contains("--hidden")) result_.valid_for.emplace_back("--hidden", std::to_string(options.hidden));
     result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
@@ -117,7 +124,10 @@ class Tuning {
   }
 
   reports::Tuning run() {
+    if (machine_.backend->joined()) machine_.backend->abandon();  // with its memory
+    machine_.backend->share_memory(backends_at_once);
     if (from_leader(control_, [&] { return !has_a_tuner() && fits(); })) run_stages();
+    machine_.backend->share_memory(1);
     course_.wall_s = clock_.wall();
     return deliver();
   }
@@ -232,8 +242,16 @@ class Tuning {
 
   std::vector<tuner::NamedFile> make_files(bool sets) {
     result_.decided = is_decided(course_);
+    if (!too_large_.empty() && !options_.sizes.empty())
+      course_.remarks.push_back(
+          fmt::format("left out of the tuning, where two sets of workers share the devices' memory: {}",
+                      join(std::vector<std::string>(too_large_.begin(), too_large_.end()))));
     if (sets && !result_.outside.empty()) course_.remarks.push_back(outside_text());
     const bool with_table = !result_.table.rows.empty();
+    if (!sets && operator_names_chain_)
+      course_.remarks.push_back(
+          fmt::format("nothing is set, and {} loads no tuner by itself: jobs that load {} keep NCCL_TUNER_PLUGIN",
+                      tuner::chain_variable, printable(chain_)));
     if (with_table) result_.environment.merge(beside_table());
     if (copied_plugin_ && with_table)
       result_.plugin = (std::filesystem::path(result_.folder) / copied_plugin_->name).string();
@@ -276,7 +294,7 @@ class Tuning {
 
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
-    const std::vector<Bytes> sizes = sizes_of(options_, machine_, tuning_limits_);
+    const std::vector<Bytes> sizes = sizes_of(options_, tuning_limits_);
     const auto reason = [&] {
       std::string why = reason_for_no_rows(environment_, result_.table.nccl_version, collectives);
       if (why.empty()) why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_);
@@ -296,10 +314,14 @@ class Tuning {
       return;
     }
     if (!left_out.empty()) course_.remarks.push_back(left_out);
+    const std::vector<Case> cases = fitting_cases(collectives, sizes);
+    if (cases.empty()) {
+      result_.no_settings_reason = nothing_fits;
+      return;
+    }
     const std::unique_ptr<Backend> workers =
         machine_.backend->arm({{"NCCL_TUNER_PLUGIN", "STATIC_PLUGIN"}, {tuner::chain_variable, chain_}});
-    Trials trials(control_, {workers.get()}, make_cases(options_, machine_, seed_, types_, collectives, sizes),
-                  runner_);
+    Trials trials(control_, {workers.get()}, cases, runner_);
     run_on_leader(control_, trials, [&] {
       course_.remarks.insert(course_.remarks.end(), constraints_.remarks.begin(), constraints_.remarks.end());
       if (!chain_.empty())
@@ -338,11 +360,9 @@ class Tuning {
     for (const Bytes size : options_.sizes)
       if (std::ranges::find(searched, size) == searched.end()) left_out.push_back(to_text(size));
     if (left_out.empty()) return "";
-    return fmt::format(
-        "no settings are searched for {}: {} tuning takes sizes of {} to {}, and at most a quarter of a "
-        "rank's memory",
-        join(left_out), course_.mode, to_text(tuning_limits_.beside ? Bytes{1} : tuning_limits_.min),
-        to_text(tuning_limits_.max));
+    return fmt::format("no settings are searched for {}: {} tuning takes sizes of {} to {}", join(left_out),
+                       course_.mode, to_text(tuning_limits_.beside ? Bytes{1} : tuning_limits_.min),
+                       to_text(tuning_limits_.max));
   }
 
   // Reads the channel counts that the table of the example plugin needs.
@@ -370,33 +390,40 @@ class Tuning {
     }
   }
 
-  // The user's sizes, or those of `sizes` that fit.
-  std::vector<Bytes> fitting_sizes(std::vector<Bytes> sizes) const {
+  // The user's sizes, or those of `sizes` within the limits.
+  std::vector<Bytes> sizes_among(std::vector<Bytes> sizes) const {
     if (!options_.sizes.empty()) return options_.sizes;
-    std::erase_if(sizes, [&](Bytes size) {
-      return size > tuning_limits_.max || (machine_.memory_of_rank && size.count > machine_.memory_of_rank->count / 4);
-    });
+    std::erase_if(sizes, [&](Bytes size) { return size > tuning_limits_.max; });
     return sizes;
+  }
+
+  std::vector<Case> fitting_cases(const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes) {
+    std::vector<Case> cases = make_cases(options_, machine_, seed_, types_, collectives, sizes);
+    too_large_.merge(leave_out_large(cases, machine_));
+    return cases;
   }
 
   // Includes collectives for which NCCL queries no tuner: send_recv, all_to_all.
   void search_environments() {
-    std::vector<std::string> collectives = options_.collectives;
-    if (options_.collectives == Options{}.collectives)
-      collectives = {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"};
-    std::erase(collectives, "p2p");  // has several rounds; send_recv represents it
+    const std::vector<std::string> collectives =
+        with_variables(options_, {"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send_recv"});
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = fitting_sizes(
-        tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
-                              : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
-    const ArmTrial trial{.cases = make_cases(options_, machine_, seed_, types_, collectives, sizes),
+    const std::vector<Bytes> sizes =
+        sizes_among(tuning_limits_.beside ? std::vector{MiB(1), MiB(16), MiB(256)}
+                                          : std::vector{Bytes{8}, KiB(1), KiB(16), KiB(64), MiB(1), MiB(16), MiB(256)});
+    std::vector<Case> cases = fitting_cases(collectives, sizes);
+    if (cases.empty()) {
+      if (options_.delivery == "env") result_.no_settings_reason = nothing_fits;
+      return;
+    }
+    const ArmTrial trial{.cases = std::move(cases),
                          .runner = runner_,
                          .place = place(collectives),
                          .constraints = constraints_,
                          .weights = weights_,
                          .burst = tuning_limits_.burst,
                          .beside = tuning_limits_.beside,
-                         .of_default = of_default()};
+                         .of_default = course_.of_default};
     ArmSearchResult tried = try_arms(control_, machine_, trial, until(tuning_limits_.arms_end));
     if (!control_.is_leader()) return;
     course_.arms = std::move(tried.judged);
@@ -413,17 +440,16 @@ class Tuning {
 
   // Sizes at which call modes differ most: small ones by launch cost, large ones by copies.
   void measure_call_modes() {
-    std::vector<std::string> collectives = options_.collectives;
-    if (options_.collectives == Options{}.collectives)
-      collectives = {"all_reduce", "all_gather", "all_to_all", "send_recv"};
-    std::erase(collectives, "p2p");
+    const std::vector<std::string> collectives =
+        with_variables(options_, {"all_reduce", "all_gather", "all_to_all", "send_recv"});
     if (collectives.empty()) return;
-    const std::vector<Bytes> sizes = fitting_sizes(
-        tuning_limits_.beside ? std::vector{MiB(8), MiB(128)} : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)});
+    const std::vector<Case> cases =
+        fitting_cases(collectives, sizes_among(tuning_limits_.beside ? std::vector{MiB(8), MiB(128)}
+                                                                     : std::vector{KiB(1), KiB(64), MiB(8), MiB(128)}));
+    if (cases.empty()) return;
     std::vector<tuner::Failure> failures;
-    course_.call_modes = try_call_modes(
-        control_, *machine_.backend, make_cases(options_, machine_, seed_, types_, collectives, sizes), runner_,
-        result_.table.nccl_version, tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
+    course_.call_modes = try_call_modes(control_, *machine_.backend, cases, runner_, result_.table.nccl_version,
+                                        tuning_limits_.burst, until(tuning_limits_.call_modes_end), failures);
     add_failures(failures);
   }
 
@@ -448,7 +474,7 @@ class Tuning {
     for (const auto& [collective, counts] : sizes_of_collectives) {
       std::vector<Bytes> sizes;
       for (const std::uint64_t count : counts) sizes.push_back({count});
-      std::ranges::move(make_cases(options_, machine_, seed_, types_, {collective}, sizes), std::back_inserter(cases));
+      std::ranges::move(fitting_cases({collective}, sizes), std::back_inserter(cases));
     }
     return cases;
   }
@@ -460,11 +486,6 @@ class Tuning {
     if (without.empty()) return;
     if (const auto content = bytes_of(result_.plugin))
       copied_plugin_ = tuner::NamedFile{tuner::plugin_file_name, *content};
-  }
-
-  // The variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
-  Environment of_default() const {
-    return operator_names_chain_ ? Environment{{"NCCL_TUNER_PLUGIN", chain_}} : Environment();
   }
 
   // The variables that decide calls together with the table: the tuner that keeps the others, and what the operator
@@ -500,13 +521,17 @@ class Tuning {
       return;
     }
     // Files without rows load no plugin, so that jobs keep the tuner that they have now.
-    Environment loading = of_default();
+    Environment loading = course_.of_default;
     for (const auto& [name, value] : from_leader(control_, [&] { return tuner::variables_of(trial); }))
       loading[name] = value;
     const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
     std::vector<Backend*> all{machine_.backend.get(), files.get()};
-    const std::unique_ptr<Backend> with_tuner = of_default().empty() ? nullptr : machine_.backend->arm(of_default());
-    if (with_tuner) all.push_back(with_tuner.get());
+    const std::unique_ptr<Backend> with_tuner =
+        course_.of_default.empty() ? nullptr : machine_.backend->arm(course_.of_default);
+    if (with_tuner) {
+      machine_.backend->abandon();  // else there would be three
+      all.push_back(with_tuner.get());
+    }
     measure(with_tuner ? *with_tuner : *machine_.backend, *files);
     for (Backend* const each : all) each->stop();
     for (Backend* const each : all) each->abandon();
@@ -537,12 +562,13 @@ class Tuning {
 
   // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
   void confirm_step() {
+    machine_.backend->share_memory(1);  // sides of a step are not there at the same time
     with_files([&](Backend& standard, Backend& files) {
       Trials trials(control_, {&standard, &files}, {*step_}, runner_);
       run_on_leader(control_, trials, [&] {
         std::vector<tuner::Failure> failures;
         const StepConfirmation measured = confirm_step_with(
-            trials, tuning_limits_, [this] { return clock_.budget_left(); }, failures);
+            trials, tuning_limits_, [this] { return clock_.budget_left_for_step(); }, failures);
         add_failures(failures);
         course_.step = measured.gain;
         if (measured.gain) result_.step = tuner::StepGain{step_->replay->name, *measured.gain};
@@ -588,6 +614,7 @@ class Tuning {
   bool one_communicator_size_ = true;         // all groups have communicators of the same size
   std::vector<tuner::Row> standard_, taken_;  // arguments of example_plugin_csv()
   TuningCourse course_;
+  std::set<std::string> too_large_;                // cases that do not fit twice
   tuner::JudgedArm variables_{};                   // at the leader: those that were faster by themselves
   std::vector<tuner::SizePoint> judged_at_;        // and where they were compared with the default
   std::optional<tuner::NamedFile> copied_plugin_;  // at the leader, if a host lacks it or has another
@@ -597,6 +624,11 @@ class Tuning {
 };
 
 }  // namespace
+
+Environment with_default(const TuningCourse& course, Environment variables) {
+  variables.insert(course.of_default.begin(), course.of_default.end());
+  return variables;
+}
 
 void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
                       const std::vector<tuner::SizePoint>& judged_at) {
@@ -611,7 +643,7 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
   course.skipped = false;
   if (!result.no_settings_reason.empty()) course.remarks.push_back(result.no_settings_reason);
   result.no_settings_reason.clear();
-  result.environment = variables.arm.environment;
+  result.environment = with_default(course, variables.arm.environment);
   // The search chose it as the best of many, so its own figure is biased upwards.
   result.environment_speedup = variables.objective;
   result.environment_speedup_alone = variables.alone;

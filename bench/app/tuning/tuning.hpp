@@ -82,12 +82,23 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
 // The job's collectives for which NCCL queries tuners; for a full tuning without --collectives, all of them.
 std::vector<std::string> tunable(const Options& options, const std::string& mode);
 
-// Cases of one round with the job's groups, ordered by collective and size; the same on all ranks.
+// The job's collectives, without --collectives `usual`, that variables and call modes are tried with: operations of
+// whole groups. Pairs have several rounds, for which send_recv stands, and the steps of communicators are no
+// operations.
+std::vector<std::string> with_variables(const Options& options, std::vector<std::string> usual);
+
+// Cases of one round with the job's groups, ordered by collective and size, of any memory; the same on all ranks.
 std::vector<Case> make_cases(const Options& options, const Machine& machine, std::uint64_t seed, SearchedTypes types,
                              const std::vector<std::string>& collectives, const std::vector<Bytes>& sizes);
 
+// Settings are compared by two sets of workers, which share the devices' memory.
+inline constexpr int backends_at_once = 2;
+
+// Removes the cases that do not fit into the share of each set of workers; returns their names.
+std::set<std::string> leave_out_large(std::vector<Case>& cases, const Machine& machine);
+
 // The job's sizes within the limits.
-std::vector<Bytes> sizes_of(const Options& options, const Machine& machine, const TuningLimits& tuning_limits);
+std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_limits);
 
 // Size of a communicator; a table is valid for one. NCCL counts an NVLink domain of several hosts as one node.
 struct Communicator {
@@ -115,10 +126,16 @@ struct TuningCourse {
   std::optional<tuner::Gain> step;   // of the job's step (--job), with the settings that were found
   int processes = 0;                 // processes that confirmed each side
   std::vector<std::string> remarks;  // constraints and other omissions
+  // Variables of the default beyond the operator's: a tuner that is named to be kept is the one that jobs have now.
+  Environment of_default = {};
 };
 
-// Sets the variables that were faster by themselves, confirmed in fresh processes, where there are no rows: both were
-// measured separately, and their combination is unmeasured. The reason that there are no rows becomes a remark.
+// The variables together with those of the default, beside which they were measured.
+Environment with_default(const TuningCourse& course, Environment variables);
+
+// Sets the variables that were faster by themselves, confirmed in fresh processes, with those of the default, where
+// there are no rows: both were measured separately, and their combination is unmeasured. The reason that there are no
+// rows becomes a remark.
 void choose_variables(TuningCourse& course, tuner::TuningResult& result, const tuner::JudgedArm& variables,
                       const std::vector<tuner::SizePoint>& judged_at);
 
