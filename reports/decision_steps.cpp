@@ -72,8 +72,7 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
            "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
 }
 
-// Only `run` and `ab` take --resume; a soak has no end to go on to. Without results there is nothing to keep, and on a
-// disk that was full from the start not even a report.
+// Without results there is nothing to keep, and on a disk that was full from the start not even a report.
 bool can_be_resumed(const Report& report) {
   // An end by a disk that cannot be written says itself whether there is a run to go on with.
   if (report.run.ended_by.find("; or name another --out") != std::string::npos)
@@ -81,11 +80,7 @@ bool can_be_resumed(const Report& report) {
   const auto is_kept = [&](const Result& each) {
     return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
   };
-  if (count_results(report, is_kept) == 0) return false;
-  const std::string subcommand = subcommand_of(report);
-  const bool soaks =
-      std::ranges::any_of(report.run.command, [](const std::string& word) { return word.starts_with("--soak"); });
-  return report.provenance != "imported" && subcommand != "tune" && subcommand != "check" && !soaks;
+  return count_results(report, is_kept) > 0 && takes_resume(report);
 }
 
 // The step that settles an inconclusive comparison with a baseline, by its headline.
