@@ -147,16 +147,18 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
              "run p5bench with its default collectives, sizes and budget on these nodes: it compares all pairs of them "
              "and looks for the part at fault");
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
-  if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
+  // The host at fault is known, and --resume keeps the case that failed.
+  const bool joins = std::ranges::none_of(report.findings, is_join_error);
+  if (word == cannot_tell && report.exit_code == ExitCode::unfinished && joins)
     add_step(list,
              std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
                  (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
   const std::set<std::string> rejected = rejected_hosts(report);
   for (const topo::Finding& finding : report.findings)
     if (is_slow_gpu(finding) && !rejected.contains(finding.subject.host)) add_step(list, step_for(finding));
-  if (word == cannot_tell && never_joined(report))
-    for (const topo::Finding& finding : report.findings)
-      if (finding.id.starts_with("join.")) add_step(list, finding.action);
+  for (const topo::Finding& finding : report.findings)
+    if (is_join_error(finding) && std::ranges::find(list, first_step_for(finding)) == list.end())
+      add_step(list, step_for(finding));
   if (tuned_nothing(report)) return list;
   if (word == cannot_tell && most_lacked_time(report))
     add_step(list, is_check(report) ? "run again with a longer --limit"
