@@ -15,6 +15,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/nodes.hpp"
 #include "reports/observations.hpp"
+#include "reports/reachability.hpp"
 #include "reports/report.hpp"
 #include "reports/suspects.hpp"
 
@@ -236,9 +237,10 @@ void add_step(std::vector<std::string>& list, const std::string& text) {
 }
 
 std::vector<topo::Finding> errors_to_fix(const Report& report) {
+  const bool never = never_joined(report);
   std::vector<topo::Finding> errors;
   for (const topo::Finding& finding : report.findings)
-    if (finding.severity == topo::Severity::error && !topo::condemns(finding) && !finding.id.starts_with("join."))
+    if (finding.severity == topo::Severity::error && !topo::condemns(finding) && !(never && is_join_error(finding)))
       errors.push_back(finding);
   return errors;
 }

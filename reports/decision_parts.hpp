@@ -89,8 +89,8 @@ bool all_are_slow(const Report& report);
 // True if the slowest case is a collective and falls short of its limit by more than twice as much as the pairs do.
 bool only_collectives_are_slow(const Report& report, const Result& worst);
 
-// Errors of software, settings and host setup, which do not change the decision but have to be fixed. Failures to join
-// are left out, because about_joining() reports them.
+// Errors of software, settings and host setup, which do not change the decision but have to be fixed. Where no
+// rank ever joined, failures to join are left out, because about_joining() reports them.
 std::vector<topo::Finding> errors_to_fix(const Report& report);
 
 // The errors among these of rejected hosts that not all hosts of the job have: such an error may be why the host is

@@ -311,7 +311,7 @@ std::string about_slow(const Report& report) {
 std::string about_joining(const Report& report) {
   if (!never_joined(report)) return "";
   for (const topo::Finding& finding : report.findings)
-    if (finding.id.starts_with("join.")) return "ranks did not join: " + finding.evidence;
+    if (is_join_error(finding)) return "ranks did not join: " + finding.evidence;
   return "ranks did not join";
 }
 
@@ -476,7 +476,7 @@ std::string about_unexplained_failures(const Report& report) {
   const bool explained = std::ranges::any_of(report.suspects, stops) ||
                          std::ranges::any_of(report.open_questions, stops) ||
                          std::ranges::any_of(report.findings, topo::condemns);
-  return explained ? "" : about_failed(report);
+  return explained ? "" : first_of({about_joining(report), about_failed(report)}, "");
 }
 
 std::string reason_for(const Report& report, std::string_view word) {

@@ -72,8 +72,7 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
            "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
 }
 
-// Only `run` and `ab` take --resume; a soak has no end to go on to. Without results there is nothing to keep, and on a
-// disk that was full from the start not even a report.
+// Without results there is nothing to keep, and on a disk that was full from the start not even a report.
 bool can_be_resumed(const Report& report) {
   // An end by a disk that cannot be written says itself whether there is a run to go on with.
   if (report.run.ended_by.find("; or name another --out") != std::string::npos)
@@ -81,11 +80,7 @@ bool can_be_resumed(const Report& report) {
   const auto is_kept = [&](const Result& each) {
     return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
   };
-  if (count_results(report, is_kept) == 0) return false;
-  const std::string subcommand = subcommand_of(report);
-  const bool soaks =
-      std::ranges::any_of(report.run.command, [](const std::string& word) { return word.starts_with("--soak"); });
-  return report.provenance != "imported" && subcommand != "tune" && subcommand != "check" && !soaks;
+  return count_results(report, is_kept) > 0 && takes_resume(report);
 }
 
 // The step that settles an inconclusive comparison with a baseline, by its headline.
@@ -152,16 +147,18 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
              "run p5bench with its default collectives, sizes and budget on these nodes: it compares all pairs of them "
              "and looks for the part at fault");
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
-  if (word == cannot_tell && report.exit_code == ExitCode::unfinished)
+  // The host at fault is known, and --resume keeps the case that failed.
+  const bool joins = std::ranges::none_of(report.findings, is_join_error);
+  if (word == cannot_tell && report.exit_code == ExitCode::unfinished && joins)
     add_step(list,
              std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
                  (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
   const std::set<std::string> rejected = rejected_hosts(report);
   for (const topo::Finding& finding : report.findings)
     if (is_slow_gpu(finding) && !rejected.contains(finding.subject.host)) add_step(list, step_for(finding));
-  if (word == cannot_tell && never_joined(report))
-    for (const topo::Finding& finding : report.findings)
-      if (finding.id.starts_with("join.")) add_step(list, finding.action);
+  for (const topo::Finding& finding : report.findings)
+    if (is_join_error(finding) && std::ranges::find(list, first_step_for(finding)) == list.end())
+      add_step(list, step_for(finding));
   if (tuned_nothing(report)) return list;
   if (word == cannot_tell && most_lacked_time(report))
     add_step(list, is_check(report) ? "run again with a longer --limit"

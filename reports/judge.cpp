@@ -686,7 +686,7 @@ Grade overall(const Report& report) {
 
 ExitCode exit_code(const Report& report, bool wants_verdict) {
   // A run that never started is not a failure of its cases.
-  if (never_joined(report)) return ExitCode::environment;
+  if (never_joined(report) && overall(report) != Grade::wrong) return ExitCode::environment;
   ExitCode code = ExitCode::ok;
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) code = worse(code, ExitCode::slow);

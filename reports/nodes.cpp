@@ -452,6 +452,13 @@ std::string subcommand_of(const Report& report) {
   return run.command.empty() || run.command.front().starts_with("-") ? "run" : run.command.front();
 }
 
+bool takes_resume(const Report& report) {
+  const std::string subcommand = subcommand_of(report);
+  const bool soaks =
+      std::ranges::any_of(report.run.command, [](const std::string& word) { return word.starts_with("--soak"); });
+  return report.provenance != "imported" && subcommand != "tune" && subcommand != "check" && !soaks;
+}
+
 bool is_check(const Report& report) { return subcommand_of(report) == "check"; }
 
 bool ran_out_of_time(const Report& report) {

@@ -34,6 +34,8 @@ void withdraw_questions_of_whole_hosts(Report& report);
 // The subcommand that was run: run, tune, ab or check.
 std::string subcommand_of(const Report& report);
 bool is_check(const Report& report);
+// True if it is of a command that takes --resume: `run` or `ab`, but no soak, which has no end to go on to.
+bool takes_resume(const Report& report);
 // True if a case or some of its pairs were skipped because the budget was spent. Pairs within nodes may lack where all
 // GPUs of each node were measured together.
 bool ran_out_of_time(const Report& report);

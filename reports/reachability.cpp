@@ -280,21 +280,24 @@ bool has_any_of(const std::string& text, std::span<const char* const> all) {
   return std::ranges::any_of(all, [&](const char* words) { return text.find(words) != std::string::npos; });
 }
 
-// True where one of a host's GPUs fails by itself and others do not, whose software and variables are the same, unless
-// the failure is known not to be the GPU's.
-bool is_of_single_gpus(const JoinFailure& failure) {
+// Of one host's GPUs, indices in JoinFault::hosts of those that fail by themselves where others do not, whose software
+// and variables are the same, unless the failure is known not to be the GPU's.
+std::vector<std::size_t> gpus_that_fail_alone(const JoinFailure& failure) {
   // A start that takes long on a healthy GPU too, and waits that were cut short.
   constexpr std::array cut_short{"to \"identify\"", "received no order", "time limit of the whole command"};
   if (failure.one_host.empty() || !failure.culprit || !failure.culprit->alone || failure.culprit->kind != Kind::hosts)
-    return false;
-  if (const std::optional<topo::Remedy> known = topo::remedy_for(failure.said))
-    return known->about == topo::About::hardware;
-  return !may_be_of_host(failure.said) && !has_any_of(failure.said, cut_short);
+    return {};
+  std::vector<std::size_t> faulty;
+  for (std::size_t i = 0; i < failure.culprit->hosts.size(); ++i) {
+    const std::string& said = failure.culprit->failures.at(i);
+    if (!may_be_of_host(said) && (topo::remedy_for(said) || !has_any_of(said, cut_short))) faulty.push_back(i);
+  }
+  return faulty;
 }
 
 const FindingRow& row_of(const JoinFailure& failure) {
   if (!failure.culprit) return join_rows.back();
-  if (is_of_single_gpus(failure)) return gpu_that_fails;
+  if (!gpus_that_fail_alone(failure).empty()) return gpu_that_fails;
   // Causes common to all hosts need several hosts to show.
   const bool one = failure.hosts.size() == 1 || !failure.one_host.empty();
   const Kind kind = one ? Kind::hosts : failure.culprit->kind;
@@ -321,15 +324,17 @@ std::vector<topo::Finding> reachability_findings(const Reachability& reached,
 
 std::vector<topo::Finding> join_findings(const JoinFailure& failure) {
   std::vector<topo::Finding> findings;
-  const auto name = [&](int host) { return failure.hosts.at(static_cast<std::size_t>(host)); };
-  if (is_of_single_gpus(failure)) {
+  const auto name = [&](int host) -> const std::string& { return failure.hosts.at(static_cast<std::size_t>(host)); };
+  for (const std::size_t i : gpus_that_fail_alone(failure)) {
     constexpr std::string_view gpu = "GPU ";
-    for (const int each : failure.culprit->hosts) {
-      findings.push_back(finding_about(failure, failure.one_host));
-      if (name(each).starts_with(gpu)) findings.back().subject.gpu = std::atoi(&name(each)[gpu.size()]);
-    }
-    return findings;
+    const std::string& its = name(failure.culprit->hosts[i]);
+    JoinFailure own = failure;
+    own.said = fmt::format("the ranks of {} do not join, not even by themselves, while other GPUs' do: {}", its,
+                           failure.culprit->failures[i]);
+    findings.push_back(finding_about(own, failure.one_host));
+    if (its.starts_with(gpu)) findings.back().subject.gpu = std::atoi(&its[gpu.size()]);
   }
+  if (!findings.empty()) return findings;
   if (!failure.one_host.empty()) return {finding_about(failure, failure.one_host)};
   if (failure.culprit && failure.culprit->kind == Kind::hosts)
     for (const int host : failure.culprit->hosts) findings.push_back(finding_about(failure, name(host)));
@@ -363,13 +368,16 @@ std::string join_message(const JoinFailure& failure) {
                      known ? std::string_view(known->action) : row_of(failure).action);
 }
 
+bool is_join_error(const topo::Finding& finding) {
+  return finding.severity == Severity::error &&
+         std::ranges::find(join_rows, finding.id, &FindingRow::id) != join_rows.end();
+}
+
 bool never_joined(const Report& report) {
-  const bool failed = std::ranges::any_of(report.findings, [](const topo::Finding& each) {
-    return each.severity == Severity::error &&
-           std::ranges::find(join_rows, each.id, &FindingRow::id) != join_rows.end();
-  });
-  return failed && std::ranges::none_of(report.results, [](const Result& result) {
-           return result.measurement.outcome == Outcome::measured;
+  return std::ranges::any_of(report.findings, is_join_error) &&
+         std::ranges::none_of(report.results, [&](const Result& result) {
+           const Measurement& m = result.measurement;
+           return m.outcome == Outcome::measured && m.measured_case.backend == report.run.backend;
          });
 }
 

@@ -38,7 +38,10 @@ std::string join_message(const JoinFailure& failure);
 // memory and files, and signals from outside, such as that of the kernel where memory is short.
 bool may_be_of_host(const std::string& failure);
 
-// True if ranks did not join and nothing was measured.
+// True of an error that names who does not join: the run gave up its ranks at it.
+bool is_join_error(const topo::Finding& finding);
+
+// True if ranks did not join and nothing was measured by them; single NICs may have been, by libfabric's workers.
 bool never_joined(const Report& report);
 
 // Kinds of findings about joining and reachability.

@@ -400,7 +400,9 @@ std::string WorkerBackend::advertise(const RendezvousGroups& rendezvous_groups) 
   shared_->last_abort_epoch += static_cast<std::uint32_t>(rendezvous_groups.groups.size());
   if (!place) return "";
   const auto began = Clock::now();
-  const Seconds limit = rendezvous_groups.start.value_or(limit_of(rendezvous_groups));  // for both orders together
+  // For both orders together. The other ranks wait no longer than a join may take.
+  const Seconds limit{
+      std::min(join_limit().count, rendezvous_groups.start.value_or(limit_of(rendezvous_groups)).count)};
   json mine{{"free_memory", identify(limit).free_memory}};
   if (place->member.rank == 0 || options_.each_has_id)
     mine["id"] = told<std::string>(ask({{"order", "unique_id"}}, {limit.count - since(began).count}), "id");

@@ -114,7 +114,10 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
     culprit.alone = true;
     culprit.because = failed_alone.front()->failure;
     culprit.kind = failed_alone.size() == static_cast<std::size_t>(hosts) ? Kind::nowhere : Kind::hosts;
-    for (const JoinAttempt* each : failed_alone) culprit.hosts.push_back(each->hosts.front());
+    for (const JoinAttempt* each : failed_alone) {
+      culprit.hosts.push_back(each->hosts.front());
+      culprit.failures.push_back(each->failure);
+    }
     return culprit;
   }
   if (failed_pairs.empty()) return culprit;
@@ -185,7 +188,11 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   // Another search would give no new information.
   given_up_ = fmt::format("the ranks do not join: {}", see_findings);
   tell(first, culprit);
-  throw PhaseFailed{Phase::open, first.rank, describe(culprit, hosts_)};
+  std::optional<int> rank = first.rank;  // it may only have waited for the host at fault
+  if (culprit.kind == JoinFault::Kind::hosts)
+    rank =
+        static_cast<int>(std::ranges::find(hosts_.host_of_rank, culprit.hosts.front()) - hosts_.host_of_rank.begin());
+  throw PhaseFailed{Phase::open, rank, describe(culprit, hosts_)};
 }
 
 // Joins the whole job again; returns the failure if there is one.

@@ -39,7 +39,8 @@ struct JoinFault {
   enum class Kind { nowhere, hosts, between, pairs, together };
   Kind kind = Kind::together;
   std::vector<int> hosts = {};
-  bool alone = false;  // they fail alone
+  bool alone = false;                      // they fail alone
+  std::vector<std::string> failures = {};  // of each of these hosts, where they fail alone
   std::vector<std::pair<int, int>> pairs = {};
   std::string because = {};  // failure of the first of them
 };

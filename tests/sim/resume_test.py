@@ -15,6 +15,10 @@ from program import BUILD, PATIENCE_S, PROGRAM, Folder, main, read_report, wait_
 PLAN = ["--collectives", "all_reduce,all_gather", "--sizes", "64,4MiB,1GiB"]
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--out", "out", "--quiet"]
 
+# Permissions hold for root too.
+ANY_USER = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps",
+            "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
 FAULT = "P5BENCH_SIM_FAULT=gpu:n0g3:0.9"
 
 
@@ -350,9 +354,7 @@ class Resume(Folder):
         journal = earlier / "measurements.jsonl"
         content = journal.read_text()
         journal.chmod(0)
-        without = ["setpriv", "--bounding-set", "-dac_override,-dac_read_search", "--inh-caps",
-                   "-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
-        done = self.run_it(*SIM, *PLAN, "--resume", program=[*without, PROGRAM])
+        done = self.run_it(*SIM, *PLAN, "--resume", program=[*ANY_USER, PROGRAM])
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("measurements.jsonl' cannot be read (Permission denied)", done.stderr)
         for make in (journal.mkdir, lambda: os.mkfifo(journal), lambda: journal.symlink_to(journal)):
@@ -397,6 +399,58 @@ class Resume(Folder):
         self.resume()
         report = read_report(self.folder_of_run() / "report.json")
         self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+
+    def test_a_later_run_with_nothing_to_continue_or_of_other_options_does_not_hide_the_interrupted_one(self):
+        """Later runs: ended in the preflight, in the first case, a soak, and one of other options."""
+        def ended_in_first_case():
+            return self.ended(0, outcome="failed", because="ended by SIGTERM")[0]
+
+        def ended_in_preflight():
+            (ended_in_first_case() / "measurements.jsonl").unlink()
+
+        def soak():
+            self.assertEqual(self.run_it(*PLAN, "--soak", "2s", *SIM).returncode, 0)
+            folder = self.folder_of_run()
+            self.end(folder, [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()[:3]], "ended by SIGTERM")
+
+        for later in (ended_in_preflight, ended_in_first_case, soak, lambda: self.ended(2, how=[*PLAN[:3], "64,1GiB"])):
+            with self.subTest(later=later):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier, _ = self.ended(2)
+                later()
+                self.assertNotEqual(self.folder_of_run(), earlier)
+                self.resume()
+                report = read_report(self.folder_of_run() / "report.json")
+                self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+        shutil.rmtree(self.folder / "out")
+        soak()
+        self.refuse(says=["there is no run in 'out' to go on with"])
+
+    def test_a_folder_of_another_user_that_latest_leads_to_is_not_needed(self):
+        for variables in ({}, {"SLURM_JOB_ID": "77", "SLURM_RESTART_COUNT": "1"}):
+            with self.subTest(variables=variables):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier, _ = self.ended(2)
+                report = json.loads((earlier / "report.json").read_text())
+                report["context"]["env.SLURM_JOB_ID"] = "77"
+                (earlier / "report.json").write_text(json.dumps(report))
+                self.run_it("--collectives", "all_reduce", "--sizes", "4MiB", *SIM)
+                other = self.folder_of_run()
+                self.assertNotEqual(other, earlier)
+                other.chmod(0)
+                self.addCleanup(lambda folder=other: folder.exists() and folder.chmod(0o700))
+                done = self.run_it(*PLAN, *SIM, "--resume", program=[*ANY_USER, PROGRAM], variables=variables)
+                self.assertEqual(done.returncode, 0, done.stderr)
+                remarks = read_report(self.folder_of_run() / "report.json")["run"]["remarks"]
+                self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in remarks), remarks)
+                other.chmod(0o700)
+        shutil.rmtree(self.folder / "out")
+        self.run_it("--collectives", "all_reduce", "--sizes", "4MiB", *SIM)
+        self.folder_of_run().chmod(0)
+        done = self.run_it(*PLAN, *SIM, "--resume", program=[*ANY_USER, PROGRAM])
+        self.folder_of_run().chmod(0o700)
+        self.assertEqual(done.returncode, 2, done.stderr)
+        self.assertIn("cannot be read (Permission denied)", done.stderr)
 
     def test_a_job_that_slurm_starts_again_continues_its_own_run_alone(self):
         earlier, _ = self.ended(2)

@@ -802,6 +802,29 @@ TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   EXPECT_FALSE(offers({"import", "nccl-tests", "log"}));
 }
 
+TEST(Decision, names_the_host_that_does_not_join_whatever_else_was_measured) {
+  topo::Finding finding = broken("h2");
+  finding.id = "join.host", finding.evidence = "the ranks of h2 do not join", finding.action = "look at that host";
+  finding.about = topo::About::host;
+  const std::string step = "join.host on h2: look at that host";
+  Report report = report_of({.grades = {Grade::failed, Grade::ok}, .findings = {finding}});
+  report.results[0].measurement.failed_rank = 0;
+  report.decision = decide(report);
+  EXPECT_EQ(report.exit_code, ExitCode::unfinished);
+  EXPECT_THAT(report.decision.sentence, StartsWith("CANNOT TELL: errors to fix first: join.host on h2; 1 of 2 "));
+  EXPECT_THAT(report.decision.next, testing::ElementsAre(step));
+  report.results[1].measurement.measured_case.backend = "ofi";  // single NICs
+  report.exit_code = exit_code(report, true);
+  report.decision = decide(report);
+  EXPECT_EQ(report.exit_code, ExitCode::environment);
+  EXPECT_EQ(report.decision.sentence, "CANNOT TELL: ranks did not join: the ranks of h2 do not join");
+  EXPECT_THAT(report.decision.next, testing::ElementsAre(step));
+  report.suspects = {suspect("nic", "n1r5", "h1")};
+  report.decision = decide(report);
+  EXPECT_EQ(report.decision.sentence, "REJECT h1: nic n1r5 is slow; ranks did not join: the ranks of h2 do not join");
+  EXPECT_THAT(report.decision.next, testing::Contains(step));
+}
+
 TEST(Decision, names_what_failed_with_nccls_own_settings_while_tuning) {
   Report report = report_of({});
   report.exit_code = ExitCode::unfinished;

@@ -71,6 +71,7 @@ TEST(FindCulprit, names_hosts_that_fail_by_themselves) {
   EXPECT_TRUE(one.alone);
   EXPECT_THAT(one.hosts, ElementsAre(2));
   EXPECT_EQ(one.because, "it at_fault");
+  EXPECT_THAT(one.failures, ElementsAre("it at_fault"));
   EXPECT_THAT(locate_fault(4, trials_of(4, with({0, 3}, 1))).hosts, ElementsAre(0, 3));
 }
 
@@ -125,7 +126,8 @@ TEST(FindCulprit, blames_nobody_when_all_join_alone_and_in_pairs) {
 // of them.
 struct PlannedJoinFault {
   std::function<bool(const std::vector<int>& hosts, int attempts)> at_fault = [](const auto&, int) { return false; };
-  int culprit = 0;  // the host
+  int culprit = 0;                  // the host
+  std::optional<int> told_by = {};  // the host that fails instead where all join
   bool offers = false;
   Seconds start{0};  // of each rank's process; one that has to be shorter fails
 };
@@ -177,7 +179,9 @@ class Joiner final : public Backend {
         if (std::ranges::find(hosts, rank / 2) == hosts.end()) hosts.push_back(rank / 2);
       const bool all = !rendezvous_groups.limit;
       if (all) ++attempts_;
-      if (rank_ / 2 == fault_.culprit && fault_.at_fault(hosts, attempts_)) throw CaseError("told to fail");
+      if (rank_ / 2 == (all ? fault_.told_by.value_or(fault_.culprit) : fault_.culprit) &&
+          fault_.at_fault(hosts, attempts_))
+        throw CaseError("told to fail");
     }
   }
 
@@ -198,7 +202,8 @@ class Hearing final : public Observer {
 struct Outcomes {
   std::vector<JoinFailure> heard{};
   std::set<std::string> given_up{}, thrown{};  // over all ranks
-  int joined = 0;                              // ranks
+  std::set<std::optional<int>> failed_ranks{};
+  int joined = 0;  // ranks
 };
 
 // All ranks join `times` times with fresh state.
@@ -215,15 +220,18 @@ Outcomes join_on(int hosts, const PlannedJoinFault& fault, int times = 1, bool l
     Joiner backend(fault, control.participant());
     Rendezvous joining(control, looks ? where : RanksOnHosts{}, observer);
     std::string thrown;
+    std::optional<int> failed_rank;
     for (int i = 0; i < times; ++i) try {
         backend.abandon();
         joining.join_ranks(backend);
       } catch (const PhaseFailed& failed) {
         thrown = failed.what;
+        failed_rank = failed.rank;
       }
     const std::lock_guard lock(mutex);
     found.given_up.insert(joining.given_up());
     found.thrown.insert(thrown);
+    found.failed_ranks.insert(failed_rank);
     found.joined += backend.joined() ? 1 : 0;
   });
   found.heard = observer.heard;
@@ -251,6 +259,14 @@ TEST(Rendezvous, names_a_host_and_gives_up_on_all_ranks_alike) {
     EXPECT_EQ(found.thrown.size(), 1u);
     EXPECT_EQ(found.joined, 0);
   }
+}
+
+TEST(Rendezvous, fails_at_a_rank_of_the_host_at_fault_and_not_at_the_one_that_told_it) {
+  const PlannedJoinFault fault{.at_fault = [](const auto&, int) { return true; }, .culprit = 2, .told_by = 0};
+  const Outcomes found = join_on(4, fault);
+  ASSERT_EQ(found.heard.size(), 1u);
+  EXPECT_THAT(found.heard[0].culprit->hosts, ElementsAre(2));
+  EXPECT_THAT(found.failed_ranks, ElementsAre(4));
 }
 
 TEST(Rendezvous, names_a_host_that_fails_with_others_only) {
@@ -363,7 +379,12 @@ TEST(JoinFindings, condemn_a_gpu_that_fails_by_itself_where_others_of_its_host_d
   JoinFailure failure = failure_of(Culprit::hosts, {0, 2});
   failure.hosts = {"GPU 3", "GPU 5", "rank 2"};
   failure.one_host = "node";
-  failure.said = "rank 0: its worker (process 9) was ended by signal 11 (Segmentation fault)";
+  const auto fail = [&](const std::string& first, const std::string& second) {
+    failure.culprit->failures = {first, second};
+    failure.said = "the ranks of both do not join: " + first;
+  };
+  const std::string crash = "rank 0: its worker (process 9) was ended by signal 11 (Segmentation fault)";
+  fail(crash, crash);
   const auto condemned = [&] {
     std::vector<std::string> subjects;
     for (const topo::Finding& each : reports::join_findings(failure))
@@ -382,11 +403,18 @@ TEST(JoinFindings, condemn_a_gpu_that_fails_by_itself_where_others_of_its_host_d
   for (const char* const of_limits : {"was ended by signal 9 (Killed)", "Resource temporarily unavailable",
                                       "cudaMalloc: out of memory (cudaErrorMemoryAllocation, 2)",
                                       "Cuda failure 2 'out of memory'", "system not yet initialized"}) {
-    failure.said = of_limits;
+    fail(of_limits, of_limits);
     EXPECT_THAT(condemned(), IsEmpty()) << of_limits;
     EXPECT_EQ(reports::join_findings(failure).at(0).id, "join.host");
+    fail(of_limits, crash);
+    EXPECT_THAT(condemned(), ElementsAre("join.gpu node ?")) << of_limits;
+    EXPECT_THAT(reports::join_findings(failure).at(0).evidence, HasSubstr("the ranks of rank 2 do not join"));
   }
-  failure.said = "Cuda failure 214 'uncorrectable ECC error encountered'";
+  fail(crash, "no answer to \"identify\" within 15 s; the time limit of the whole command has passed");
+  EXPECT_THAT(condemned(), ElementsAre("join.gpu node 3"));
+  EXPECT_THAT(reports::join_findings(failure).at(0).evidence, AllOf(HasSubstr("GPU 3"), HasSubstr("signal 11")));
+  const std::string of_gpu = "Cuda failure 214 'uncorrectable ECC error encountered'";
+  fail(of_gpu, of_gpu);
   EXPECT_THAT(condemned(), ElementsAre("join.gpu node 3", "join.gpu node ?"));
   EXPECT_EQ(reports::join_findings(failure).at(0).action, "see nccl.gpu_failed");
   failure.culprit->kind = Culprit::nowhere;
@@ -417,6 +445,10 @@ TEST(JoinFindings, make_the_run_one_that_never_began_where_nothing_was_measured)
   EXPECT_EQ(reports::exit_code(report), ExitCode::environment);
   report.results[1].measurement.outcome = Outcome::measured;
   EXPECT_EQ(reports::exit_code(report), ExitCode::unfinished);
+  report.results[1].measurement.measured_case.backend = "ofi";
+  EXPECT_EQ(reports::exit_code(report), ExitCode::environment) << "libfabric's workers measured single NICs";
+  report.results[1].verdict.grade = reports::Grade::wrong;
+  EXPECT_EQ(reports::exit_code(report), ExitCode::wrong_data);
 }
 
 }  // namespace

@@ -181,6 +181,21 @@ TEST_F(Replies, come_from_workers_of_one_backend_after_those_of_another_failed) 
   });
 }
 
+// The ranks that did start wait for the limit of a join alone.
+TEST_F(Replies, to_a_start_are_awaited_no_longer_than_a_join_may_take) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(file, fs::perms::owner_all);
+  WorkerOptions options;
+  options.program = file.string();
+  options.join_limit = {0.2};
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  WorkerBackend backend(*control, options);
+  const Clock::time_point began = Clock::now();
+  EXPECT_THROW(backend.advertise({.groups = {{0}}, .limit = Seconds{0.1}, .start = Seconds{30}}), CaseError);
+  EXPECT_LT(since(began).count, 20);
+}
+
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
   const std::pair<const char*, const char*> bad[] = {
       {"identify", "{}"},

@@ -14,11 +14,11 @@ LIMIT = "8s"
 
 
 class Joins(Job):
-    def start(self, *arguments, ranks=4, hosts=True, sizes="64,1KiB,4KiB", **variables):
+    def start(self, *arguments, ranks=4, hosts=True, sizes="64,1KiB,4KiB", collectives="all_reduce", **variables):
         pretend = [str(SOURCE / "tests" / "gpu" / "pretend_nodes"), "1"] if hosts else []
         return self.start_command(
             ["mpirun", "-np", str(ranks), "--oversubscribe", "--bind-to", "none", *pretend, str(BUILD / "p5bench"), "--backend", "nccl", "--tuning=off",
-             "--collectives", "all_reduce", "--sizes", sizes, "--budget", "60s", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
+             "--collectives", collectives, "--sizes", sizes, "--budget", "60s", "--seed", "4", "--out", str(self.folder / "out"), *arguments],
             {"P5BENCH_JOIN_LIMIT": LIMIT, "P5BENCH_MOST_SAMPLES": "6", **variables})
 
     def findings(self, prefix):
@@ -90,6 +90,12 @@ class Gpus(Joins):
         self.assertRegex(told, r"Duplicate GPU detected : rank (0 and rank 2|1 and rank 3) .*; start one rank per GPU; .* NCCL_HOSTID")
         self.assertEqual([f["id"] for f in self.findings("nccl.")], ["nccl.duplicate_gpu"])
         self.assertEqual(self.outcomes(), ["failed"] + ["skipped"] * 3)
+
+    def test_ranks_that_do_not_join_are_not_to_join_in_groups_either(self):
+        code, output = self.run_it("--allow-shared-gpu", ranks=6, hosts=False, collectives="p2p,all_reduce", sizes="64", P5BENCH_FAKE_GPUS="3")
+        self.assertEqual(code, 13, output)
+        self.assertEqual(self.outcomes().count("failed"), 1, "the first case of the plan")
+        self.assertEqual({m["case"].get("for_parts") for m in self.report()["measurements"]}, {None})
 
     def test_ranks_that_share_a_gpu_as_hosts_of_their_own_are_measured(self):
         code, output = self.run_it("--allow-shared-gpu", ranks=2, P5BENCH_FAKE_GPUS="1")

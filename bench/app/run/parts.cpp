@@ -18,6 +18,7 @@
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/observations.hpp"
+#include "reports/reachability.hpp"
 #include "topo/tables.hpp"
 
 namespace p5 {
@@ -135,6 +136,9 @@ bool nics_can_be_measured(const Run& run) {
   if (!(names_parts(run) || run.options.checks()) || topology.hosts.size() < 2 || are_pretended(run)) return false;
   return !topology.nics_of_rank.empty() || (run.machine.backend_info().on_gpus() && all_have_efa(topology));
 }
+
+// Cases that libfabric's workers measure beside those of the backend under test.
+bool is_of_fabric(const Run& run, const Case& c) { return run.fabric && c.backend == "ofi"; }
 
 bool groups_can_be_measured(const Run& run) {
   return names_parts(run) && !are_pretended(run) && run.machine.backend_info().parts == BackendInfo::Parts::gpus &&
@@ -349,14 +353,25 @@ void name_suspects(Run& run) {
   run.recorder.write_report();
 }
 
+// True once the ranks of the backend under test were given up: they do not join in another phase either. Called by all
+// ranks.
+bool do_not_join(Run& run) {
+  bool failed = false;
+  run.recorder.add(
+      [&](ReportBuilder& report) { failed = std::ranges::any_of(report.report().findings, reports::is_join_error); });
+  return shared_by_leader(run.control, failed);
+}
+
 // Measures what seemed slow or silent once more: single NICs, one after the other and the most suspicious first,
 // everything else, or all of it.
 void measure_again(Run& run, Retested which) {
   const auto start = Clock::now();
+  const bool of_fabric_alone = do_not_join(run);
   std::vector<reports::RetestCase> to_retest;
   if (run.control.is_leader())
     run.recorder.add([&](ReportBuilder& report) {
       std::ranges::copy_if(report.to_retest(), std::back_inserter(to_retest), [&](const reports::RetestCase& each) {
+        if (of_fabric_alone && !is_of_fabric(run, each.like)) return false;
         return which == Retested::all || each.like.nic.has_value() == (which == Retested::nics);
       });
     });
@@ -375,7 +390,7 @@ void measure_again(Run& run, Retested which) {
       Backend* const backend = of_fabric ? run.fabric.get() : run.arms.all.front().backend;
       std::vector<Case> cases_of_backend;
       for (const Case& c : cases)
-        if ((run.fabric && c.backend == "ofi") == of_fabric) cases_of_backend.push_back(c);
+        if (is_of_fabric(run, c) == of_fabric) cases_of_backend.push_back(c);
       if (cases_of_backend.empty()) continue;
       std::vector<std::vector<Case>> turns;
       for (Case& c : cases_of_backend)
@@ -446,7 +461,8 @@ bool parts_are_left(const Run& run) { return parts_can_be_measured(run) && !nics
 void measure_parts(Run& run) {
   std::vector<Measurement> measured;
   if (nics_can_be_measured(run)) measured = measure_nics(run);
-  if (groups_can_be_measured(run)) std::ranges::move(measure_groups(run), std::back_inserter(measured));
+  if (groups_can_be_measured(run) && !do_not_join(run))
+    std::ranges::move(measure_groups(run), std::back_inserter(measured));
   if (run.control.is_leader()) run.recorder.add_unplanned(run.machine.topology.nics_of_rank, measured);
 }
 

@@ -30,6 +30,7 @@
 #include "bench/base/thread.hpp"
 #include "reports/atomic_file.hpp"
 #include "reports/journal.hpp"
+#include "reports/nodes.hpp"
 #include "reports/report.hpp"
 #include "reports/writer.hpp"
 #include "topo/topology.hpp"
@@ -401,6 +402,18 @@ bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   return m.wrong_elements > 0 || m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
+// What is kept of a line of the journal. Cases that are not in the plan are measured again.
+std::optional<reports::Result> result_to_keep(const std::string& line, const EarlierRun& earlier) {
+  try {
+    reports::Result result = reports::result_from_json(parse_json(line));
+    const Measurement& m = result.measurement;
+    const bool beside = m.measured_case.for_parts || m.measured_case.nic;
+    if (can_be_kept(m, earlier.report.run.ended_by) && (!beside || m.wrong_elements > 0)) return result;
+  } catch (const std::exception&) {  // truncated by a killed run: measured again
+  }
+  return {};
+}
+
 // Completes groups from the plan: a line names only the first rank of those that are no pairs. Where the case is not in
 // the plan, these are left out. False if the line names a rank that the job does not have.
 bool complete_groups(Measurement& m, int ranks) {
@@ -431,6 +444,16 @@ std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
   std::vector<std::string> lines;
   for (std::string line; std::getline(text, line);) lines.push_back(line);
   return lines;
+}
+
+// A journal that cannot be read counts: its run is refused with the reason.
+bool has_results_to_keep(const EarlierRun& earlier) {
+  try {
+    return std::ranges::any_of(lines_of_journal(earlier),
+                               [&](const std::string& line) { return result_to_keep(line, earlier).has_value(); });
+  } catch (const UsageError&) {
+    return true;
+  }
 }
 
 // Case key to arm and index in the plan.
@@ -499,53 +522,60 @@ std::vector<fs::path> runs_in(const fs::path& out, const std::string& cluster) {
   return found;
 }
 
-// The newest run with these options that began here, where Slurm started the job again one of this job; null if there
-// is none or nothing interrupted it. Jobs that share --out have runs there that began later.
-std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments) {
+bool may_be_continued(const Options& options, const reports::Report& report) {
+  return reports::takes_resume(report) && reports::subcommand_of(report) == options.command;
+}
+
+// The newest run that began here and was interrupted with something to keep, of the same options, or else of others,
+// such as another --timeout; a complete one where it is newer. Where Slurm started the job again, only runs of this job
+// and of the same options count. Null if there is none.
+std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments,
+                                             const std::string& requeued) {
   constexpr std::size_t most_read = 100;
   constexpr std::array<std::string_view, 2> not_needed{"pairs", "groups"};
-  const std::string requeued = requeued_job();
   std::vector<fs::path> folders = runs_in(options.out, options.cluster);
   std::ranges::stable_sort(folders, std::greater(), parse_stamp);
   if (folders.size() > most_read) folders.resize(most_read);
+  std::optional<EarlierRun> of_other_options;
   for (const fs::path& folder : folders) {
     try {
       const std::string file = (folder / "report.json").string();
-      const reports::Report report = reports::read_report(file, not_needed);
-      if (!began_here(report) || words_of_plan(report.run.command) != words_of_plan(arguments)) continue;
-      if (!requeued.empty() && job_of(report) != requeued) continue;
-      if (report.status == "complete") return {};  // what `latest` leads to may be of other options, and interrupted
-      return EarlierRun{fs::canonical(folder), reports::read_report(file)};
+      EarlierRun run{fs::canonical(folder), reports::read_report(file, not_needed)};
+      if (!began_here(run.report) || !may_be_continued(options, run.report)) continue;
+      const bool same = words_of_plan(run.report.run.command) == words_of_plan(arguments);
+      if (!requeued.empty() && (!same || job_of(run.report) != requeued)) continue;
+      if (!same && of_other_options) continue;
+      const bool complete = run.report.status == "complete";
+      if (!complete && !has_results_to_keep(run)) continue;
+      if (same && complete && !requeued.empty()) return {};
+      if (same && complete && of_other_options && of_other_options->report.status != "complete") break;
+      run.report = reports::read_report(file);
+      if (same) return run;
+      of_other_options = std::move(run);
     } catch (const std::exception&) {
       continue;  // not a run of this version
     }
   }
-  return {};
+  return of_other_options;
 }
 
 }  // namespace
 
 EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments) {
-  std::error_code problem;
-  const fs::path latest = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
-  std::optional<EarlierRun> newest;
-  std::string unreadable;  // it may be another job's
-  if (!problem && fs::exists(latest / "report.json")) try {
-      newest = EarlierRun{latest, reports::read_report((latest / "report.json").string())};
-    } catch (const UsageError& failure) {
-      unreadable = failure.what();
-    }
   const std::string job = requeued_job();
-  if (job.empty() && newest && newest->report.status != "complete" && began_here(newest->report))
-    return *std::move(newest);
-  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments)) return *std::move(own);
+  if (std::optional<EarlierRun> own = newest_of_this_job(options, arguments, job)) return *std::move(own);
   if (!job.empty())
     throw UsageError(
         fmt::format("--resume: there is no interrupted run of job {} with these options in '{}'; start "
                     "without --resume",
                     printable(job), options.out));
-  if (newest) return *std::move(newest);
-  if (!unreadable.empty()) throw UsageError(unreadable);
+  std::error_code problem, unknown;
+  const fs::path latest = fs::canonical(fs::path(options.out) / options.cluster / "latest", problem);
+  const std::string file = (latest / "report.json").string();
+  if (!problem && (fs::exists(file, unknown) || unknown)) {
+    EarlierRun newest{latest, reports::read_report(file)};
+    if (may_be_continued(options, newest.report)) return newest;
+  }
   throw UsageError(
       fmt::format("--resume: there is no run in '{}' to go on with; start without --resume, or name the "
                   "--out of that run",
@@ -559,17 +589,11 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
   std::vector<KeptLine> kept, beside;
   std::map<CaseInLaunch, std::size_t> line_of;
   for (std::string& text : lines_of_journal(earlier)) {
-    reports::Result result;
-    try {
-      result = reports::result_from_json(parse_json(text));
-    } catch (const std::exception&) {
-      continue;  // truncated by a killed run: measured again
-    }
-    Measurement& m = result.measurement;
-    if (!can_be_kept(m, earlier.report.run.ended_by)) continue;
-    if (m.measured_case.for_parts || m.measured_case.nic) {  // not in the plan: measured again
-      if (m.wrong_elements > 0 && complete_groups(m, fresh.run.ranks))
-        beside.push_back({{}, std::move(result), std::move(text), true});
+    std::optional<reports::Result> result = result_to_keep(text, earlier);
+    if (!result) continue;
+    Measurement& m = result->measurement;
+    if (m.measured_case.for_parts || m.measured_case.nic) {
+      if (complete_groups(m, fresh.run.ranks)) beside.push_back({{}, *std::move(result), std::move(text), true});
       continue;
     }
     const auto found = places.find(key_of(m.measured_case));
@@ -581,7 +605,7 @@ std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Rep
     m.measured_case.shape = planned[at].shape;
     if (!complete_groups(m, fresh.run.ranks)) continue;
     const CaseInLaunch place{arm, m.launch.value_or(0), at};
-    KeptLine line{place, std::move(result), std::move(text)};
+    KeptLine line{place, *std::move(result), std::move(text)};
     const auto [known, first] = line_of.try_emplace(place, kept.size());
     if (first)
       kept.push_back(std::move(line));

@@ -107,8 +107,9 @@ struct EarlierRun {
   reports::Report report;  // may lack results that only the journal has
 };
 
-// The newest run in --out that this job made: with the same options, but for time, formats and folder, and the same
-// first host. Without one the newest, with --cluster of that cluster. Throws UsageError if there is none to continue.
+// The newest run in --out that this job made and has results to keep: with the same options, but for time, formats and
+// folder, and the same first host. Without one the newest of other options, at last what `latest` leads to, with
+// --cluster of that cluster. Throws UsageError if there is none to continue.
 EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments);
 
 // A journal line of an earlier run that is kept.
