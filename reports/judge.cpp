@@ -156,7 +156,13 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
 
 int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
 
-bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
+// True if the switches reduced: NVLS, or NCCL's kernels on symmetric memory that load by multicast (LDMC), such as
+// allreduce_rsxldmc_agxstmc. Its other kernels there (AGxLL, AGxLLMC, RSxLD) reduce on the GPUs.
+bool reduced_in_switch(const Measurement& m) {
+  if (!m.selection) return false;
+  const std::string& algorithm = m.selection->algorithm;
+  return algorithm.starts_with("nvls") || algorithm.find("ldmc") != std::string::npos;
+}
 
 // Limit of GPUs: the GPU's link into its node, and across nodes also its NICs; the slower binds. The wire rate applies
 // if the achievable rate is unknown.
@@ -167,7 +173,7 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
                      .nodes = c.nodes,
                      .domains = domains_of(c),
                      .nodes_per_domain = c.nodes_per_domain,
-                     .nvls = used_nvls(m),
+                     .nvls = reduced_in_switch(m),
                      .alone = is_alone(c),
                      .at_once = ranks_at_once(c, topology)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {

@@ -349,6 +349,22 @@ TEST(Judge, holds_what_ran_in_the_switch_against_the_switch) {
   const Verdict v = judge(m, limits, {}, {});
   EXPECT_EQ(v.binding, "nvls");
   EXPECT_NEAR(v.limit->count, 482, 0.5);
+  // Of NCCL's kernels on symmetric memory those that load by multicast are reduced by the switch.
+  for (const auto& [kernel, binding] : {std::pair("allreduce_rsxldmc_agxstmc", "nvls"),
+                                        {"allreduce_rsxld_agxst", "nvlink"},
+                                        {"allreduce_rsxtmald_agxtmast", "nvlink"},
+                                        {"allreduce_agxllmc_r", "nvlink"}}) {
+    m.selection = Selection{kernel, "symmetric", 16, "nccl log"};
+    EXPECT_EQ(judge(m, limits, {}, {}).binding, binding) << kernel;
+  }
+  const auto symmetric = [](double busbw) {
+    Measurement on_symmetric_memory = measured(all_reduce, GiB(4), busbw, 8, 1, "nccl");
+    on_symmetric_memory.selection = Selection{"allreduce_rsxldmc_agxstmc", "symmetric", 16, "nccl log"};
+    return judge(on_symmetric_memory, topo::limits_of(topo::find_platform("hgx-h200")), machine(1), {}).grade;
+  };
+  EXPECT_EQ(symmetric(478), Grade::ok);
+  EXPECT_EQ(symmetric(320), Grade::slow);
+  m.selection = Selection{"nvls", "simple", 16, "nccl log"};
   // The machine's NVLS limit is unknown; NCCL chose NVLS, so it should exceed a ring.
   EXPECT_EQ(judge(m, gpu_limits(), {}, {}).binding, "nvlink");
 }
