@@ -372,6 +372,17 @@ class ImportJob(Folder):
         self.assertRegex(told, r"rail .* % of \w+ \(nic\)")
         self.assertNotIn("unknown", told)
 
+    def test_an_all_reduce_that_the_switch_may_have_reduced_has_the_limit_of_nvls(self):
+        # 464 GB/s is the published figure of eight GPUs; 371 GB/s is all of what rings reach. Two GPUs reach more in a
+        # ring.
+        for ranks, took_us, limit in ((8, 4050, r"96 % of achievable \(nvls\)"), (8, 5065, r"77 % of achievable \(nvls\)"),
+                                      (2, 2896, r"100 % of achievable \(nvlink\)")):
+            job = job_traces.Job(8, {"world": [list(range(8))], "part": [list(range(first, first + ranks)) for first in range(0, 8, ranks)]},
+                                 lambda rank, at, took_us=took_us: [job_traces.Op("all_reduce", "part", 512 << 20, took_us=took_us)],
+                                 lambda rank: [job_traces.Op("all_reduce", "world", 1, "Long")])
+            _, told = self.read(job, "inspector", arguments=["--platform", "p5e.48xlarge"])
+            self.assertRegex(told, rf"all_reduce +1 GiB .* {limit}")
+
     def test_hosts_of_an_nvlink_domain_are_bound_by_nvlinks(self):
         for platform, binding in (("p6e-gb200.36xlarge", "nvlink"), ("p5.48xlarge", "nic")):
             _, told = self.read(job_traces.tensor_parallel(16, 3), "inspector", arguments=["--platform", platform])

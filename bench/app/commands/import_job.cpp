@@ -18,6 +18,7 @@
 #include "bench/model/job.hpp"
 #include "bench/model/measurement.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
@@ -81,6 +82,7 @@ class MachineLimits {
   MachineLimits(const std::string& platform, const Job& job) {
     if (platform.empty()) return;
     const topo::Platform& named = topo::find_platform(platform);
+    platform_ = &named;
     const int nodes =
         job.node_of_rank.empty() ? (job.ranks + named.gpus - 1) / named.gpus : count_nodes(job.node_of_rank);
     topology_ = topo::synthetic(named, std::max(nodes, 1));
@@ -99,6 +101,8 @@ class MachineLimits {
     c.collective = each.collective;
     c.bytes = each.bytes;
     c.bytes_per_rank = each.bytes;
+    c.type = each.type.value_or(c.type);
+    c.op = each.op;
     c.group = each.group.empty() ? "part" : each.group;
     c.ranks = each.ranks;
     if (!placement_) return "";
@@ -114,7 +118,13 @@ class MachineLimits {
     }
     m.throughput.emplace();
     m.throughput->summary.median = use.fastest->count / use.count;
-    const reports::Verdict verdict = reports::judge(m, limits_, topology_, {});
+    reports::Verdict verdict = reports::judge(m, limits_, topology_, {});
+    // The record does not say what NCCL chose: the limit is that of the faster way.
+    if (reports::may_reduce_in_switch(*platform_, c)) {
+      m.selection = Selection{"nvls_tree", "", 0, ""};
+      const reports::Verdict in_switch = reports::judge(m, limits_, topology_, {});
+      if (in_switch.limit && (!verdict.limit || verdict.limit->count < in_switch.limit->count)) verdict = in_switch;
+    }
     if (!verdict.fraction) return "";
     return fmt::format("{:.0f} % of {} ({})", *verdict.fraction * 100, verdict.level, verdict.binding);
   }
@@ -126,7 +136,8 @@ class MachineLimits {
     return {node_of_rank, std::move(domains)};
   }
 
-  std::optional<Placement> placement_;  // null: the recording does not say on which host a rank was
+  const topo::Platform* platform_ = nullptr;  // null: not named, and no limit is known
+  std::optional<Placement> placement_;        // null: the recording does not say on which host a rank was
   topo::Topology topology_;
   topo::Limits limits_;
 };
