@@ -121,6 +121,20 @@ class ImportJob(Folder):
                 traffic = next(path for path in self.written if path.name == "traffic-world.csv").read_text()
                 self.assertEqual([list(map(int, line.split(","))) for line in traffic.splitlines() if line[0] != "#"], rows)
 
+    def test_exchanges_of_different_groups_of_one_size_are_traffic_of_their_own(self):
+        groups = {"world": [list(range(8))], "near": [[0, 1, 2, 3], [4, 5, 6, 7]], "far": [[0, 1, 4, 5], [2, 3, 6, 7]]}
+        job = job_traces.Job(8, groups, lambda rank, _: [
+            job_traces.Op("all_to_allv", name, kind="BFloat16", sent=[more * (to + 1) for to in range(4)]) for name, more in (("near", 64), ("far", 1024))]
+            + [job_traces.Op("all_reduce", "world", 4096, "Float")])
+        for kind in ("log", "profiler"):
+            with self.subTest(kind):
+                self.read(job, kind)
+                told = {path.name: path.read_text() for path in self.written if path.name.startswith("traffic-")}
+                self.assertEqual(sorted(told), ["traffic-2-groups-of-4-ranks-2.csv", "traffic-2-groups-of-4-ranks.csv"])
+                for name, more, ranks in (("traffic-2-groups-of-4-ranks.csv", 128, "0 1 2 3"), ("traffic-2-groups-of-4-ranks-2.csv", 2048, "0 1 4 5")):
+                    self.assertIn(f"the first has ranks {ranks})", told[name])
+                    self.assertIn(",".join(str(more * (to + 1)) for to in range(4)), told[name].splitlines())
+
     def test_the_flight_recorder_does_not_say_who_gets_what(self):
         found, told = self.read(job_traces.experts(4), "recorder")
         self.assertEqual(self.essence(found)[1], ("all_to_allv", 128 * 4 * (1 + 2 + 3 + 4), "world"))

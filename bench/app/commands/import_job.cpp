@@ -91,6 +91,11 @@ class MachineLimits {
     for (topo::Limit& each : topo::published_limits(named, nodes)) limits_.push_back(std::move(each));
   }
 
+  // NVLink domains of several hosts, of each rank; empty where there are none.
+  DomainOfRank domains() const {
+    return placement_ && placement_->has_wide_domains() ? placement_->domain_of_rank : DomainOfRank{};
+  }
+
   // "93 % of achievable (nvlink)"; "" where it is not known.
   std::string share_of(const JobUse& use) const {
     const JobOperation& each = use.operation;
@@ -166,15 +171,18 @@ std::string bus_rate(const JobUse& use) {
 }
 
 std::string table_of(const Job& job, const std::string& platform) {
-  const std::vector<JobUse> uses = uses_of(job);
   const MachineLimits limits(platform, job);
+  const std::vector<JobUse> uses = uses_of(job, limits.domains());
   double total = 0;
   bool timed = !uses.empty();
   for (const JobUse& use : uses) {
     timed = timed && use.time;
     total += use.time ? use.time->count : 0;
   }
-  constexpr const char* row = "{:<15} {:>10} {:<9} {:<22} {:>6} {:>9} {:>9} {:>8} {:>9} {:>9}  {}\n";
+  std::size_t widest = 22;
+  for (const JobUse& use : uses) widest = std::max(widest, use.group.size());
+  const std::string row =
+      fmt::format("{{:<15}} {{:>10}} {{:<9}} {{:<{}}} {{:>6}} {{:>9}} {{:>9}} {{:>8}} {{:>9}} {{:>9}}  {{}}\n", widest);
   std::string text = fmt::format(fmt::runtime(row), "collective", "bytes", "type", "group", "a step", "ms", "of comm.",
                                  "waiting", "computing", "bus GB/s", "of its limit");
   for (const JobUse& use : uses) {
@@ -182,13 +190,13 @@ std::string table_of(const Job& job, const std::string& platform) {
     const std::string limit = limits.share_of(use);
     const bool waits = use.time && use.fastest && use.time->count > 0;
     const bool computes = use.computed && use.fastest && use.fastest->count > 0;
-    text += fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
-                        each.type ? name_of(*each.type) : std::string_view("-"), name_of_groups(each), use.count,
-                        time_text(use.time),
-                        timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
-                        waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
-                        computes ? fmt::format("{:.0f} %", 100 * use.computed->count / use.fastest->count) : "-",
-                        bus_rate(use), limit.empty() ? "unknown" : limit);
+    text +=
+        fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
+                    each.type ? name_of(*each.type) : std::string_view("-"), use.group, use.count, time_text(use.time),
+                    timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
+                    waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
+                    computes ? fmt::format("{:.0f} %", 100 * use.computed->count / use.fastest->count) : "-",
+                    bus_rate(use), limit.empty() ? "unknown" : limit);
   }
   return text;
 }
@@ -238,9 +246,10 @@ ExitCode import_job(const Request& request) {
   reports::write_atomically(written[0], to_json(found).dump() + "\n");
   reports::write_atomically(written[1], job::weights_of(found));
   for (const job::TrafficOfGroups& each : analysis.traffic) {
-    std::string name = each.group;
+    std::string name = each.name;
     for (char& c : name)
       if (c == ':' || c == ' ') c = '-';
+    std::erase_if(name, [](char c) { return c == '(' || c == ')'; });
     written.push_back(folder / fmt::format("traffic-{}.csv", name));
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }
