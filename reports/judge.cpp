@@ -154,8 +154,6 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   return share.rate < one->rate ? share : *one;
 }
 
-int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
-
 // True if the switches reduced: NVLS, or NCCL's kernels on symmetric memory that load by multicast (LDMC), such as
 // allreduce_rsxldmc_agxstmc. Its other kernels there (AGxLL, AGxLLMC, RSxLD) reduce on the GPUs.
 bool reduced_in_switch(const Measurement& m) {
@@ -173,6 +171,7 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
                      .nodes = c.nodes,
                      .domains = domains_of(c),
                      .nodes_per_domain = c.nodes_per_domain,
+                     .fewest_per_domain = c.fewest_per_domain,
                      .nvls = reduced_in_switch(m),
                      .alone = is_alone(c),
                      .at_once = ranks_at_once(c, topology)};
@@ -199,10 +198,11 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
-  const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
+  topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
+  if (!c.domains) op.fewest_per_domain = c.fewest_per_domain;
   if (c.collective->route == Route::rooted) return exchange_limit(*nics, op);
   if (c.collective->route != Route::all_to_all && c.collective->route != Route::all_to_allv) return *nics;
-  const int sharing = ranks_on_node(c);
+  const int sharing = ranks_per_domain(op);
   return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
 }
 
