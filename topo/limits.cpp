@@ -56,6 +56,24 @@ void add_link_limits(Limits& limits, const Platform& platform) {
 // needs 2 (n - 1).
 double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
 
+// "8 x H100": the GPUs of the published all-reduce within an NVLink domain whose fraction of NVLS's wire rate is
+// nearest to this one.
+std::string gpus_that_reached(const Platform& platform, double link, double fraction) {
+  std::string gpus = platform.gpu;
+  std::optional<double> nearest;
+  for (const Published& row : published_of(platform)) {
+    const int number = row.nodes * row.gpus;
+    if (!row.healthy || !row.busbw || row.collective != "all_reduce" || row.algorithm == "ring" ||
+        platform.domains(row.nodes) > 1 || number < 2)
+      continue;
+    const double distance = std::abs(row.busbw->count / (link * nvls_factor(number)) - fraction);
+    if (nearest && distance >= *nearest) continue;
+    nearest = distance;
+    gpus = fmt::format("{} x {}", number, platform.gpu);
+  }
+  return gpus;
+}
+
 void add_nvls_limits(Limits& limits, const Platform& platform) {
   const double link = platform.links_per_gpu * platform.link_rate.count;
   const double wire = link * nvls_factor(platform.gpus);
@@ -68,9 +86,9 @@ void add_nvls_limits(Limits& limits, const Platform& platform) {
   if (!platform.nvls_efficiency) return;
   const double achievable = wire * *platform.nvls_efficiency;
   limits.push_back(limit(gpu_nvls, Level::achievable, achievable, "nvls",
-                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on {} x {} reached",
+                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on {} reached",
                                      shown(wire), shown(*platform.nvls_efficiency), shown(achievable),
-                                     std::max(8, platform.gpus * platform.nodes_per_domain), platform.gpu)));
+                                     gpus_that_reached(platform, link, *platform.nvls_efficiency))));
 }
 
 void add_nic_limits(Limits& limits, const Platform& platform) {
