@@ -383,6 +383,7 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
     return most()->second;
   }
   const std::vector<int> domains = domains_of(c) == c.nodes ? hosts : domains_of_ranks(topology);
+  const bool ring = c.collective->route == Route::point_to_point;
   int found = 0;
   for (const Round& round : *c.rounds) {
     of_host.clear();
@@ -391,12 +392,14 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
       bool leaves = false;
       for (std::size_t at = 1; at < group.size(); ++at) leaves = leaves || domain(at) != domain(0);
       // All ranks use NICs, but in a ring of messages only those whose neighbour is in another domain.
-      const bool ring = c.collective->route == Route::point_to_point;
       for (std::size_t at = 0; leaves && at < group.size(); ++at)
         if (!ring || domain(at) != domain((at + 1) % group.size()))
           ++of_host[hosts.at(static_cast<std::size_t>(group[at]))];
     }
-    if (!of_host.empty()) found = std::max(found, most()->second);
+    if (of_host.empty()) continue;
+    // Of unequal hosts the one with the fewest ranks binds a collective, and a ring of messages the one with the most.
+    const auto fewest = std::ranges::min_element(of_host, {}, [](const auto& each) { return each.second; });
+    found = std::max(found, c.fewest_per_domain && !ring ? fewest->second : most()->second);
     if (is_repeated(c)) break;
   }
   return found > 0 ? std::optional(found) : std::nullopt;
