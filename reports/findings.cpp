@@ -151,6 +151,12 @@ bool is_comparable(const Result& result, const topo::Platform& platform) {
 
 }  // namespace
 
+bool may_reduce_in_switch(const topo::Platform& platform, const Case& c) {
+  const bool has_operation = !c.op || c.op == ReduceOp::sum || c.op == ReduceOp::min || c.op == ReduceOp::max;
+  return platform.nvls && c.collective == &all_reduce && domains_of(c) <= topo::few_domains && has_operation &&
+         size_of(c.type) > 1;
+}
+
 std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, const topo::Published& figure,
                                             double share) {
   const Collective& collective = find_collective(figure.collective);
@@ -165,8 +171,7 @@ std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, cons
     c.domains = platform.domains(figure.nodes);
     c.nodes_per_domain = figure.nodes / *c.domains;
   }
-  const bool nvls = figure.algorithm.empty() && platform.nvls && figure.collective == "all_reduce" &&
-                    domains_of(c) <= topo::few_domains;
+  const bool nvls = figure.algorithm.empty() && may_reduce_in_switch(platform, c);
   m.selection = Selection{nvls ? "nvls_tree" : figure.algorithm, "", 0, ""};
   m.throughput = Series{.operations_per_sample = 1, .samples = {}, .summary = {}, .stopped_because = ""};
   m.throughput->summary.median =

@@ -43,10 +43,14 @@ std::vector<topo::Finding> busy_cores(const topo::Topology& topology, const std:
 void explain_slow_parts(std::vector<topo::Finding>& busy_cores, const topo::Topology& topology,
                         const std::map<int, std::vector<std::string>>& slow_while_waiting);
 
+// True if NCCL may have reduced a case in the switches of this platform, where its choice is not known: all_reduce on
+// fewer than four NVLink domains, of a type and an operation that NVLS has.
+bool may_reduce_in_switch(const topo::Platform& platform, const Case& c);
+
 inline constexpr std::string_view below_published_id = "speed.below_published";
 
 // A published figure (with its size) as if `share` of it had been measured, and its verdict. An unknown algorithm is
-// assumed to be NVLS on fewer than four nodes that have it.
+// assumed to be NVLS where that is possible.
 std::pair<Measurement, Verdict> as_measured(const topo::Platform& platform, const topo::Published& figure,
                                             double share = 1);
 

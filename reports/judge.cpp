@@ -154,9 +154,13 @@ std::optional<topo::Limit> host_limit(const Case& c, const topo::Limits& limits,
   return share.rate < one->rate ? share : *one;
 }
 
-int ranks_on_node(const Case& c) { return (c.ranks + c.nodes - 1) / c.nodes; }
-
-bool used_nvls(const Measurement& m) { return m.selection && m.selection->algorithm.starts_with("nvls"); }
+// True if the switches reduced: NVLS, or NCCL's kernels on symmetric memory that load by multicast (LDMC), such as
+// allreduce_rsxldmc_agxstmc. Its other kernels there (AGxLL, AGxLLMC, RSxLD) reduce on the GPUs.
+bool reduced_in_switch(const Measurement& m) {
+  if (!m.selection) return false;
+  const std::string& algorithm = m.selection->algorithm;
+  return algorithm.starts_with("nvls") || algorithm.find("ldmc") != std::string::npos;
+}
 
 // Limit of GPUs: the GPU's link into its node, and across nodes also its NICs; the slower binds. The wire rate applies
 // if the achievable rate is unknown.
@@ -167,7 +171,8 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
                      .nodes = c.nodes,
                      .domains = domains_of(c),
                      .nodes_per_domain = c.nodes_per_domain,
-                     .nvls = used_nvls(m),
+                     .fewest_per_domain = c.fewest_per_domain,
+                     .nvls = reduced_in_switch(m),
                      .alone = is_alone(c),
                      .at_once = ranks_at_once(c, topology)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
@@ -193,10 +198,11 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
-  const topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
+  topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
+  if (!c.domains) op.fewest_per_domain = c.fewest_per_domain;
   if (c.collective->route == Route::rooted) return exchange_limit(*nics, op);
   if (c.collective->route != Route::all_to_all && c.collective->route != Route::all_to_allv) return *nics;
-  const int sharing = ranks_on_node(c);
+  const int sharing = ranks_per_domain(op);
   return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
 }
 
@@ -377,6 +383,7 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
     return most()->second;
   }
   const std::vector<int> domains = domains_of(c) == c.nodes ? hosts : domains_of_ranks(topology);
+  const bool ring = c.collective->route == Route::point_to_point;
   int found = 0;
   for (const Round& round : *c.rounds) {
     of_host.clear();
@@ -385,12 +392,14 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
       bool leaves = false;
       for (std::size_t at = 1; at < group.size(); ++at) leaves = leaves || domain(at) != domain(0);
       // All ranks use NICs, but in a ring of messages only those whose neighbour is in another domain.
-      const bool ring = c.collective->route == Route::point_to_point;
       for (std::size_t at = 0; leaves && at < group.size(); ++at)
         if (!ring || domain(at) != domain((at + 1) % group.size()))
           ++of_host[hosts.at(static_cast<std::size_t>(group[at]))];
     }
-    if (!of_host.empty()) found = std::max(found, most()->second);
+    if (of_host.empty()) continue;
+    // Of unequal hosts the one with the fewest ranks binds a collective, and a ring of messages the one with the most.
+    const auto fewest = std::ranges::min_element(of_host, {}, [](const auto& each) { return each.second; });
+    found = std::max(found, c.fewest_per_domain && !ring ? fewest->second : most()->second);
     if (is_repeated(c)) break;
   }
   return found > 0 ? std::optional(found) : std::nullopt;

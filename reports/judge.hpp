@@ -99,8 +99,8 @@ const std::vector<Floor>& all_floors();
 Bytes bytes_of_rank(const Case& c);
 // A case whose pairs run one at a time.
 bool is_alone(const Case& c);
-// Most ranks of a host that use its NICs at the same time; of pairs, the ranks of the host. Null if that is unknown, or
-// nothing leaves an NVLink domain.
+// Most ranks of a host that use its NICs at the same time; of a collective with unequal numbers of ranks on its hosts
+// the fewest; of pairs, the ranks of the host. Null if that is unknown, or nothing leaves an NVLink domain.
 std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology);
 
 // Bars that match the case at any size, ascending by their smallest size.

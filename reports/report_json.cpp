@@ -243,6 +243,7 @@ void fields(auto& archive, Is<Case> auto& c) {
   std::optional<int> smallest = c.domains ? std::optional(c.nodes_per_domain) : std::nullopt;
   archive.some("nodes_per_domain", smallest);
   if constexpr (!std::is_const_v<std::remove_reference_t<decltype(c)>>) c.nodes_per_domain = smallest.value_or(1);
+  archive.some("fewest_per_domain", c.fewest_per_domain);
   archive.must("arm", c.arm);
   archive.must("settings", c.settings);
   archive.some("for_parts", c.for_parts);

@@ -56,6 +56,24 @@ void add_link_limits(Limits& limits, const Platform& platform) {
 // needs 2 (n - 1).
 double nvls_factor(int gpus) { return 2.0 * (gpus - 1) / (gpus + 1); }
 
+// "8 x H100": the GPUs of the published all-reduce within an NVLink domain whose fraction of NVLS's wire rate is
+// nearest to this one.
+std::string gpus_that_reached(const Platform& platform, double link, double fraction) {
+  std::string gpus = platform.gpu;
+  std::optional<double> nearest;
+  for (const Published& row : published_of(platform)) {
+    const int number = row.nodes * row.gpus;
+    if (!row.healthy || !row.busbw || row.collective != "all_reduce" || row.algorithm == "ring" ||
+        platform.domains(row.nodes) > 1 || number < 2)
+      continue;
+    const double distance = std::abs(row.busbw->count / (link * nvls_factor(number)) - fraction);
+    if (nearest && distance >= *nearest) continue;
+    nearest = distance;
+    gpus = fmt::format("{} x {}", number, platform.gpu);
+  }
+  return gpus;
+}
+
 void add_nvls_limits(Limits& limits, const Platform& platform) {
   const double link = platform.links_per_gpu * platform.link_rate.count;
   const double wire = link * nvls_factor(platform.gpus);
@@ -68,9 +86,9 @@ void add_nvls_limits(Limits& limits, const Platform& platform) {
   if (!platform.nvls_efficiency) return;
   const double achievable = wire * *platform.nvls_efficiency;
   limits.push_back(limit(gpu_nvls, Level::achievable, achievable, "nvls",
-                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on {} x {} reached",
+                         fmt::format("{} GB/s x {} = {} GB/s: the fraction that published NCCL runs on {} reached",
                                      shown(wire), shown(*platform.nvls_efficiency), shown(achievable),
-                                     std::max(8, platform.gpus * platform.nodes_per_domain), platform.gpu)));
+                                     gpus_that_reached(platform, link, *platform.nvls_efficiency))));
 }
 
 void add_nic_limits(Limits& limits, const Platform& platform) {
@@ -348,12 +366,22 @@ Limit scaled(const Limit& part, double factor, const std::string& why) {
   return out;
 }
 
-int ranks_per_node(const Operation& op) { return (op.ranks + op.nodes - 1) / op.nodes; }
-int ranks_per_domain(const Operation& op) { return ranks_per_node(op) * op.nodes_per_domain; }
+// On a node of the domain that has the fewest ranks.
+int ranks_per_node(const Operation& op) {
+  return (ranks_per_domain(op) + op.nodes_per_domain - 1) / op.nodes_per_domain;
+}
 
 const char* domain_word(const Operation& op) { return op.domains == op.nodes ? "node" : "NVLink domain"; }
 std::string domains_of(const Operation& op) {
   return fmt::format("{} {}{}", op.domains, domain_word(op), op.domains == 1 ? "" : "s");
+}
+
+// "4 GPUs of each node"
+std::string gpus_of_nodes(const Operation& op) {
+  const char* const all = op.domains == op.nodes ? "" : "each node of ";
+  return fmt::format(
+      "{} GPUs of {}", ranks_per_node(op),
+      op.fewest_per_domain ? fmt::format("{}the {} with the fewest ranks", all, domain_word(op)) : "each node");
 }
 
 // All-reduce in the switches of its domains. Algorithm bandwidth is link x g / (g + 1) whatever their number.
@@ -362,7 +390,8 @@ std::optional<Limit> within_switches(const Limits& parts, const Operation& op, L
   const Limit* const whole_wire = find(parts, gpu_nvls, Level::wire);
   const Limit* const link = find(parts, gpu_link, Level::wire);
   if (!whole || !whole_wire || !link) return std::nullopt;
-  const double g = ranks_per_domain(op), n = op.ranks;
+  // A GPU that is alone in its domain needs no switch.
+  const double g = std::max(2, ranks_per_domain(op)), n = op.ranks;
   const double wanted = link->rate.count * g / (g + 1) * 2 * (n - 1) / n;
   const double factor = wanted / whole_wire->rate.count;
   if (std::abs(factor - 1) < 1e-9) return *whole;
@@ -378,7 +407,7 @@ std::optional<Limit> within_domains(const Limits& parts, const Operation& op, Le
   const bool ring = op.route == Route::ring || op.route == Route::tree_or_ring;
   // Rings may use the links of each GPU to all others of the group.
   if (const Limit* pair = find(parts, gpu_pair, level)) {
-    const int others = ranks_per_domain(op) - 1;
+    const int others = std::max(1, ranks_per_domain(op) - 1);
     if (op.route == Route::point_to_point || (ring && others == 1)) return *pair;
     if (ring) return scaled(*pair, others, fmt::format("each GPU has links to {} others", others));
   }
@@ -424,12 +453,12 @@ std::optional<Limit> nics_of_group(const Limits& parts, const Operation& op, Lev
     if (k * own->rate.count > of_node)
       return of_all_nodes(
           sharing == k ? *node : scaled(*node, 1.0 * k / sharing, fmt::format("{} of {} GPUs at once", k, sharing)));
-    return of_all_nodes(k == 1 ? *own : scaled(*own, k, fmt::format("{} GPUs of each node", k)));
+    return of_all_nodes(k == 1 ? *own : scaled(*own, k, gpus_of_nodes(op)));
   }
   if (k == 1) return of_all_nodes(*gpu);
   const double rate = k * gpu->rate.count;
   if (rate >= node->rate.count) return of_all_nodes(*node);
-  return of_all_nodes(scaled(*gpu, k, fmt::format("{} GPUs of each node", k)));
+  return of_all_nodes(scaled(*gpu, k, gpus_of_nodes(op)));
 }
 
 // With few domains (N), each sends the sum of its GPUs (N - 1) / N times to reduce and as often to broadcast.
@@ -448,7 +477,7 @@ std::optional<Limit> between_domains(const Limits& parts, const Operation& op, L
     // A pair has one rank on each side. A ring of neighbours in the order of nodes has one GPU of each domain sending
     // to the next one.
     Operation ring = op;
-    ring.alone = op.alone || (ranks_per_domain(op) > 1 && op.at_once.value_or(1) == 1);
+    ring.alone = op.alone || (op.ranks > op.domains && op.at_once.value_or(1) == 1);
     return nics_of_gpu(parts, ring, level);
   }
   if (op.route == Route::all_to_all || op.route == Route::all_to_allv || op.route == Route::rooted) {
@@ -464,6 +493,11 @@ std::optional<Limit> between_domains(const Limits& parts, const Operation& op, L
 }
 
 }  // namespace
+
+int ranks_per_domain(const Operation& op) {
+  const int on_node = (op.ranks + op.nodes - 1) / op.nodes;
+  return op.fewest_per_domain.value_or(std::min(op.ranks, on_node * op.nodes_per_domain));
+}
 
 Limit exchange_limit(const Limit& nics, const Operation& op) {
   const double n = op.ranks, here = ranks_per_domain(op);

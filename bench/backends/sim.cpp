@@ -24,6 +24,7 @@ namespace p5 {
 
 namespace {
 
+using sim::NicUsers;
 using sim::Noise;
 using sim::Port;
 using sim::SampleState;
@@ -38,7 +39,8 @@ class SimSession final : public Session {
         round_((*c.rounds)[static_cast<std::size_t>(round)]),
         noise_(pattern::hash(seed_of(machine, launch), noise, 0)),
         own_noise_(pattern::hash(seed_of(machine, launch), noise, 1)),
-        launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())) {}
+        launch_factor_(std::max(0.5, 1 + machine.launch_noise * Noise(seed_of(machine, launch)).normal())),
+        users_(users_of(case_, round_)) {}
 
   int slots() const override { return std::max(16 / case_.calls.aggregate, 1) * case_.calls.aggregate; }
   void warm_up(int, const std::string& setting) override { refuse_setting("sim", setting); }
@@ -155,7 +157,23 @@ class SimSession final : public Session {
   double time_of(const SampleState& state, const Group& group, bool full_load) const {
     if (const CommunicatorStep* const step = step_of(case_)) return time_of_step(*step, group);
     if (case_.replay) return time_of_replay(*case_.replay, state);
-    return demand_of(case_, state, group, full_load).seconds;
+    return demand_of(case_, state, group, full_load, users_).seconds;
+  }
+
+  // Ranks use NICs where their group is in several domains; in a ring of messages those whose next rank is in another.
+  // Pairs share as many as a node has in all rounds alike.
+  NicUsers users_of(const Case& c, const Round& round) const {
+    if (machine_.nics >= machine_.gpus || c.collective->pairwise) return {};
+    NicUsers users(static_cast<std::size_t>(machine_.nodes * machine_.nics));
+    for (const Group& group : round) {
+      if (!leaves_domain(group)) continue;
+      for (std::size_t i = 0; i < group.size(); ++i) {
+        const Port p = port(group[i]), next = port(group[(i + 1) % group.size()]);
+        if (c.collective->route != Route::point_to_point || machine_.domain_of(p.node) != machine_.domain_of(next.node))
+          ++users[static_cast<std::size_t>(p.node * machine_.nics + p.gpu * machine_.nics / machine_.gpus)];
+      }
+    }
+    return users;
   }
 
   // An operation begins when the last rank of its group is ready; the step ends when the last rank is done. Products
@@ -166,13 +184,15 @@ class SimSession final : public Session {
       bool overlaps = false;                  // its last operation
     };
     std::map<std::pair<int, std::size_t>, double> known;  // by work and group
+    std::map<int, NicUsers> users;                        // by work
     std::vector<OfRank> ranks(static_cast<std::size_t>(machine_.nodes * machine_.gpus));
     for (const ReplayedOperation& each : replay.operations) {
       const Case& c = *replay.works[static_cast<std::size_t>(each.work)].planned;
       const Round& groups = c.rounds->front();
+      if (!users.contains(each.work)) users[each.work] = users_of(c, groups);
       for (std::size_t i = 0; i < groups.size(); ++i) {
         const auto [place, is_new] = known.try_emplace({each.work, i}, 0);
-        if (is_new) place->second = demand_of(c, state, groups[i], true).seconds;
+        if (is_new) place->second = demand_of(c, state, groups[i], true, users[each.work]).seconds;
         double start = 0;
         for (const int rank : groups[i]) {
           OfRank& its = ranks[static_cast<std::size_t>(rank)];
@@ -193,14 +213,16 @@ class SimSession final : public Session {
     return end;
   }
 
-  Demand demand_of(const Case& c, const SampleState& state, const Group& group, bool full_load) const {
+  Demand demand_of(const Case& c, const SampleState& state, const Group& group, bool full_load,
+                   const NicUsers& users) const {
     std::vector<Port> members;
     for (int rank : group) members.push_back(port(rank));
     const double rate =
         c.nic ? state.through_nics(members[0], *nic_of(c, group, group[0]), members[1], *nic_of(c, group, group[1]))
         : c.collective->pairwise ? state.between(members[0], members[1], full_load ? machine_.gpus : 1)
-        : c.shape.traffic        ? state.of_traffic(members, c.shape.traffic->matrix)
-                          : state.of_group(members, c.collective->route, static_cast<std::size_t>(root_in(c, number_)));
+        : c.shape.traffic
+            ? state.of_traffic(members, c.shape.traffic->matrix, users)
+            : state.of_group(members, c.collective->route, static_cast<std::size_t>(root_in(c, number_)), users);
     if (!(rate > 0)) return {.seconds = std::numeric_limits<double>::infinity()};
     const int ranks = static_cast<int>(group.size());
     // The latency is at most that of a binary tree, up and down.
@@ -337,8 +359,9 @@ class SimSession final : public Session {
     std::vector<std::vector<Demand>> all(static_cast<std::size_t>(machine_.nodes * machine_.gpus),
                                          std::vector<Demand>(case_.beside.size() + 1));
     const auto add = [&](std::size_t at, const Case& c, const Round& round) {
+      const NicUsers users = users_of(c, round);
       for (const Group& group : round) {
-        const Demand demand = demand_of(c, state, group, true);
+        const Demand demand = demand_of(c, state, group, true, users);
         for (const int rank : group) all[static_cast<std::size_t>(rank)][at] = demand;
       }
     };
@@ -436,6 +459,7 @@ class SimSession final : public Session {
   Noise noise_;
   Noise own_noise_;  // of single ranks, where several operations run at the same time
   double launch_factor_;
+  NicUsers users_;  // of round_
 };
 
 constexpr const char* nvlink_variable = "NCCL_MNNVL_ENABLE";  // 0: no NVLink between nodes

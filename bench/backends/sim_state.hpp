@@ -43,6 +43,10 @@ struct ExchangeLoad {
   double links = 0, beyond = 0;
 };
 
+// The GPUs of all groups of a round that use each NIC at the same time, by node and NIC. Empty where each GPU has NICs
+// of its own.
+using NicUsers = std::vector<int>;
+
 // The machine during one sample: active faults and the remaining rate of each part.
 class SampleState {
  public:
@@ -69,7 +73,7 @@ class SampleState {
 
   // Bus bandwidth of an exchange by a matrix. A member's parts carry both directions at once, the busier one decides;
   // GPUs that share a NIC do so evenly, so skewed loads may be slower than the NIC allows.
-  double of_traffic(const std::vector<Port>& members, const TrafficMatrix& matrix) const {
+  double of_traffic(const std::vector<Port>& members, const TrafficMatrix& matrix, const NicUsers& users) const {
     const auto busiest = static_cast<double>(busiest_sum(matrix));
     std::vector<ExchangeLoad> sent(members.size()), received(members.size());
     for (std::size_t i = 0; i < members.size(); ++i)
@@ -79,7 +83,7 @@ class SampleState {
         const bool leaves = domain(members[i]) != domain(members[j]);
         for (ExchangeLoad* load : {&sent[i], &received[j]}) (leaves ? load->beyond : load->links) += part;
       }
-    return std::min(of_exchange(members, sent), of_exchange(members, received));
+    return std::min(of_exchange(members, sent, users), of_exchange(members, received, users));
   }
 
   // Rate of messages between two ranks when `sharing` GPUs of a node use its NICs.
@@ -105,22 +109,22 @@ class SampleState {
   }
 
   // Bus bandwidth of a group by the route of its collective.
-  double of_group(const std::vector<Port>& members, Route route, std::size_t root) const {
+  double of_group(const std::vector<Port>& members, Route route, std::size_t root, const NicUsers& users) const {
     switch (route) {
       case Route::all_to_all:
-        return of_exchange(members, even_loads(members));
+        return of_exchange(members, even_loads(members), users);
       case Route::all_to_allv:
-        return of_exchange(members, uneven_loads(members));
+        return of_exchange(members, uneven_loads(members), users);
       case Route::rooted:
         return of_star(members, root);
       case Route::point_to_point:
-        return of_neighbours(members);
+        return of_neighbours(members, users);
       case Route::tree_or_ring:
-        return of_rings(members, true);
+        return of_rings(members, true, users);
       case Route::ring:
         break;
     }
-    return of_rings(members, false);
+    return of_rings(members, false, users);
   }
 
  private:
@@ -129,7 +133,7 @@ class SampleState {
 
   // A ring is as fast as its slowest part. If sums are enough, few domains need less of their NICs: (domains - 1) /
   // domains of a message each way, where bus bandwidth counts 2 (n - 1) / n.
-  double of_rings(const std::vector<Port>& members, bool sums) const {
+  double of_rings(const std::vector<Port>& members, bool sums, const NicUsers& users) const {
     double rate = std::numeric_limits<double>::infinity();
     std::map<int, std::map<int, std::vector<int>>> gpus_of_node_of_domain;
     for (Port p : members) {
@@ -145,19 +149,19 @@ class SampleState {
     for (auto here = gpus_of_node_of_domain.begin(); here != gpus_of_node_of_domain.end(); ++here) {
       const auto next =
           std::next(here) == gpus_of_node_of_domain.end() ? gpus_of_node_of_domain.begin() : std::next(here);
-      rate = std::min(rate, spared * from_domain_to(here->second, next->second));
+      rate = std::min(rate, spared * from_domain_to(here->second, next->second, users));
     }
     return rate;
   }
 
   // Rings leave a domain over the NICs of all its nodes, an equal part over each, so the slowest node decides. The i-th
   // nodes of two domains send to each other.
-  double from_domain_to(const std::map<int, std::vector<int>>& here,
-                        const std::map<int, std::vector<int>>& next) const {
+  double from_domain_to(const std::map<int, std::vector<int>>& here, const std::map<int, std::vector<int>>& next,
+                        const NicUsers& users) const {
     double slowest = std::numeric_limits<double>::infinity();
     auto other = next.begin();
     for (const auto& [node, gpus] : here) {
-      slowest = std::min(slowest, nics_of_node(node, gpus) * remaining(Fault::Kind::node, node) *
+      slowest = std::min(slowest, nics_of_node(node, gpus, users) * remaining(Fault::Kind::node, node) *
                                       remaining_link_rate(node, other->first));
       if (++other == next.end()) other = next.begin();
     }
@@ -165,18 +169,14 @@ class SampleState {
   }
 
   // Each member sends the whole message to the next, over its own NICs if that is in another domain.
-  double of_neighbours(const std::vector<Port>& members) const {
-    const auto next = [&](std::size_t i) { return members[(i + 1) % members.size()]; };
-    std::map<int, int> leaving;
-    for (std::size_t i = 0; i < members.size(); ++i)
-      if (domain(next(i)) != domain(members[i])) ++leaving[members[i].node];
+  double of_neighbours(const std::vector<Port>& members, const NicUsers& users) const {
     double rate = std::numeric_limits<double>::infinity();
     for (std::size_t i = 0; i < members.size(); ++i)
-      rate = std::min(rate, between(members[i], next(i), std::max(leaving[members[i].node], 1)));
+      rate = std::min(rate, between(members[i], members[(i + 1) % members.size()], gpus_sharing(members[i], users)));
     return rate;
   }
 
-  using Members = std::map<int, std::vector<std::size_t>>;  // indices of members by their node or domain
+  using Members = std::map<int, std::vector<std::size_t>>;  // indices of members by their domain
 
   Members members_by_domain(const std::vector<Port>& members) const {
     Members in_domain;
@@ -209,12 +209,13 @@ class SampleState {
   }
 
   // Each member sends its blocks within its domain and to others concurrently; the slowest member decides.
-  double of_exchange(const std::vector<Port>& members, const std::vector<ExchangeLoad>& loads) const {
-    Members on_node;
-    for (std::size_t i = 0; i < members.size(); ++i) on_node[members[i].node].push_back(i);
+  double of_exchange(const std::vector<Port>& members, const std::vector<ExchangeLoad>& loads,
+                     const NicUsers& users) const {
+    std::set<int> nodes;
+    for (const Port p : members) nodes.insert(p.node);
     double worst_link = 1;
     for (const Fault* fault : acting_)
-      if (fault->kind == Fault::Kind::link && on_node.contains(fault->node) && on_node.contains(fault->part) &&
+      if (fault->kind == Fault::Kind::link && nodes.contains(fault->node) && nodes.contains(fault->part) &&
           domain({fault->node, 0}) != domain({fault->part, 0}))
         worst_link = std::min(worst_link, remaining_link_rate(fault->node, fault->part));
     // Bus bandwidth counts (n - 1) / n of a message.
@@ -225,8 +226,7 @@ class SampleState {
       const double own = remaining(Fault::Kind::gpu, p.node, p.gpu) * remaining(Fault::Kind::node, p.node);
       if (loads[i].links > 0) rate = std::min(rate, nvlink_rate(p) * own * counted / loads[i].links);
       if (loads[i].beyond > 0)
-        rate = std::min(rate, nics_of(p, static_cast<int>(on_node.at(p.node).size())) * own * worst_link * counted /
-                                  loads[i].beyond);
+        rate = std::min(rate, nics_of(p, gpus_sharing(p, users)) * own * worst_link * counted / loads[i].beyond);
     }
     return rate;
   }
@@ -282,25 +282,35 @@ class SampleState {
     return {first, std::max(first + 1, (gpu + 1) * machine_.nics / machine_.gpus)};
   }
 
+  int users_of(const NicUsers& users, int node, int nic) const {
+    return users.at(static_cast<std::size_t>(node * machine_.nics + nic));
+  }
+  // GPUs that share the NIC of this one.
+  int gpus_sharing(Port p, const NicUsers& users) const {
+    return users.empty() ? 1 : std::max(1, users_of(users, p.node, nics_of_gpu(p.gpu).first));
+  }
+
   // NICs of a GPU carry equal parts of its traffic, so the slowest decides. Several GPUs may share one.
-  double nics_of(Port p, int sharing) const {
+  double nics_of(Port p, int gpus) const {
     const auto [first, last] = nics_of_gpu(p.gpu);
-    const double most_ranks =
-        std::min<double>(sharing, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
+    const double most_ranks = std::min<double>(gpus, std::max(1.0, static_cast<double>(machine_.gpus) / machine_.nics));
     double slowest = 1;
     for (int nic = first; nic < last; ++nic)
       slowest = std::min(slowest, remaining(Fault::Kind::nic, p.node, nic) * natural_rate(p.node, nic));
     return machine_.nic.count * slowest * (last - first) / most_ranks;
   }
-  double nics_of_node(int node, const std::vector<int>& gpus) const {
-    std::set<int> used;
+  double nics_of_node(int node, const std::vector<int>& gpus, const NicUsers& users) const {
+    std::map<int, int> used;  // GPUs of the group by NIC
     double slowest = 1;
     for (int gpu : gpus) {
       const auto [first, last] = nics_of_gpu(gpu);
       for (int nic = first; nic < last; ++nic)
-        if (used.insert(nic).second) slowest = std::min(slowest, remaining(Fault::Kind::nic, node, nic));
+        if (++used[nic] == 1) slowest = std::min(slowest, remaining(Fault::Kind::nic, node, nic));
     }
-    return machine_.nic.count * slowest * static_cast<double>(used.size());
+    double nics = 0;
+    for (const auto& [nic, own] : used)
+      nics += users.empty() ? 1 : static_cast<double>(own) / users_of(users, node, nic);
+    return machine_.nic.count * slowest * nics;
   }
 
   const SimMachine& machine_;

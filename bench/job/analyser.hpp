@@ -174,7 +174,8 @@ class Analyser {
   void sum_traffic();
   Sends sends_of(const Instance& one) const;
   void set_sends(JobOperation& operation, const std::vector<const Instance*>& instances);
-  bool add_traffic(const std::string& group, const Instance& one);
+  bool add_traffic(const JobOperation& operation, const Instance& one);
+  TrafficOfGroups* traffic_of(const JobOperation& operation);
 
   Trace trace_;
   std::vector<std::size_t> active_;  // processes that recorded something

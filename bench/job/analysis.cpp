@@ -475,11 +475,10 @@ void Analyser::sum_traffic() {
     const JobOperation& operation = result_.job.operations[i];
     if (operation.collective != &all_to_allv) continue;
     for (const Instance* one : of_operation_[i])
-      if (add_traffic(name_of_groups(operation), *one)) break;
+      if (add_traffic(operation, *one)) break;
   }
   for (const JobOperation& each : result_.job.operations)
-    if (each.collective == &all_to_allv &&
-        std::ranges::find(result_.traffic, name_of_groups(each), &TrafficOfGroups::group) == result_.traffic.end()) {
+    if (each.collective == &all_to_allv && !traffic_of(each)) {
       remark("the sizes of all_to_allv are not in the record of all ranks of a group: there is no traffic file of it");
       return;
     }
@@ -518,14 +517,28 @@ void Analyser::set_sends(JobOperation& operation, const std::vector<const Instan
     }
 }
 
+// Null where none is known yet.
+TrafficOfGroups* Analyser::traffic_of(const JobOperation& operation) {
+  const auto known = std::ranges::find_if(result_.traffic, [&](const TrafficOfGroups& each) {
+    return each.group == operation.group && each.groups == operation.groups &&
+           std::cmp_equal(each.sent.size(), operation.ranks);
+  });
+  return known == result_.traffic.end() ? nullptr : &*known;
+}
+
 // False if some members' sizes are not known.
-bool Analyser::add_traffic(const std::string& group, const Instance& one) {
+bool Analyser::add_traffic(const JobOperation& operation, const Instance& one) {
   Sends rows = sends_of(one);
   if (rows.empty()) return false;
   const std::size_t size = rows.size();
-  const auto known = std::ranges::find(result_.traffic, group, &TrafficOfGroups::group);
-  if (known == result_.traffic.end()) {
-    result_.traffic.push_back({group, std::move(rows)});
+  TrafficOfGroups* const known = traffic_of(operation);
+  if (!known) {
+    const std::string name = name_of_groups(operation);
+    const auto same = std::ranges::count_if(result_.traffic, [&](const TrafficOfGroups& each) {
+      return each.name == name || each.name.starts_with(name + " (");
+    });
+    result_.traffic.push_back({same == 0 ? name : fmt::format("{} ({})", name, same + 1), operation.group,
+                               operation.groups, std::move(rows)});
     return true;
   }
   for (std::size_t from = 0; from < size; ++from)
@@ -555,8 +568,17 @@ std::string weights_of(const Job& job) {
 }
 
 std::string traffic_csv(const TrafficOfGroups& traffic) {
+  constexpr std::size_t most_shown = 8;
+  std::string groups = traffic.name;
+  if (!traffic.groups.empty()) {
+    const Group& first = traffic.groups.front();
+    groups += fmt::format(
+        "; the first has ranks {}{}",
+        fmt::join(first.begin(), first.begin() + static_cast<std::ptrdiff_t>(std::min(first.size(), most_shown)), " "),
+        first.size() > most_shown ? " ..." : "");
+  }
   std::string text = fmt::format(
-      "# all_to_allv of one step in a group ({}): a line for each sender, bytes for each receiver\n", traffic.group);
+      "# all_to_allv of one step in a group ({}): a line for each sender, bytes for each receiver\n", groups);
   for (const std::vector<std::uint64_t>& row : traffic.sent) text += fmt::format("{}\n", fmt::join(row, ","));
   return text;
 }

@@ -12,7 +12,9 @@ namespace p5::job {
 
 // Bytes that each member sends each other one in a step's all_to_allv, summed over its calls.
 struct TrafficOfGroups {
-  std::string group;                             // name_of_groups()
+  std::string name;   // that no others have: "world", "4 groups of 4 ranks", "4 groups of 4 ranks (2)"
+  std::string group;  // as in JobOperation, with `groups`
+  Round groups;
   std::vector<std::vector<std::uint64_t>> sent;  // of the first group whose ranks all recorded it; square
 };
 

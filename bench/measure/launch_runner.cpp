@@ -376,6 +376,7 @@ Case with_arm(Case c, const Arm& arm) {
   if (c.domains && nvlink != arm.settings.end() && nvlink->second == "0") {
     c.domains = c.nodes;
     c.nodes_per_domain = 1;
+    c.fewest_per_domain.reset();
   }
   return c;
 }

@@ -91,6 +91,8 @@ struct Case {
   int nodes = 1;               // spanned by the largest group
   std::optional<int> domains;  // NVLink domains that it spans; null: each node is one
   int nodes_per_domain = 1;    // its nodes in the smallest of them
+  // Its ranks in the domain that has the fewest of them; null: all have as many.
+  std::optional<int> fewest_per_domain;
   std::string arm = "default";
   std::map<std::string, std::string> settings;
   std::vector<Work> beside;  // what runs at the same time; never compared with cases that run beside something else

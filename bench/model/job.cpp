@@ -115,26 +115,65 @@ std::string name_of_groups(const JobOperation& each) {
   return fmt::format("{} ranks", each.ranks);
 }
 
-std::vector<JobUse> uses_of(const Job& job) {
+namespace {
+
+// The numbers of ranks that each group has on its hosts, whichever hosts these are.
+using Shares = std::multiset<std::multiset<int>>;
+Shares shares_of_hosts(const Round& groups, const NodeOfRank& node_of_rank) {
+  Shares all;
+  for (const Group& group : groups) {
+    std::map<int, int> of_host;
+    for (const int rank : group) ++of_host[node_of_rank.at(static_cast<std::size_t>(rank))];
+    std::multiset<int> shares;
+    for (const auto& [host, ranks] : of_host) shares.insert(ranks);
+    all.insert(std::move(shares));
+  }
+  return all;
+}
+
+// Adds the hosts of a group to names that several uses have whose groups have other numbers of ranks on their hosts.
+void tell_apart(std::vector<JobUse>& uses, const NodeOfRank& node_of_rank) {
+  if (node_of_rank.empty()) return;
+  std::map<std::string, std::set<Shares>> called;
+  std::vector<Shares> shares;
+  for (const JobUse& use : uses)
+    called[use.group].insert(shares.emplace_back(shares_of_hosts(use.operation.groups, node_of_rank)));
+  for (std::size_t i = 0; i < uses.size(); ++i) {
+    if (called.at(uses[i].group).size() < 2) continue;
+    std::size_t hosts = 0;
+    for (const std::multiset<int>& each : shares[i]) hosts = std::max(hosts, each.size());
+    if (hosts > 0) uses[i].group += fmt::format(" on {} {}", hosts, hosts == 1 ? "host" : "hosts");
+  }
+}
+
+}  // namespace
+
+std::vector<JobUse> uses_of(const Job& job, const DomainOfRank& domains) {
   std::vector<JobUse> uses;
+  const auto key_of = [&](const JobOperation& each) {
+    const auto shares = [&](const std::vector<int>& places) {
+      return places.empty() ? Shares{} : shares_of_hosts(each.groups, places);
+    };
+    return std::tuple(each.collective, each.bytes.count, each.type, each.op, each.ranks, name_of_groups(each),
+                      shares(job.node_of_rank), shares(domains));
+  };
+  std::map<decltype(key_of({})), std::size_t> place_of_key;
   const auto add = [](std::optional<Seconds>& sum, const std::optional<Seconds>& more) {
     sum = sum && more ? std::optional(Seconds{sum->count + more->count}) : std::nullopt;
   };
   for (const JobOperation& each : job.operations) {
-    const auto same = std::ranges::find_if(uses, [&](const JobUse& use) {
-      const JobOperation& other = use.operation;
-      return other.collective == each.collective && other.bytes == each.bytes && other.type == each.type &&
-             other.op == each.op && other.ranks == each.ranks && name_of_groups(other) == name_of_groups(each);
-    });
-    if (same == uses.end()) {
-      uses.push_back({each, 1, each.time, each.fastest, each.computed});
+    const auto [at, is_new] = place_of_key.try_emplace(key_of(each), uses.size());
+    if (is_new) {
+      uses.push_back({each, name_of_groups(each), 1, each.time, each.fastest, each.computed});
       continue;
     }
-    ++same->count;
-    add(same->time, each.time);
-    add(same->fastest, each.fastest);
-    add(same->computed, each.computed);
+    JobUse& same = uses[at->second];
+    ++same.count;
+    add(same.time, each.time);
+    add(same.fastest, each.fastest);
+    add(same.computed, each.computed);
   }
+  tell_apart(uses, job.node_of_rank);
   std::ranges::stable_sort(uses, [](const JobUse& a, const JobUse& b) {
     const auto key = [](const JobUse& use) {
       return std::pair(use.time ? use.time->count : 0.0,
@@ -148,19 +187,6 @@ std::vector<JobUse> uses_of(const Job& job) {
 // ---- The step of a job as a case
 
 namespace {
-
-// The numbers of ranks that each group has on its hosts, whichever hosts these are.
-std::multiset<std::multiset<int>> shares_of_hosts(const Round& groups, const NodeOfRank& node_of_rank) {
-  std::multiset<std::multiset<int>> all;
-  for (const Group& group : groups) {
-    std::map<int, int> of_host;
-    for (const int rank : group) ++of_host[node_of_rank.at(static_cast<std::size_t>(rank))];
-    std::multiset<int> shares;
-    for (const auto& [host, ranks] : of_host) shares.insert(ranks);
-    all.insert(std::move(shares));
-  }
-  return all;
-}
 
 // The options of launchers that give this order of ranks on the hosts.
 std::string options_for_order(const NodeOfRank& node_of_rank) {

@@ -59,14 +59,16 @@ Job job_from_json(const nlohmann::json& json);
 // "world", "node", "8 groups of 2 ranks", "8 ranks".
 std::string name_of_groups(const JobOperation& operation);
 
-// Operations of a step that are alike in everything but their place and times.
+// Operations of a step that are alike in everything but their place and times, and whose groups have as many ranks on
+// their hosts, and in their NVLink domains.
 struct JobUse {
-  JobOperation operation;                          // the first of them
-  int count = 1;                                   // in a step
+  JobOperation operation;  // the first of them
+  std::string group;       // name_of_groups(), with the hosts of a group where another use has the same name
+  int count = 1;           // in a step
   std::optional<Seconds> time, fastest, computed;  // sums over a step; null where one of them is not recorded
 };
-// Largest times first, else most bytes.
-std::vector<JobUse> uses_of(const Job& job);
+// Largest times first, else most bytes. `domains`: of each rank, where they have several hosts.
+std::vector<JobUse> uses_of(const Job& job, const DomainOfRank& domains = {});
 
 // ---- One step of a recorded job as a case performs it (collective `job_step`): the operations in the recorded order,
 // each on a communicator of its groups, on one stream, with the recorded gaps before them. In a gap the GPU waits, or

@@ -56,9 +56,13 @@ std::vector<std::vector<bool>> split_into_shifts(const NodeOfRank& node_of_rank,
 
 void set_span(Case& c, const Group& widest, const Placement& placement) {
   c.nodes = spanned_by(widest, placement.node_of_rank);
-  if (!placement.has_wide_domains()) return;
   std::map<int, Group> domains;
   for (const int rank : widest) domains[placement.domain_of_rank[static_cast<std::size_t>(rank)]].push_back(rank);
+  std::size_t fewest = widest.size();
+  for (const auto& [domain, ranks] : domains) fewest = std::min(fewest, ranks.size());
+  c.fewest_per_domain.reset();
+  if (fewest * domains.size() != widest.size()) c.fewest_per_domain = static_cast<int>(fewest);
+  if (!placement.has_wide_domains()) return;
   c.domains = static_cast<int>(domains.size());
   c.nodes_per_domain = c.nodes;
   for (const auto& [domain, ranks] : domains)

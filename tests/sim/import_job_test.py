@@ -121,6 +121,18 @@ class ImportJob(Folder):
                 traffic = next(path for path in self.written if path.name == "traffic-world.csv").read_text()
                 self.assertEqual([list(map(int, line.split(","))) for line in traffic.splitlines() if line[0] != "#"], rows)
 
+    def test_exchanges_of_different_groups_of_one_size_are_traffic_of_their_own(self):
+        groups = {"world": [list(range(8))], "near": [[0, 1, 2, 3], [4, 5, 6, 7]], "far": [[0, 1, 4, 5], [2, 3, 6, 7]]}
+        job = job_traces.Job(8, groups, lambda rank, _: [
+            job_traces.Op("all_to_allv", name, kind="BFloat16", sent=[more * (to + 1) for to in range(4)]) for name, more in (("near", 64), ("far", 1024))]
+            + [job_traces.Op("all_reduce", "world", 4096, "Float")])
+        self.read(job, "profiler")
+        told = {path.name: path.read_text() for path in self.written if path.name.startswith("traffic-")}
+        self.assertEqual(sorted(told), ["traffic-2-groups-of-4-ranks-2.csv", "traffic-2-groups-of-4-ranks.csv"])
+        for name, more, ranks in (("traffic-2-groups-of-4-ranks.csv", 128, "0 1 2 3"), ("traffic-2-groups-of-4-ranks-2.csv", 2048, "0 1 4 5")):
+            self.assertIn(f"the first has ranks {ranks})", told[name])
+            self.assertIn(",".join(str(more * (to + 1)) for to in range(4)), told[name].splitlines())
+
     def test_the_flight_recorder_does_not_say_who_gets_what(self):
         found, told = self.read(job_traces.experts(4), "recorder")
         self.assertEqual(self.essence(found)[1], ("all_to_allv", 128 * 4 * (1 + 2 + 3 + 4), "world"))
@@ -371,6 +383,17 @@ class ImportJob(Folder):
         _, told = self.read(job_traces.tensor_parallel(16, 3), "inspector", arguments=["--platform", "p5.48xlarge"])
         self.assertRegex(told, r"rail .* % of \w+ \(nic\)")
         self.assertNotIn("unknown", told)
+
+    def test_an_all_reduce_that_the_switch_may_have_reduced_has_the_limit_of_nvls(self):
+        # 464 GB/s is the published figure of eight GPUs; 371 GB/s is all of what rings reach. Two GPUs reach more in a
+        # ring.
+        for ranks, took_us, limit in ((8, 4050, r"96 % of achievable \(nvls\)"), (8, 5065, r"77 % of achievable \(nvls\)"),
+                                      (2, 2896, r"100 % of achievable \(nvlink\)")):
+            job = job_traces.Job(8, {"world": [list(range(8))], "part": [list(range(first, first + ranks)) for first in range(0, 8, ranks)]},
+                                 lambda rank, at, took_us=took_us: [job_traces.Op("all_reduce", "part", 512 << 20, took_us=took_us)],
+                                 lambda rank: [job_traces.Op("all_reduce", "world", 1, "Long")])
+            _, told = self.read(job, "inspector", arguments=["--platform", "p5e.48xlarge"])
+            self.assertRegex(told, rf"all_reduce +1 GiB .* {limit}")
 
     def test_hosts_of_an_nvlink_domain_are_bound_by_nvlinks(self):
         for platform, binding in (("p6e-gb200.36xlarge", "nvlink"), ("p5.48xlarge", "nic")):

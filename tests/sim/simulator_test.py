@@ -173,6 +173,17 @@ class Healthy(Simulation):
                      ("p6-b300.48xlarge", "2"): {"all_reduce"}}
         self.assertEqual({key: names for key, names in judged.items() if names}, expected)
 
+    def test_groups_that_run_at_once_share_the_nics_of_their_nodes(self):
+        # Two GPUs of p4d share a NIC, all of p3dn share one, and those of p5 have NICs of their own.
+        for platform, group in (("p4d.24xlarge", "rail"), ("p3dn.24xlarge", "rail"), ("p4d.24xlarge", "world"), ("p5.48xlarge", "rail")):
+            with self.subTest(platform=platform, group=group):
+                report = self.simulate("--platform", platform, "--nodes", "2", "--group", group, "--sizes", "256MiB", "--tune=off",
+                                       "--collectives", "all_gather,all_to_all,all_to_allv,send_recv", name=f"{platform}-{group}")
+                shares = {m["case"]["collective"]: m["verdict"]["fraction_of_limit"] for m in report["measurements"] if m["case"]["group"] == group}
+                self.assertEqual(len(shares), 4)
+                for collective, share in shares.items():
+                    self.assertTrue(0.85 < share < 1.03, f"{collective}: {share}")
+
     def test_the_root_may_be_any_rank(self):
         for root in (0, 5, 15):
             report = self.simulate("--nodes", "2", "--sizes", "8", "--collectives", "broadcast,reduce", "--root", root,

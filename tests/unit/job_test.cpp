@@ -336,6 +336,49 @@ TEST(JobFiles, AJobIsReadAsItWasWrittenAndItsWeightsAreTheTuners) {
   EXPECT_THROW(job_from_json(wrong), UsageError);
 }
 
+// 16 ranks on 2 hosts: tensor-parallel groups within a host, and groups of as many ranks across both.
+TEST(JobUses, AreOfGroupsThatHaveAsManyRanksOnTheirHosts) {
+  const Round within{{0, 1, 2, 3}, {4, 5, 6, 7}, {8, 9, 10, 11}, {12, 13, 14, 15}},
+      also_within{{0, 2, 4, 6}, {1, 3, 5, 7}, {8, 10, 12, 14}, {9, 11, 13, 15}},
+      across{{0, 1, 8, 9}, {2, 3, 10, 11}, {4, 5, 12, 13}, {6, 7, 14, 15}};
+  Job job;
+  job.ranks = 16;
+  for (int rank = 0; rank < 16; ++rank) job.node_of_rank.push_back(rank / 8);
+  for (const Round& groups : {within, across, also_within}) {
+    JobOperation each;
+    each.collective = &all_gather;
+    each.bytes = {64 << 20};
+    each.groups = groups;
+    each.ranks = 4;
+    each.time = each.fastest = Seconds{groups == across ? 4e-3 : 1e-3};
+    job.operations.push_back(each);
+  }
+  const std::vector<JobUse> uses = uses_of(job);
+  ASSERT_EQ(uses.size(), 2u);
+  EXPECT_EQ(uses[0].group, "4 groups of 4 ranks on 2 hosts");
+  EXPECT_EQ(uses[0].operation.groups, across);
+  EXPECT_DOUBLE_EQ(uses[0].fastest.value().count, 4e-3);
+  EXPECT_EQ(uses[1].group, "4 groups of 4 ranks on 1 host");
+  EXPECT_EQ(uses[1].count, 2);
+  EXPECT_DOUBLE_EQ(uses[1].fastest.value().count, 2e-3);
+  EXPECT_EQ(uses_of(job, DomainOfRank(16, 0)).size(), 2u);
+  // Messages between two hosts, which share an NVLink domain or do not.
+  job.operations.clear();
+  job.node_of_rank = {0, 1, 2, 3};
+  job.ranks = 4;
+  for (const Group& pair : {Group{0, 1}, Group{1, 2}, Group{2, 3}}) {
+    JobOperation each;
+    each.collective = &p2p;
+    each.bytes = {1 << 20};
+    each.groups = {pair};
+    each.ranks = 2;
+    job.operations.push_back(each);
+  }
+  ASSERT_EQ(uses_of(job).size(), 1u);
+  EXPECT_EQ(uses_of(job).front().group, "2 ranks");
+  EXPECT_EQ(uses_of(job, {0, 0, 1, 1}).size(), 2u);
+}
+
 // 8 ranks on 2 hosts; pairs of neighbours, and an operation of each node.
 TEST(JobReplays, SayWhereTheJobHadItsRanksOnTheHostsInAnotherOrder) {
   const NodeOfRank blocks{0, 0, 0, 0, 1, 1, 1, 1}, turns{0, 1, 0, 1, 0, 1, 0, 1};

@@ -34,6 +34,27 @@ Verdict judged(const topo::Platform& platform, const topo::Published& row, doubl
   return as_measured(platform, row, share).second;
 }
 
+TEST(MayReduceInSwitch, is_true_for_what_nvls_has) {
+  const topo::Platform& platform = topo::find_platform("p5e.48xlarge");
+  Case c;
+  c.collective = &all_reduce;
+  c.ranks = 8;
+  EXPECT_TRUE(may_reduce_in_switch(platform, c));
+  c.op = ReduceOp::avg;
+  EXPECT_FALSE(may_reduce_in_switch(platform, c)) << "NCCL multiplies each rank's elements before it adds them";
+  c.op = ReduceOp::sum;
+  EXPECT_TRUE(may_reduce_in_switch(platform, c));
+  EXPECT_FALSE(may_reduce_in_switch(topo::find_platform("p4d.24xlarge"), c));
+  c.type = DataType::float8_e4m3;
+  EXPECT_FALSE(may_reduce_in_switch(platform, c));
+  c.type = DataType::bfloat16;
+  c.nodes = topo::few_domains + 1;
+  EXPECT_FALSE(may_reduce_in_switch(platform, c));
+  c.nodes = 1;
+  c.collective = &all_gather;
+  EXPECT_FALSE(may_reduce_in_switch(platform, c));
+}
+
 TEST(JudgePublished, calls_no_figure_of_a_healthy_machine_slow) {
   int ok = 0;
   for (const topo::Platform& platform : topo::platforms())

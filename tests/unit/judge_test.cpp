@@ -312,6 +312,23 @@ TEST(Judge, counts_the_ranks_that_use_the_nics_of_a_host_over_all_groups) {
   EXPECT_EQ(ranks_at_once(c, topology), std::nullopt) << "as of an import";
 }
 
+// Eight ranks on one p4d and four on another, which have its four NICs for themselves.
+TEST(Judge, binds_unequal_hosts_by_the_one_with_the_fewest_ranks) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
+  topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 2);
+  topology.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1};
+  Group all(12);
+  for (int rank = 0; rank < 12; ++rank) all[static_cast<std::size_t>(rank)] = rank;
+  const auto limit = [&](const Collective& collective) {
+    Measurement m = measured(collective, GiB(1), 5, 12, 2, "nccl");
+    m.measured_case.fewest_per_domain = 4;
+    m.measured_case.rounds = std::make_shared<const std::vector<Round>>(1, Round{all});
+    return judge(m, limits, topology, {}).limit.value().count;
+  };
+  EXPECT_NEAR(limit(all_gather), 4 * 12.5 * 0.85, 1e-9);
+  EXPECT_NEAR(limit(all_to_all), 12.5 * 0.85 * 11 / 8, 1e-9);
+}
+
 // One rank on each of two p4d has a NIC alone, as a single pair has: no source shows that it saturates it.
 TEST(Judge, holds_no_pairs_of_some_gpus_against_the_nics_that_all_share) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
@@ -349,6 +366,22 @@ TEST(Judge, holds_what_ran_in_the_switch_against_the_switch) {
   const Verdict v = judge(m, limits, {}, {});
   EXPECT_EQ(v.binding, "nvls");
   EXPECT_NEAR(v.limit->count, 482, 0.5);
+  // Of NCCL's kernels on symmetric memory those that load by multicast are reduced by the switch.
+  for (const auto& [kernel, binding] : {std::pair("allreduce_rsxldmc_agxstmc", "nvls"),
+                                        {"allreduce_rsxld_agxst", "nvlink"},
+                                        {"allreduce_rsxtmald_agxtmast", "nvlink"},
+                                        {"allreduce_agxllmc_r", "nvlink"}}) {
+    m.selection = Selection{kernel, "symmetric", 16, "nccl log"};
+    EXPECT_EQ(judge(m, limits, {}, {}).binding, binding) << kernel;
+  }
+  const auto symmetric = [](double busbw) {
+    Measurement on_symmetric_memory = measured(all_reduce, GiB(4), busbw, 8, 1, "nccl");
+    on_symmetric_memory.selection = Selection{"allreduce_rsxldmc_agxstmc", "symmetric", 16, "nccl log"};
+    return judge(on_symmetric_memory, topo::limits_of(topo::find_platform("hgx-h200")), machine(1), {}).grade;
+  };
+  EXPECT_EQ(symmetric(478), Grade::ok);
+  EXPECT_EQ(symmetric(320), Grade::slow);
+  m.selection = Selection{"nvls", "simple", 16, "nccl log"};
   // The machine's NVLS limit is unknown; NCCL chose NVLS, so it should exceed a ring.
   EXPECT_EQ(judge(m, gpu_limits(), {}, {}).binding, "nvlink");
 }

@@ -434,6 +434,20 @@ TEST(Plan, counts_nvlink_domains_and_the_nodes_of_the_smallest) {
   for (const Case& c : plan_for(options, job_of({0, 0, 1, 1}), "sim").cases) EXPECT_FALSE(c.domains);
 }
 
+TEST(Plan, counts_the_ranks_of_the_node_or_domain_that_has_the_fewest) {
+  Case c;
+  set_span(c, {0, 1, 2, 3, 4, 5}, NodeOfRank{0, 0, 0, 0, 1, 1});
+  EXPECT_EQ(c.fewest_per_domain, 2);
+  set_span(c, {0, 1, 4, 5}, NodeOfRank{0, 0, 0, 0, 1, 1});
+  EXPECT_FALSE(c.fewest_per_domain) << "as many on each";
+  set_span(c, {0, 1, 2, 3}, NodeOfRank{0, 0, 0, 0});
+  EXPECT_FALSE(c.fewest_per_domain);
+  set_span(c, {0, 1, 2, 3, 4, 5}, Placement({0, 0, 1, 1, 2, 2}, {0, 0, 0, 0, 1, 1}));
+  EXPECT_EQ(c.fewest_per_domain, 2);
+  set_span(c, {0, 1, 2, 3, 4}, Placement({0, 0, 1, 1, 2}, {0, 0, 0, 0, 0}));
+  EXPECT_FALSE(c.fewest_per_domain);
+}
+
 TEST(Plan, has_only_the_kinds_of_pairs_that_the_job_has) {
   for (const Case& c : plan_for(only("p2p"), job_of({0, 0})).cases) EXPECT_EQ(c.pair, "same_node");
   for (const Case& c : plan_for(only("p2p"), job_of({0, 1})).cases) EXPECT_EQ(c.pair, "other_node");

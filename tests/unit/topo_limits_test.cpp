@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/base/error.hpp"
@@ -75,6 +77,30 @@ TEST(TopoLimits, sentences_contain_the_arithmetic) {
   EXPECT_THAT(because(limits, gpu_link, Level::achievable), HasSubstr("18 NVLinks x 20.6 GB/s = 370.8 GB/s"));
   EXPECT_THAT(because(limits, gpu_nics, Level::wire), HasSubstr("32 NICs x 12.5 GB/s / 8 GPUs = 50 GB/s"));
   EXPECT_THAT(because(limits, node_nics, Level::achievable), HasSubstr("32 NICs x 12.5 GB/s x 0.89 = 356 GB/s"));
+}
+
+TEST(TopoLimits, of_nvls_name_the_gpus_of_the_run_that_reached_them) {
+  int named = 0;
+  for (const Platform& platform : platforms()) {
+    const std::string text = because(limits_of(platform), gpu_nvls, Level::achievable);
+    if (text.empty()) continue;
+    SCOPED_TRACE(platform.name + ": " + text);
+    ++named;
+    EXPECT_TRUE(std::ranges::any_of(published_of(platform), [&](const Published& row) {
+      const int gpus = row.nodes * row.gpus;
+      const double wire = platform.links_per_gpu * platform.link_rate.count * 2 * (gpus - 1) / (gpus + 1);
+      return row.healthy && row.busbw && row.collective == "all_reduce" && row.algorithm != "ring" &&
+             text.ends_with(fmt::format("runs on {} x {} reached", gpus, platform.gpu)) &&
+             std::abs(row.busbw->count / wire - platform.nvls_efficiency.value()) < 0.001;
+    }));
+  }
+  EXPECT_GE(named, 10);
+  EXPECT_THAT(because(limits_of(find_platform("p6e-gb300r.36xlarge")), gpu_nvls, Level::achievable),
+              HasSubstr("on 8 x GB300 reached"));
+  EXPECT_THAT(because(limits_of(find_platform("gb300-nvl72")), gpu_nvls, Level::achievable),
+              HasSubstr("on 72 x GB300 reached"));
+  EXPECT_THAT(because(limits_of(find_platform("hgx-h200")), gpu_nvls, Level::achievable),
+              HasSubstr("on 8 x H200 reached"));
 }
 
 TEST(TopoLimits, a_platform_without_links_has_no_link_limit) {

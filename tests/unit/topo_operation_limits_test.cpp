@@ -109,6 +109,28 @@ TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", {.route = all_gather.route, .ranks = 8, .nodes = 8}), 50);
 }
 
+// Eight ranks on one node and four on another, whose NICs carry all that the eight send and receive.
+TEST(OperationLimits, of_nodes_with_different_numbers_of_ranks_are_of_the_one_with_the_fewest) {
+  const auto uneven = [](const Collective& collective, std::optional<int> fewest, bool nvls = false) {
+    return Operation{
+        .route = collective.route, .ranks = 12, .nodes = 2, .fewest_per_domain = fewest, .nvls = nvls, .at_once = 8};
+  };
+  EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", uneven(all_gather, 4)).rate.count, 4 * 44.5);
+  EXPECT_THAT(achievable("p5.48xlarge", uneven(all_gather, 4)).because,
+              HasSubstr("4 GPUs of the node with the fewest ranks"));
+  // Eight of the eleven blocks of each of the four ranks leave their node.
+  EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", uneven(all_to_all, 4)).rate.count, 44.5 * 11 / 8);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_to_allv, 4)), 50 * (11.0 / 12) / (1 - 12.0 / 132));
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_reduce, 4, true)), 4 * 50 * 2 * 11.0 / 12) << "sums of both nodes";
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_gather, 1)), 50);
+  EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_gather, {})), 300) << "six on each";
+  Limits pairs = parts("p5.48xlarge");
+  std::erase_if(pairs, [](const Limit& each) { return each.name == gpu_link; });
+  pairs.push_back({std::string(gpu_pair), Level::wire, {75}, "nvlink", "by hand"});
+  EXPECT_DOUBLE_EQ(limit_of(pairs, uneven(all_gather, 1), Level::wire).value().rate.count, 50)
+      << "the GPU that is alone has no links to others, and needs none";
+}
+
 // Eight GPUs of p4d share four NICs of 12.5 GB/s, those of p3dn one.
 TEST(OperationLimits, are_the_nics_that_the_ranks_of_a_node_leave_each_other) {
   const auto of = [](const std::string& platform, const Collective& collective, int ranks, int nodes, int at_once) {
@@ -169,7 +191,12 @@ TEST(OperationLimits, between_nvlink_domains_are_the_nics_of_all_their_nodes) {
   EXPECT_DOUBLE_EQ(rate({.route = p2p.route, .ranks = 2, .nodes = 2, .domains = 2}), 50);
   // 18 trays of one domain and two of another, which bind: their NICs, and 72 of the 79 blocks of each of their ranks.
   const auto uneven = [&](const Collective& collective) {
-    return rate({.route = collective.route, .ranks = 80, .nodes = 20, .domains = 2, .nodes_per_domain = 2});
+    return rate({.route = collective.route,
+                 .ranks = 80,
+                 .nodes = 20,
+                 .domains = 2,
+                 .nodes_per_domain = 2,
+                 .fewest_per_domain = 8});
   };
   EXPECT_DOUBLE_EQ(uneven(all_gather), 400);
   EXPECT_DOUBLE_EQ(uneven(all_to_all), 50 * 79.0 / 72);

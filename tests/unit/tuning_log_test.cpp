@@ -50,6 +50,11 @@ TEST(tuning_log, kernels_on_symmetric_memory_have_a_name_of_their_own) {
   EXPECT_EQ(s.algorithm, "allreduce_agxll_r");
   EXPECT_EQ(s.protocol, "symmetric");
   EXPECT_EQ(s.channels, 4);
+  EXPECT_EQ(selection_in("AllReduce [Symmetric]: 4294967296 Bytes -> Kernel AllReduce_RSxLDMC_AGxSTMC nchannels 16 "
+                         "nthreads 512 nWorks 1\n")
+                .algorithm,
+            "allreduce_rsxldmc_agxstmc")
+      << "by which a verdict knows that the switch reduced";
 }
 
 TEST(tuning_log, copies_by_the_copy_engines_are_a_choice) {

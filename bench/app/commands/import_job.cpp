@@ -18,6 +18,7 @@
 #include "bench/model/job.hpp"
 #include "bench/model/measurement.hpp"
 #include "reports/atomic_file.hpp"
+#include "reports/findings.hpp"
 #include "reports/judge.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"
@@ -81,12 +82,18 @@ class MachineLimits {
   MachineLimits(const std::string& platform, const Job& job) {
     if (platform.empty()) return;
     const topo::Platform& named = topo::find_platform(platform);
+    platform_ = &named;
     const int nodes =
         job.node_of_rank.empty() ? (job.ranks + named.gpus - 1) / named.gpus : count_nodes(job.node_of_rank);
     topology_ = topo::synthetic(named, std::max(nodes, 1));
     if (!job.node_of_rank.empty()) placement_ = placement_of(job.node_of_rank, topo::domains_of_hosts(topology_));
     limits_ = topo::limits_of(named);
     for (topo::Limit& each : topo::published_limits(named, nodes)) limits_.push_back(std::move(each));
+  }
+
+  // NVLink domains of several hosts, of each rank; empty where there are none.
+  DomainOfRank domains() const {
+    return placement_ && placement_->has_wide_domains() ? placement_->domain_of_rank : DomainOfRank{};
   }
 
   // "93 % of achievable (nvlink)"; "" where it is not known.
@@ -99,6 +106,8 @@ class MachineLimits {
     c.collective = each.collective;
     c.bytes = each.bytes;
     c.bytes_per_rank = each.bytes;
+    c.type = each.type.value_or(c.type);
+    c.op = each.op;
     c.group = each.group.empty() ? "part" : each.group;
     c.ranks = each.ranks;
     if (!placement_) return "";
@@ -114,7 +123,13 @@ class MachineLimits {
     }
     m.throughput.emplace();
     m.throughput->summary.median = use.fastest->count / use.count;
-    const reports::Verdict verdict = reports::judge(m, limits_, topology_, {});
+    reports::Verdict verdict = reports::judge(m, limits_, topology_, {});
+    // The record does not say what NCCL chose: the limit is that of the faster way.
+    if (reports::may_reduce_in_switch(*platform_, c)) {
+      m.selection = Selection{"nvls_tree", "", 0, ""};
+      const reports::Verdict in_switch = reports::judge(m, limits_, topology_, {});
+      if (in_switch.limit && (!verdict.limit || verdict.limit->count < in_switch.limit->count)) verdict = in_switch;
+    }
     if (!verdict.fraction) return "";
     return fmt::format("{:.0f} % of {} ({})", *verdict.fraction * 100, verdict.level, verdict.binding);
   }
@@ -126,7 +141,8 @@ class MachineLimits {
     return {node_of_rank, std::move(domains)};
   }
 
-  std::optional<Placement> placement_;  // null: the recording does not say on which host a rank was
+  const topo::Platform* platform_ = nullptr;  // null: not named, and no limit is known
+  std::optional<Placement> placement_;        // null: the recording does not say on which host a rank was
   topo::Topology topology_;
   topo::Limits limits_;
 };
@@ -155,15 +171,18 @@ std::string bus_rate(const JobUse& use) {
 }
 
 std::string table_of(const Job& job, const std::string& platform) {
-  const std::vector<JobUse> uses = uses_of(job);
   const MachineLimits limits(platform, job);
+  const std::vector<JobUse> uses = uses_of(job, limits.domains());
   double total = 0;
   bool timed = !uses.empty();
   for (const JobUse& use : uses) {
     timed = timed && use.time;
     total += use.time ? use.time->count : 0;
   }
-  constexpr const char* row = "{:<15} {:>10} {:<9} {:<22} {:>6} {:>9} {:>9} {:>8} {:>9} {:>9}  {}\n";
+  std::size_t widest = 22;
+  for (const JobUse& use : uses) widest = std::max(widest, use.group.size());
+  const std::string row =
+      fmt::format("{{:<15}} {{:>10}} {{:<9}} {{:<{}}} {{:>6}} {{:>9}} {{:>9}} {{:>8}} {{:>9}} {{:>9}}  {{}}\n", widest);
   std::string text = fmt::format(fmt::runtime(row), "collective", "bytes", "type", "group", "a step", "ms", "of comm.",
                                  "waiting", "computing", "bus GB/s", "of its limit");
   for (const JobUse& use : uses) {
@@ -171,13 +190,13 @@ std::string table_of(const Job& job, const std::string& platform) {
     const std::string limit = limits.share_of(use);
     const bool waits = use.time && use.fastest && use.time->count > 0;
     const bool computes = use.computed && use.fastest && use.fastest->count > 0;
-    text += fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
-                        each.type ? name_of(*each.type) : std::string_view("-"), name_of_groups(each), use.count,
-                        time_text(use.time),
-                        timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
-                        waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
-                        computes ? fmt::format("{:.0f} %", 100 * use.computed->count / use.fastest->count) : "-",
-                        bus_rate(use), limit.empty() ? "unknown" : limit);
+    text +=
+        fmt::format(fmt::runtime(row), each.collective->name, to_text(each.bytes),
+                    each.type ? name_of(*each.type) : std::string_view("-"), use.group, use.count, time_text(use.time),
+                    timed && total > 0 ? fmt::format("{:.1f} %", use.time->count / total * 100) : "-",
+                    waits ? fmt::format("{:.0f} %", 100 * (1 - use.fastest->count / use.time->count)) : "-",
+                    computes ? fmt::format("{:.0f} %", 100 * use.computed->count / use.fastest->count) : "-",
+                    bus_rate(use), limit.empty() ? "unknown" : limit);
   }
   return text;
 }
@@ -227,9 +246,10 @@ ExitCode import_job(const Request& request) {
   reports::write_atomically(written[0], to_json(found).dump() + "\n");
   reports::write_atomically(written[1], job::weights_of(found));
   for (const job::TrafficOfGroups& each : analysis.traffic) {
-    std::string name = each.group;
+    std::string name = each.name;
     for (char& c : name)
       if (c == ':' || c == ' ') c = '-';
+    std::erase_if(name, [](char c) { return c == '(' || c == ')'; });
     written.push_back(folder / fmt::format("traffic-{}.csv", name));
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }

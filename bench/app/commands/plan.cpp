@@ -33,6 +33,7 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
                            .nodes = c.nodes,
                            .domains = domains_of(c),
                            .nodes_per_domain = c.nodes_per_domain,
+                           .fewest_per_domain = c.fewest_per_domain,
                            .at_once = reports::ranks_at_once(c, machine.topology)};
   std::optional<topo::Limit> limit;
   if (c.shape.traffic) limit = reports::traffic_limit(c, parts, machine.topology);
