@@ -162,6 +162,8 @@ Topology topology_from_nccl_xml(std::string_view xml, const std::string& name);
 // The NICs that carry a job's traffic between hosts: EFA, else InfiniBand. None where the host has faster Ethernet
 // ports with RDMA than all its InfiniBand ports together: these then serve storage, or manage a board's NVSwitches.
 std::vector<const Nic*> nics_of_fabric(const Host& host);
+// The NICs that may carry a job's traffic by RDMA: those of the fabric, else Ethernet ports with verbs (RoCE).
+std::vector<const Nic*> nics_with_rdma(const Host& host);
 
 // Names of each host's NICs of the fabric (EFA, else InfiniBand), so that an index means corresponding NICs on all
 // hosts. The order is that of the PCI addresses (of names where those are unknown) of the first host with the most

@@ -341,6 +341,47 @@ TEST(TopoChecks, a_port_that_is_down_on_one_host_only_is_an_error_and_lowers_no_
   }
 }
 
+// Three hosts with eight ports of RoCE for the job, and a slower one by which they are managed.
+Topology over_roce() {
+  Topology topology;
+  topology.platform = "hgx-h100";
+  for (const char* const name : {"n0", "n1", "n2"}) {
+    Host& host = topology.hosts.emplace_back();
+    host.name = host.boot_id = name;
+    host.gpus = 8;
+    host.modules = {"mlx5_ib", "nvidia"};
+    host.limits.locked_memory = GiB(1024);
+    for (int i = 0; i < 9; ++i) {
+      Nic& nic = host.nics.emplace_back();
+      nic = {"mlx5_" + std::to_string(i), "ethernet", "mlx5_core", "up", GBps{i < 8 ? 50.0 : 3.125}, i / 5};
+      nic.verbs = "uverbs" + std::to_string(i);
+      nic.mtu = i < 8 ? 4200 : 1500;
+      nic.pcie = {.generation = 5, .width = 16, .generation_max = 5, .width_max = 16};
+    }
+  }
+  return topology;
+}
+
+TEST(TopoChecks, of_nics_know_ports_of_roce_as_well) {
+  const auto broken = [](const char* id, auto damage) {
+    Topology topology = over_roce();
+    EXPECT_THAT(only(topology, id), IsEmpty()) << "slower ports for other purposes are ordinary";
+    damage(topology.hosts[1]);
+    const std::vector<Finding> found = only(topology, id);
+    ASSERT_THAT(found, SizeIs(1)) << id;
+    EXPECT_EQ(found[0].subject.host, "n1");
+  };
+  broken("nic.rate", [](Host& host) { host.nics[3].rate = GBps{25}; });
+  broken("nic.pcie", [](Host& host) { host.nics[3].pcie.width = 8; });
+  broken("nic.mtu", [](Host& host) { host.nics[3].mtu = 1500; });
+  broken("nic.names", [](Host& host) { host.nics[3].name = "mlx5_12"; });
+  broken("host.memlock", [](Host& host) { host.limits.locked_memory = MiB(8); });
+  broken("host.peermem", [](Host& host) { host.kernel = "5.4.0"; });
+  broken("nic.unusable", [](Host& host) {
+    for (Nic& nic : host.nics) nic.verbs_usable = false;
+  });
+}
+
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
   Topology topology = healthy();
   topology.platform = "";

@@ -17,15 +17,13 @@ constexpr std::uint64_t usual_files = 1024;
 // the first (NCCL src/bootstrap.cc), and to that of the framework's store.
 constexpr std::uint64_t files_of_a_process = 512, files_of_a_rank = 2;
 
-bool has_fabric(const Host& host) { return std::ranges::any_of(host.nics, of_fabric); }
-
 }  // namespace
 
 std::vector<Finding> little_locked_memory(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
     const auto& limit = host.limits.locked_memory;
-    if (!limit || *limit >= enough_locked || !has_fabric(host)) continue;
+    if (!limit || *limit >= enough_locked || nics_with_rdma(host).empty()) continue;
     findings.push_back(about_host(
         host, "host.memlock", Severity::error,
         fmt::format(
