@@ -50,8 +50,10 @@ struct Host {
   std::string gpu_problem;  // reason why NVML could not be queried; "": none
 
   std::vector<NumaNode> numa{};
-  std::vector<PciBridge> bridges{};  // above the GPUs and NICs
-  std::optional<int> nvswitches{};   // on PCI; in a virtual machine they may be hidden
+  std::vector<PciBridge> bridges{};         // above the GPUs and NICs
+  std::optional<int> nvswitches{};          // on PCI; in a virtual machine they may be hidden
+  std::optional<int> efa_without_driver{};  // EFA functions on PCI that the driver `efa` does not serve
+  std::optional<int> network_interfaces{};  // that EC2 has attached, by its metadata
   std::optional<bool> virtual_machine{}, container{};
   std::optional<bool> iommu{};                        // the kernel has one at work
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()

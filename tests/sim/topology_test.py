@@ -135,6 +135,7 @@ class Watch(unittest.TestCase):
 class Metadata(http.server.BaseHTTPRequestHandler):
     TEXTS = {"instance-id": "i-0fake", "instance-type": "p5.48xlarge", "placement/availability-zone": "us-east-1z",
              "placement/group-name": "tight", "mac": "02:00:00:00:00:01",
+             "network/interfaces/macs/": "02:00:00:00:00:01/\n02:00:00:00:00:02/",
              "network/interfaces/macs/02:00:00:00:00:01/vpc-id": "vpc-0fake",
              "network/interfaces/macs/02:00:00:00:00:01/subnet-id": "subnet-0fake"}
 
@@ -314,6 +315,7 @@ class Command(Folder):
         self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight",
                                              "vpc": "vpc-0fake", "subnet": "subnet-0fake"})
         self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
+        self.assertEqual(host["network_interfaces"], 2)
         host = self.topo_json("--platform", "p4d.24xlarge", **there)["topology"]["hosts"][0]
         self.assertEqual(host["placement"], {})
 

@@ -260,6 +260,40 @@ TEST(TopoChecks, as_few_efa_devices_on_all_hosts_are_how_these_were_launched_and
   EXPECT_EQ(only(topology, "nic.launched").size(), topology.hosts.size() - 1);
 }
 
+TEST(TopoChecks, efa_devices_without_a_driver_are_not_lost) {
+  Topology topology = healthy();
+  topology.hosts[3].nics.clear();
+  topology.hosts[3].efa_without_driver = 32;
+  EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
+  const auto found = only(topology, "efa.driver");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "n3");
+  EXPECT_EQ(found[0].about, About::software);
+  EXPECT_FALSE(condemns(found[0]));
+  topology.hosts[3].nics = topology.hosts[2].nics;
+  topology.hosts[3].nics.pop_back();
+  topology.hosts[3].efa_without_driver = 1;
+  EXPECT_THAT(only(topology, "efa.driver"), IsEmpty()) << "the driver is there, and one device does not start";
+  EXPECT_THAT(only(topology, "nic.count"), SizeIs(1));
+}
+
+TEST(TopoChecks, a_host_alone_that_was_launched_with_fewer_efa_devices_is_not_condemned) {
+  Topology alone = healthy(1);
+  Host& host = alone.hosts[0];
+  const auto condemned = [&] { return std::ranges::any_of(look(alone), condemns); };
+  host.nics.resize(16);
+  EXPECT_TRUE(condemned()) << "nothing tells with how many it was launched";
+  host.network_interfaces = 32;
+  EXPECT_TRUE(condemned()) << "all interfaces are attached";
+  host.network_interfaces = 17;
+  EXPECT_FALSE(condemned());
+  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+  host.network_interfaces.reset();
+  host.nics.clear();
+  EXPECT_FALSE(condemned()) << "a host does not lose all of its NICs";
+  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+}
+
 TEST(TopoChecks, fewer_efa_devices_on_one_host_or_on_hosts_of_which_another_has_all_are_its_own) {
   Topology alone = healthy(1);
   alone.hosts[0].nics.resize(16);

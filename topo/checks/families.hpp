@@ -61,6 +61,7 @@ std::vector<Finding> other_imex(const Topology& topology);
 std::vector<Finding> nics_down(const Topology& topology);
 std::vector<Finding> wrong_nic_counts(const Topology& topology);
 std::vector<Finding> nic_counts_at_launch(const Topology& topology);
+std::vector<Finding> without_efa_driver(const Topology& topology);
 std::vector<Finding> slow_nics(const Topology& topology);
 std::vector<Finding> old_efa_drivers(const Topology& topology);
 std::vector<Finding> narrow_nics(const Topology& topology);

@@ -6,7 +6,7 @@
 
 namespace p5::topo {
 
-// ---- nic.down, nic.count, nic.launched, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu,
+// ---- nic.down, nic.count, nic.launched, efa.driver, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu,
 // host.peermem, settings.ib_hca and nic.unusable: NICs that are missing, down, slow, differently named or not
 // accessible.
 
@@ -138,8 +138,23 @@ std::vector<Finding> nics_down(const Topology& topology) {
 
 namespace {
 
-// Hosts whose number of EFA devices is not their platform's, by whether it is the highest of two or more hosts of the
-// platform: these were launched so, and have lost none.
+// True if none of the host's EFA functions has a driver: nothing is known of the devices.
+bool lacks_efa_driver(const Host& host) { return !has_efa(host) && host.efa_without_driver.value_or(0) > 0; }
+
+// The reason to assume that a host was launched with this number of EFA devices and has lost none; "": none. `counts`:
+// those of all hosts of its platform.
+std::string sign_of_launch(const Host& host, const Platform& platform, int count, const std::vector<int>& counts) {
+  if (counts.size() > 1)
+    return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
+               ? "none of these hosts has more: they were launched with so many"
+               : "";
+  if (host.network_interfaces && *host.network_interfaces < platform.nics)
+    return fmt::format("EC2 has attached {} to it: it was launched with so few",
+                       plural(static_cast<std::size_t>(*host.network_interfaces), "network interface"));
+  return count == 0 ? "it was launched without, as a host does not lose all" : "";
+}
+
+// Hosts whose number of EFA devices is not their platform's, by whether they were launched with it.
 std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so, const char* id, const char* action) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<int> counts;
@@ -154,15 +169,16 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     const Platform* const platform = platforms[at];
     const int count = counts[at];
     if (!has_efa_by(platform) || platform->nics == 0 || !host.seen_by.empty() || count == platform->nics) continue;
-    const std::vector<int>& its = of_platforms.at(platform);
-    if ((count == std::ranges::max(its) && std::ranges::count(its, count) > 1) != launched_so) continue;
+    if (lacks_efa_driver(host)) continue;
+    const std::string sign = sign_of_launch(host, *platform, count, of_platforms.at(platform));
+    if (sign.empty() == launched_so) continue;
     findings.push_back({id,
                         Severity::error,
                         {host.name, host.instance, {}, {}},
                         fmt::format("{} shows {} EFA {}, {} has {}", host.name, count,
                                     count == 1 ? "device" : "devices", platform->name, platform->nics),
                         action});
-    if (launched_so) findings.back().evidence += ", and none of these hosts has more: they were launched with so many";
+    if (launched_so) findings.back().evidence += ", and " + sign;
   }
   return findings;
 }
@@ -181,6 +197,19 @@ std::vector<Finding> nic_counts_at_launch(const Topology& topology) {
       topology, true, "nic.launched",
       "launch the hosts with one EFA interface per network card (launch template), and see that the EFA driver is "
       "loaded (fi_info -p efa) and that containers get all devices");
+}
+
+std::vector<Finding> without_efa_driver(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts)
+    if (lacks_efa_driver(host))
+      findings.push_back(about_host(
+          host, "efa.driver", Severity::error,
+          fmt::format("{} on the PCI bus of {}, and the EFA driver serves none",
+                      plural(static_cast<std::size_t>(*host.efa_without_driver), "EFA device"), host.name),
+          "load the kernel module efa (modprobe efa); where it is not there for this kernel, or too old for these "
+          "devices (dmesg), install the current EFA installer; the instance is not at fault"));
+  return findings;
 }
 
 std::vector<Finding> slow_nics(const Topology& topology) {
