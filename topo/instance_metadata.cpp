@@ -91,6 +91,9 @@ std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
   };
   for (const auto& [name, path] : wanted)
     if (const auto text = said(path)) told[name] = *text;
+  // An instance in no placement group has no such path.
+  if (!told.contains("placement group"))
+    if (const auto group = reply("placement/group-name"); group && group->status == "404") told["placement group"] = "";
   const std::string interfaces = "network/interfaces/macs/";
   if (const auto mac = said("mac"))
     for (const auto& [name, path] : of_interface)

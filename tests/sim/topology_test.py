@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import jsonschema
 
@@ -316,6 +317,10 @@ class Command(Folder):
                                              "vpc": "vpc-0fake", "subnet": "subnet-0fake"})
         self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
         self.assertEqual(host["network_interfaces"], 2)
+        with unittest.mock.patch.dict(Metadata.TEXTS):
+            del Metadata.TEXTS["placement/group-name"]
+            host = self.topo_json(**there)["topology"]["hosts"][0]
+            self.assertEqual(host["placement"]["placement group"], "", "an instance in none")
         host = self.topo_json("--platform", "p4d.24xlarge", **there)["topology"]["hosts"][0]
         self.assertEqual(host["placement"], {})
 

@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
+
 #include "tests/unit/topo_tree.hpp"
 #include "topo/discover.hpp"
 #include "topo/topology.hpp"

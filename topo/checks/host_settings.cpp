@@ -204,6 +204,7 @@ std::vector<Finding> scattered_hosts(const Topology& topology) {
     const char* name;
     Severity severity;
   };
+  const auto named_or_none = [](const std::string& name) { return name.empty() ? "none" : "'" + name + "'"; };
   std::vector<Finding> findings;
   for (const auto& [kind, severity] : {Kind{"availability zone", Severity::error}, Kind{"vpc", Severity::error},
                                        Kind{"placement group", Severity::warning}}) {
@@ -220,14 +221,17 @@ std::vector<Finding> scattered_hosts(const Topology& topology) {
     if (!most) {
       std::vector<std::string> parts;
       for (std::size_t i = 0; i < all.size(); ++i)
-        parts.push_back(fmt::format("{} is in '{}'", hosts[i]->name, all[i]));
+        parts.push_back(fmt::format("{} is in {}", hosts[i]->name, named_or_none(all[i])));
       findings.push_back({"host.placement", severity, {}, fmt::format("{}s differ: {}", kind, join(parts)), action});
     }
     for (std::size_t i = 0; most && i < all.size(); ++i)
       if (all[i] != *most)
         findings.push_back(
             about_host(*hosts[i], "host.placement", severity,
-                       fmt::format("{} is in {} '{}', others in '{}'", hosts[i]->name, kind, all[i], *most), action));
+                       fmt::format("{} is in {}, others in {}", hosts[i]->name,
+                                   all[i].empty() ? fmt::format("no {}", kind) : fmt::format("{} '{}'", kind, all[i]),
+                                   named_or_none(*most)),
+                       action));
     if (severity == Severity::error) break;  // the rest follows from it
   }
   return findings;
