@@ -129,7 +129,7 @@ std::span<const Check> checks() {
       {"settings.ib_hca", About::settings, "NCCL_IB_HCA names NICs that do not exist", absent_hcas},
       {"efa.provider", About::software, "EFA devices, none of which libfabric offers", absent_provider},
       {"efa.domains", About::software, "EFA devices, some of which libfabric does not offer", missing_domains},
-      {"efa.plugin", About::software, "EFA devices, but NCCL finds no network plugin", absent_plugins},
+      {"efa.plugin", About::software, "EFA devices, but NCCL finds no network plugin for them", absent_plugins},
   };
   return rows;
 }

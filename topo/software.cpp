@@ -87,15 +87,25 @@ std::vector<fs::path> library_folders(const fs::path& root, const Environment& e
   return folders;
 }
 
-// The plugin's file contains "aws-ofi-nccl 1.16.3", which it logs when it starts.
-std::string plugin_version(const fs::path& library) {
+// "": not readable.
+std::string content_of_plugin(const fs::path& library) {
   constexpr std::uintmax_t reasonable = 64 << 20;
   std::error_code problem;
   if (const auto size = fs::file_size(library, problem); problem || size > reasonable) return "";
-  const std::string content = read_text(library).value_or("");
+  return read_text(library).value_or("");
+}
+
+// True if it is known not to be aws-ofi-nccl, all of whose lines in NCCL's log begin with "NET/OFI".
+bool is_other_plugin(const std::string& path, std::string_view content) {
+  return !content.empty() && path.find("ofi") == std::string::npos &&
+         content.find("NET/OFI") == std::string_view::npos && content.find("aws-ofi-nccl") == std::string_view::npos;
+}
+
+// The plugin's file contains "aws-ofi-nccl 1.16.3", which it logs when it starts.
+std::string plugin_version(std::string_view content) {
   constexpr std::string_view greeting = "aws-ofi-nccl ";
-  for (std::size_t at = content.find(greeting); at != std::string::npos; at = content.find(greeting, at + 1))
-    if (const std::string version = version_in(std::string_view(content).substr(at + greeting.size(), 24));
+  for (std::size_t at = content.find(greeting); at != std::string_view::npos; at = content.find(greeting, at + 1))
+    if (const std::string version = version_in(content.substr(at + greeting.size(), 24));
         !version.empty() && std::isdigit(static_cast<unsigned char>(content[at + greeting.size()])))
       return version;
   return "";
@@ -133,9 +143,13 @@ void add_libraries(Host& host, const fs::path& root, const Environment& environm
   }
   host.net_plugins = named;
   host.net_plugins->insert(host.net_plugins->end(), others.begin(), others.end());
-  // A library counts more than the list of packages.
-  for (const std::string& path : *host.net_plugins)
-    if (const std::string version = plugin_version(path); !version.empty()) return add(host, "aws-ofi-nccl", version);
+  std::string version;
+  for (const std::string& path : *host.net_plugins) {
+    const std::string content = content_of_plugin(path);
+    if (version.empty()) version = plugin_version(content);
+    if (is_other_plugin(path, content)) host.other_net_plugins.push_back(path);
+  }
+  add(host, "aws-ofi-nccl", version);  // a library counts more than the list of packages
 }
 
 // A daemon of NVIDIA's that works with the driver of its own version only.

@@ -63,6 +63,7 @@ struct Host {
   // manager", "cuda driver", "gdrcopy driver", "os", ...; unknown ones are absent.
   std::map<std::string, std::string> versions{};
   std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
+  std::vector<std::string> other_net_plugins{};           // those of them that are not aws-ofi-nccl
   std::optional<Libfabric> libfabric{};                   // null: not queried
   // "availability zone", "vpc", "subnet", "placement group", "partition" on EC2.
   std::map<std::string, std::string> placement{};

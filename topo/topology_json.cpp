@@ -213,6 +213,7 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.some("imex", host.imex);
   archive.may("versions", host.versions);
   archive.may("net_plugins", host.net_plugins);
+  archive.some("other_net_plugins", host.other_net_plugins);
   archive.may("libfabric", host.libfabric);
   archive.may("placement", host.placement);
   archive.may("xids", host.xids);

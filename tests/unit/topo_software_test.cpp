@@ -56,6 +56,20 @@ TEST(TopoSoftware, the_network_plugin_is_found_where_the_loader_looks_and_says_i
   EXPECT_EQ(host.versions.at("nccl"), "2.28.3");
 }
 
+TEST(TopoSoftware, network_plugins_that_are_not_for_efa_are_told_apart) {
+  Tree tree;
+  tree.file("etc/ld.so.conf.d/hpcx.conf", "/opt/hpcx/nccl_rdma_sharp_plugin/lib");
+  tree.file("opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so", "NET/IB : Using P2P plugin IBext");
+  const std::string other = tree.root() + "/opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so";
+  Host host = discover_host(tree.root());
+  EXPECT_THAT(*host.net_plugins, ElementsAre(other));
+  EXPECT_THAT(host.other_net_plugins, ElementsAre(other));
+  tree.file("usr/lib64/libnccl-net.so", "NET/OFI No eligible providers were found");
+  host = discover_host(tree.root());
+  EXPECT_EQ(host.net_plugins->size(), 2u);
+  EXPECT_THAT(host.other_net_plugins, ElementsAre(other));
+}
+
 TEST(TopoSoftware, the_version_of_the_network_plugin_is_that_of_the_first_folder) {
   Tree tree;
   tree.file("opt/amazon/efa_installed_packages", "libnccl-ofi-ngc_1.16.3-1_amd64.deb");

@@ -549,10 +549,13 @@ std::vector<Finding> missing_domains(const Topology& topology) {
 std::vector<Finding> absent_plugins(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
-    if (has_efa(host) && host.gpus > 0 && host.net_plugins && host.net_plugins->empty())
+    if (has_efa(host) && host.gpus > 0 && host.net_plugins && host.other_net_plugins.size() == host.net_plugins->size())
       findings.push_back(about_host(
           host, "efa.plugin", Severity::error,
-          fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback),
+          host.net_plugins->empty()
+              ? fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback)
+              : fmt::format("NCCL on {} would find {} and no aws-ofi-nccl, without which it cannot use EFA: {}",
+                            host.name, join(*host.net_plugins), fallback),
           "install aws-ofi-nccl (it comes with the EFA installer) and put its lib folder into LD_LIBRARY_PATH on all "
           "nodes; NCCL_NET=\"AWS Libfabric\" makes its absence an error"));
   return findings;
