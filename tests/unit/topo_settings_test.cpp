@@ -87,6 +87,13 @@ TEST(Settings, knows_each_setting) {
   for (const auto& [id, environment] : cases) EXPECT_THAT(ids(environment), ElementsAre(id));
 }
 
+TEST(Settings, knows_what_a_list_of_providers_excludes) {
+  for (const char* const without : {"^efa", "^tcp,efa", "tcp", "tcp,shm"})
+    EXPECT_THAT(ids(Environment{{"FI_PROVIDER", without}}), ElementsAre("settings.provider")) << without;
+  for (const char* const with : {"^tcp", "^tcp,shm", "efa", "efa,shm"})
+    EXPECT_THAT(ids(Environment{{"FI_PROVIDER", with}}), IsEmpty()) << with;
+}
+
 TEST(Settings, says_of_a_platform_only_what_holds_there) {
   EXPECT_THAT(ids({{"NCCL_NVLS_ENABLE", "0"}, {"NCCL_IB_HCA", "mlx5"}}, ""), IsEmpty());
   EXPECT_THAT(ids({{"NCCL_TOPO_FILE", "/opt/p4d-24xl-topo.xml"}}, "p4d.24xlarge"), IsEmpty());
