@@ -55,7 +55,7 @@ std::string support_text(const Report& report) {
       text += fmt::format("    GPU {}: {} {} {}\n", i, printable(host.gpu_devices[i].name),
                           printable(host.gpu_devices[i].uuid), printable(host.gpu_devices[i].pci.address));
     for (const topo::Nic& nic : host.nics)
-      if (nic.kind == "efa" || nic.kind == "infiniband")
+      if (nic.kind == "efa" || nic.kind == "infiniband" || !nic.verbs.empty())
         text += fmt::format("    NIC {}: {} {}\n", printable(nic.name), nic.kind, printable(nic.pci.address));
   }
   text += "\nSoftware\n";

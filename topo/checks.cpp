@@ -112,8 +112,9 @@ std::span<const Check> checks() {
       {"nic.down", About::fabric, "physical NICs that are not up", nics_down},
       {"nic.count", About::fabric, "fewer or more EFA devices than the instance type has", wrong_nic_counts},
       {"nic.launched", About::settings,
-       "the same number of EFA devices on all hosts, with which they were launched, and not that of the instance type",
+       "a number of EFA devices with which the hosts were launched, and which is not that of the instance type",
        nic_counts_at_launch},
+      {"efa.driver", About::software, "EFA devices on PCI, none of which the EFA driver serves", without_efa_driver},
       {"nic.rate", About::fabric, "NICs that state a lower rate than they should", slow_nics},
       {"efa.driver_rate", About::software, "EFA drivers that state 100 Gb/s for every device, whatever its rate",
        old_efa_drivers},
@@ -128,7 +129,7 @@ std::span<const Check> checks() {
       {"settings.ib_hca", About::settings, "NCCL_IB_HCA names NICs that do not exist", absent_hcas},
       {"efa.provider", About::software, "EFA devices, none of which libfabric offers", absent_provider},
       {"efa.domains", About::software, "EFA devices, some of which libfabric does not offer", missing_domains},
-      {"efa.plugin", About::software, "EFA devices, but NCCL finds no network plugin", absent_plugins},
+      {"efa.plugin", About::software, "EFA devices, but NCCL finds no network plugin for them", absent_plugins},
   };
   return rows;
 }

@@ -108,6 +108,7 @@ Host host_from_files(const std::string& root, const Environment& environment) {
   PciDevices pci = discover_pci(files);
   host.gpus = static_cast<int>(pci.gpus.size());
   host.nvswitches = pci.nvswitches;
+  host.efa_without_driver = pci.efa_without_driver;
   host.gpu_devices = std::move(pci.gpus);
   add_memory(host, files);
   host.nics = discover_nics(files);
@@ -136,6 +137,7 @@ void finish(Host& host, const fs::path& files) {
 void add_metadata(Host& host, std::map<std::string, std::string> told) {
   if (host.instance.empty()) host.instance = told["instance"];
   if (host.instance_type.empty()) host.instance_type = told["instance type"];
+  if (const auto count = leading_number(told["network interfaces"])) host.network_interfaces = static_cast<int>(*count);
   for (const char* name : {"availability zone", "vpc", "subnet", "placement group", "partition"})
     if (const auto at = told.find(name); at != told.end()) host.placement.insert(*at);
 }

@@ -35,8 +35,8 @@ PcieLink pcie_link_of(const std::filesystem::path& device);
 int numa_node_of(const std::filesystem::path& device);
 
 struct PciDevices {
-  std::vector<Gpu> gpus;            // place, link and NUMA node only
-  std::optional<int> nvswitches{};  // absent when there is no PCI to look at
+  std::vector<Gpu> gpus;                                  // place, link and NUMA node only
+  std::optional<int> nvswitches{}, efa_without_driver{};  // absent when there is no PCI to look at
 };
 PciDevices discover_pci(const std::filesystem::path& root);
 // PCIe bridges above the host's GPUs and NICs, outermost first.
@@ -86,7 +86,7 @@ void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::optional<Environment>& environment);
 
 // EC2's instance metadata: "instance", "instance type", "availability zone", "vpc", "subnet", "placement group",
-// "partition"; what it does not answer within the limit is not there.
+// "partition", and the number of "network interfaces"; what it does not answer within the limit is not there.
 std::map<std::string, std::string> ask_instance_metadata(Seconds limit);
 
 }  // namespace p5::topo

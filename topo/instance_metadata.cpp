@@ -44,9 +44,12 @@ std::optional<Service> find_service() {
   return service;
 }
 
-// The body of a good answer.
-std::optional<std::string> ask(const Service& service, std::string_view method, std::string_view path,
-                               const std::string& header, Clock::time_point deadline) {
+struct Reply {
+  std::string status, body;  // "200"
+};
+
+std::optional<Reply> ask(const Service& service, std::string_view method, std::string_view path,
+                         const std::string& header, Clock::time_point deadline) {
   const auto& address = reinterpret_cast<const sockaddr&>(service.address);
   const Connection connection(address, sizeof service.address, deadline);
   if (!connection.connected() ||
@@ -56,9 +59,8 @@ std::optional<std::string> ask(const Service& service, std::string_view method, 
   const auto [reply, whole] = connection.receive(Connection::Until::closed, longest_reply);
   if (!whole) return std::nullopt;
   const std::size_t space = reply.find(' '), body = reply.find("\r\n\r\n");
-  if (!reply.starts_with("HTTP/1.") || body == std::string::npos || reply.substr(space + 1, 3) != "200")
-    return std::nullopt;
-  return std::string(trimmed(std::string_view(reply).substr(body + 4)));
+  if (!reply.starts_with("HTTP/1.") || body == std::string::npos) return std::nullopt;
+  return Reply{reply.substr(space + 1, 3), std::string(trimmed(std::string_view(reply).substr(body + 4)))};
 }
 
 }  // namespace
@@ -70,7 +72,7 @@ std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
   const std::optional<Service> service = find_service();
   if (!service) return told;
   const auto token = ask(*service, "PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds: 60", deadline);
-  if (!token || token->find_first_of("\r\n") != std::string::npos) return told;
+  if (!token || token->status != "200" || token->body.find_first_of("\r\n") != std::string::npos) return told;
   constexpr std::array<std::pair<const char*, const char*>, 5> wanted{{
       {"instance", "instance-id"},
       {"instance type", "instance-type"},
@@ -80,14 +82,24 @@ std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
   }};
   constexpr std::array<std::pair<const char*, const char*>, 2> of_interface{
       {{"vpc", "vpc-id"}, {"subnet", "subnet-id"}}};
+  const auto reply = [&](const std::string& path) {
+    return ask(*service, "GET", "/latest/meta-data/" + path, "X-aws-ec2-metadata-token: " + token->body, deadline);
+  };
   const auto said = [&](const std::string& path) {
-    return ask(*service, "GET", "/latest/meta-data/" + path, "X-aws-ec2-metadata-token: " + *token, deadline);
+    const std::optional<Reply> text = reply(path);
+    return text && text->status == "200" ? std::optional(text->body) : std::nullopt;
   };
   for (const auto& [name, path] : wanted)
     if (const auto text = said(path)) told[name] = *text;
+  // An instance in no placement group has no such path.
+  if (!told.contains("placement group"))
+    if (const auto group = reply("placement/group-name"); group && group->status == "404") told["placement group"] = "";
+  const std::string interfaces = "network/interfaces/macs/";
   if (const auto mac = said("mac"))
     for (const auto& [name, path] : of_interface)
-      if (const auto text = said(fmt::format("network/interfaces/macs/{}/{}", *mac, path))) told[name] = *text;
+      if (const auto text = said(fmt::format("{}{}/{}", interfaces, *mac, path))) told[name] = *text;
+  if (const auto list = said(interfaces); list && !list->empty())
+    told["network interfaces"] = std::to_string(lines_of(*list).size());
   return told;
 }
 

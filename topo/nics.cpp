@@ -227,6 +227,14 @@ std::vector<const Nic*> nics_of_fabric(const Host& host) {
   return nics;
 }
 
+std::vector<const Nic*> nics_with_rdma(const Host& host) {
+  std::vector<const Nic*> nics = nics_of_fabric(host);
+  if (nics.empty())
+    for (const Nic& nic : host.nics)
+      if (nic.kind == "ethernet" && !nic.verbs.empty()) nics.push_back(&nic);
+  return nics;
+}
+
 void find_rails(Host& host) {
   const std::vector<const Nic*> nics = nics_of_fabric(host);
   for (Gpu& gpu : host.gpu_devices) find_rails(gpu, nics);

@@ -90,10 +90,13 @@ PciDevices discover_pci(const fs::path& root) {
   const fs::path folder = root / "sys/bus/pci/devices";
   PciDevices found;
   if (!present(folder)) return found;
-  found.nvswitches = 0;
+  found.nvswitches = found.efa_without_driver = 0;
   for (const std::string& name : names_in(folder)) {
     const fs::path device = folder / name;
-    if (read_text(device / "vendor") != "0x10de") continue;
+    const std::string vendor = read_text(device / "vendor").value_or("");
+    if (vendor == "0x1d0f" && read_text(device / "device").value_or("").starts_with("0xefa"))
+      *found.efa_without_driver += target_name(device / "driver") == "efa" ? 0 : 1;
+    if (vendor != "0x10de") continue;
     const std::string kind = read_text(device / "class").value_or("");
     if (kind.starts_with("0x0680")) ++*found.nvswitches;
     if (!kind.starts_with("0x0300") && !kind.starts_with("0x0302")) continue;

@@ -88,7 +88,8 @@ bool lists_one_of(std::string_view value, const std::vector<std::string>& beginn
 bool fits(const SettingRule& rule, const std::string& name, const std::string& text, const JobSettings& settings) {
   const std::string value = lower(text);
   const auto is = [&](const std::string& each) { return each == value; };
-  const auto holds = [&](const std::string& each) { return value.find(each) != std::string::npos; };
+  const auto is_part = [&](const std::string& each) { return value.find(each) != std::string::npos; };
+  const auto holds = [&] { return std::ranges::any_of(rule.values, is_part) != value.starts_with('^'); };
   switch (rule.when) {
     case When::set:
       return true;
@@ -97,9 +98,9 @@ bool fits(const SettingRule& rule, const std::string& name, const std::string& t
     case When::is_not:
       return std::ranges::none_of(rule.values, is);
     case When::holds:
-      return std::ranges::any_of(rule.values, holds);
+      return holds();
     case When::lacks:
-      return std::ranges::none_of(rule.values, holds);
+      return !holds();
     case When::lists:
       return lists_one_of(value, rule.values);
     case When::missing:

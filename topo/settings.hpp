@@ -18,8 +18,8 @@ struct SettingRule {
     set,      // to anything
     is,       // one of the values, compared without case
     is_not,   // none of them
-    holds,    // one of the values is a part of it
-    lacks,    // none of them is
+    holds,    // one of the values is a part of it; with a leading ^, which excludes what follows, none of them is
+    lacks,    // the contrary
     lists,    // a name in it, separated by commas, begins with one of the values; not if a leading ^ excludes it
     missing,  // it is a path, and nothing is there
   };

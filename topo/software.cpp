@@ -1,4 +1,5 @@
 // Versions, kernel modules and plugins: what software the host runs, from files alone.
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -6,6 +7,7 @@
 #include <optional>
 #include <set>
 #include <string_view>
+#include <utility>
 
 #include "bench/base/names.hpp"
 #include "topo/discover.hpp"
@@ -85,15 +87,25 @@ std::vector<fs::path> library_folders(const fs::path& root, const Environment& e
   return folders;
 }
 
-// The plugin's file contains "aws-ofi-nccl 1.16.3", which it logs when it starts.
-std::string plugin_version(const fs::path& library) {
+// "": not readable.
+std::string content_of_plugin(const fs::path& library) {
   constexpr std::uintmax_t reasonable = 64 << 20;
   std::error_code problem;
   if (const auto size = fs::file_size(library, problem); problem || size > reasonable) return "";
-  const std::string content = read_text(library).value_or("");
+  return read_text(library).value_or("");
+}
+
+// True if it is known not to be aws-ofi-nccl, all of whose lines in NCCL's log begin with "NET/OFI".
+bool is_other_plugin(const std::string& path, std::string_view content) {
+  return !content.empty() && path.find("ofi") == std::string::npos &&
+         content.find("NET/OFI") == std::string_view::npos && content.find("aws-ofi-nccl") == std::string_view::npos;
+}
+
+// The plugin's file contains "aws-ofi-nccl 1.16.3", which it logs when it starts.
+std::string plugin_version(std::string_view content) {
   constexpr std::string_view greeting = "aws-ofi-nccl ";
-  for (std::size_t at = content.find(greeting); at != std::string::npos; at = content.find(greeting, at + 1))
-    if (const std::string version = version_in(std::string_view(content).substr(at + greeting.size(), 24));
+  for (std::size_t at = content.find(greeting); at != std::string_view::npos; at = content.find(greeting, at + 1))
+    if (const std::string version = version_in(content.substr(at + greeting.size(), 24));
         !version.empty() && std::isdigit(static_cast<unsigned char>(content[at + greeting.size()])))
       return version;
   return "";
@@ -131,18 +143,61 @@ void add_libraries(Host& host, const fs::path& root, const Environment& environm
   }
   host.net_plugins = named;
   host.net_plugins->insert(host.net_plugins->end(), others.begin(), others.end());
-  // A library counts more than the list of packages.
-  for (const std::string& path : *host.net_plugins)
-    if (const std::string version = plugin_version(path); !version.empty()) return add(host, "aws-ofi-nccl", version);
+  std::string version;
+  for (const std::string& path : *host.net_plugins) {
+    const std::string content = content_of_plugin(path);
+    if (version.empty()) version = plugin_version(content);
+    if (is_other_plugin(path, content)) host.other_net_plugins.push_back(path);
+  }
+  add(host, "aws-ofi-nccl", version);  // a library counts more than the list of packages
 }
 
-// Fabric manager's version, from the file name of its library.
-void add_fabric_manager(Host& host, const fs::path& root) {
-  for (const char* folder : {"usr/lib/x86_64-linux-gnu", "usr/lib/aarch64-linux-gnu", "usr/lib64"})
-    for (const std::string& name : names_in(root / folder))
-      if (name.starts_with("libnvfm.so."))
-        if (const std::string version = version_in(name.substr(sizeof "libnvfm.so." - 1)); !version.empty())
-          host.versions["fabric manager"] = version;
+// A daemon of NVIDIA's that works with the driver of its own version only.
+struct Daemon {
+  std::string package, program, log;
+  std::vector<std::string_view> greetings;  // in the log, before its version
+};
+
+// The version of an installed package of this name, also followed by a branch: "nvidia-fabricmanager-580".
+std::string version_by_dpkg(const fs::path& root, const std::string& package) {
+  bool is_it = false, installed = false;  // lines of /var/lib/dpkg/status: packages with their fields
+  for (const std::string& line : lines_of(read_text(root / "var/lib/dpkg/status").value_or(""))) {
+    if (line.starts_with("Package: ")) {
+      const std::string name = line.substr(sizeof "Package: " - 1),
+                        rest = name.substr(std::min(name.size(), package.size()));
+      const bool branch = rest.size() > 1 && rest[0] == '-' && std::isdigit(static_cast<unsigned char>(rest[1]));
+      is_it = name.starts_with(package) && (rest.empty() || branch);
+      installed = false;
+    }
+    if (line.starts_with("Status: ")) installed = line.ends_with(" installed");
+    if (is_it && installed && line.starts_with("Version: ")) return version_in(line);
+  }
+  return "";
+}
+
+// The version that the daemon wrote last, if it has written since the program was installed.
+std::string version_by_log(const fs::path& root, const Daemon& daemon) {
+  constexpr off_t reasonable = 64 << 20;
+  using Status = struct stat;
+  Status program{}, log{};
+  if (::stat((root / daemon.program).c_str(), &program) != 0 || ::stat((root / daemon.log).c_str(), &log) != 0)
+    return "";
+  const auto moment = [](const timespec& at) { return std::pair(at.tv_sec, at.tv_nsec); };
+  if (log.st_size > reasonable || moment(log.st_mtim) < moment(program.st_ctim)) return "";
+  std::string version;
+  for (const std::string& line : lines_of(read_text(root / daemon.log).value_or("")))
+    for (const std::string_view greeting : daemon.greetings)
+      if (const std::size_t at = line.find(greeting); at != std::string::npos)
+        version = version_in(std::string_view(line).substr(at + greeting.size()));
+  return version;
+}
+
+// Packages of RPM are in no text; the daemon's log then tells. A container has its image's files, not those of the
+// daemon that works for it.
+void add_daemon_version(Host& host, const fs::path& root, const std::string& name, const Daemon& daemon) {
+  if (host.container == true || !present(root / daemon.program)) return;
+  const std::string version = version_by_dpkg(root, daemon.package);
+  add(host, name, version.empty() ? version_by_log(root, daemon) : version);
 }
 
 // The daemons that run; unknown where other processes cannot be seen. Names in /proc have 15 characters.
@@ -175,12 +230,6 @@ void add_imex(Host& host, const fs::path& root) {
   const fs::path channels = root / "dev/nvidia-caps-imex-channels";
   for (const std::string& name : names_in(channels))
     if (name.starts_with("channel") && ::access((channels / name).c_str(), R_OK | W_OK) == 0) ++imex.channels;
-  if (!present(root / "usr/bin/nvidia-imex")) return;
-  bool of_imex = false;  // lines of /var/lib/dpkg/status: packages with their fields
-  for (const std::string& line : lines_of(read_text(root / "var/lib/dpkg/status").value_or(""))) {
-    if (line.starts_with("Package: ")) of_imex = line.starts_with("Package: nvidia-imex");
-    if (of_imex && line.starts_with("Version: ")) add(host, "imex", version_in(line));
-  }
 }
 
 void add_surroundings(Host& host, const fs::path& root) {
@@ -209,10 +258,16 @@ void add_software(Host& host, const fs::path& root, const Environment& environme
   add_efa_packages(host, root);
   add_modules(host, root);
   add_libraries(host, root, environment);
-  add_fabric_manager(host, root);
   add_imex(host, root);
   add_daemons(host, root);
   add_surroundings(host, root);
+  add_daemon_version(host, root, "fabric manager",
+                     {"nvidia-fabricmanager",
+                      "usr/bin/nv-fabricmanager",
+                      "var/log/fabricmanager.log",
+                      {"Fabric Manager version ", "driver interface version "}});
+  add_daemon_version(host, root, "imex",
+                     {"nvidia-imex", "usr/bin/nvidia-imex", "var/log/nvidia-imex.log", {"IMEX version "}});
 }
 
 }  // namespace p5::topo

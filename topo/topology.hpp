@@ -50,8 +50,10 @@ struct Host {
   std::string gpu_problem;  // reason why NVML could not be queried; "": none
 
   std::vector<NumaNode> numa{};
-  std::vector<PciBridge> bridges{};  // above the GPUs and NICs
-  std::optional<int> nvswitches{};   // on PCI; in a virtual machine they may be hidden
+  std::vector<PciBridge> bridges{};         // above the GPUs and NICs
+  std::optional<int> nvswitches{};          // on PCI; in a virtual machine they may be hidden
+  std::optional<int> efa_without_driver{};  // EFA functions on PCI that the driver `efa` does not serve
+  std::optional<int> network_interfaces{};  // that EC2 has attached, by its metadata
   std::optional<bool> virtual_machine{}, container{};
   std::optional<bool> iommu{};                        // the kernel has one at work
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
@@ -61,6 +63,7 @@ struct Host {
   // manager", "cuda driver", "gdrcopy driver", "os", ...; unknown ones are absent.
   std::map<std::string, std::string> versions{};
   std::optional<std::vector<std::string>> net_plugins{};  // paths of libnccl-net*.so that NCCL could find
+  std::vector<std::string> other_net_plugins{};           // those of them that are not aws-ofi-nccl
   std::optional<Libfabric> libfabric{};                   // null: not queried
   // "availability zone", "vpc", "subnet", "placement group", "partition" on EC2.
   std::map<std::string, std::string> placement{};
@@ -162,6 +165,8 @@ Topology topology_from_nccl_xml(std::string_view xml, const std::string& name);
 // The NICs that carry a job's traffic between hosts: EFA, else InfiniBand. None where the host has faster Ethernet
 // ports with RDMA than all its InfiniBand ports together: these then serve storage, or manage a board's NVSwitches.
 std::vector<const Nic*> nics_of_fabric(const Host& host);
+// The NICs that may carry a job's traffic by RDMA: those of the fabric, else Ethernet ports with verbs (RoCE).
+std::vector<const Nic*> nics_with_rdma(const Host& host);
 
 // Names of each host's NICs of the fabric (EFA, else InfiniBand), so that an index means corresponding NICs on all
 // hosts. The order is that of the PCI addresses (of names where those are unknown) of the first host with the most

@@ -203,6 +203,8 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.may("numa", host.numa);
   archive.may("bridges", host.bridges);
   archive.may("nvswitches", host.nvswitches);
+  archive.some("efa_without_driver", host.efa_without_driver);
+  archive.some("network_interfaces", host.network_interfaces);
   archive.may("virtual_machine", host.virtual_machine);
   archive.may("container", host.container);
   archive.may("iommu", host.iommu);
@@ -211,6 +213,7 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.some("imex", host.imex);
   archive.may("versions", host.versions);
   archive.may("net_plugins", host.net_plugins);
+  archive.some("other_net_plugins", host.other_net_plugins);
   archive.may("libfabric", host.libfabric);
   archive.may("placement", host.placement);
   archive.may("xids", host.xids);

@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import jsonschema
 
@@ -135,6 +136,7 @@ class Watch(unittest.TestCase):
 class Metadata(http.server.BaseHTTPRequestHandler):
     TEXTS = {"instance-id": "i-0fake", "instance-type": "p5.48xlarge", "placement/availability-zone": "us-east-1z",
              "placement/group-name": "tight", "mac": "02:00:00:00:00:01",
+             "network/interfaces/macs/": "02:00:00:00:00:01/\n02:00:00:00:00:02/",
              "network/interfaces/macs/02:00:00:00:00:01/vpc-id": "vpc-0fake",
              "network/interfaces/macs/02:00:00:00:00:01/subnet-id": "subnet-0fake"}
 
@@ -314,6 +316,11 @@ class Command(Folder):
         self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight",
                                              "vpc": "vpc-0fake", "subnet": "subnet-0fake"})
         self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
+        self.assertEqual(host["network_interfaces"], 2)
+        with unittest.mock.patch.dict(Metadata.TEXTS):
+            del Metadata.TEXTS["placement/group-name"]
+            host = self.topo_json(**there)["topology"]["hosts"][0]
+            self.assertEqual(host["placement"]["placement group"], "", "an instance in none")
         host = self.topo_json("--platform", "p4d.24xlarge", **there)["topology"]["hosts"][0]
         self.assertEqual(host["placement"], {})
 

@@ -300,6 +300,9 @@ TEST(Suspects, are_told_with_the_instances_of_all_hosts_that_may_be_at_fault) {
   Suspect& link = report.suspects.emplace_back();
   link.kind = "link", link.name = "n0-n2", link.host = "a";
   EXPECT_EQ(told(), "ac");
+  report.topology.hosts[0].nics = {{"eth0", "ethernet", "ena", "up", {}, 0}, {"mlx5_0", "ethernet", "", "up", {}, 0}};
+  report.topology.hosts[0].nics[1].verbs = "uverbs0";
+  EXPECT_THAT(support_text(report), AllOf(HasSubstr("NIC mlx5_0: ethernet"), Not(HasSubstr("eth0")))) << "RoCE";
   report.suspects.clear();
   report.open_questions = {{.candidates = {"node n1", "nic n3r0", "rail 2"}, .evidence = "seen", .next = "swap"}};
   EXPECT_EQ(told(), "bd");

@@ -260,6 +260,40 @@ TEST(TopoChecks, as_few_efa_devices_on_all_hosts_are_how_these_were_launched_and
   EXPECT_EQ(only(topology, "nic.launched").size(), topology.hosts.size() - 1);
 }
 
+TEST(TopoChecks, efa_devices_without_a_driver_are_not_lost) {
+  Topology topology = healthy();
+  topology.hosts[3].nics.clear();
+  topology.hosts[3].efa_without_driver = 32;
+  EXPECT_THAT(only(topology, "nic.count"), IsEmpty());
+  const auto found = only(topology, "efa.driver");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_EQ(found[0].subject.host, "n3");
+  EXPECT_EQ(found[0].about, About::software);
+  EXPECT_FALSE(condemns(found[0]));
+  topology.hosts[3].nics = topology.hosts[2].nics;
+  topology.hosts[3].nics.pop_back();
+  topology.hosts[3].efa_without_driver = 1;
+  EXPECT_THAT(only(topology, "efa.driver"), IsEmpty()) << "the driver is there, and one device does not start";
+  EXPECT_THAT(only(topology, "nic.count"), SizeIs(1));
+}
+
+TEST(TopoChecks, a_host_alone_that_was_launched_with_fewer_efa_devices_is_not_condemned) {
+  Topology alone = healthy(1);
+  Host& host = alone.hosts[0];
+  const auto condemned = [&] { return std::ranges::any_of(look(alone), condemns); };
+  host.nics.resize(16);
+  EXPECT_TRUE(condemned()) << "nothing tells with how many it was launched";
+  host.network_interfaces = 32;
+  EXPECT_TRUE(condemned()) << "all interfaces are attached";
+  host.network_interfaces = 17;
+  EXPECT_FALSE(condemned());
+  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+  host.network_interfaces.reset();
+  host.nics.clear();
+  EXPECT_FALSE(condemned()) << "a host does not lose all of its NICs";
+  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+}
+
 TEST(TopoChecks, fewer_efa_devices_on_one_host_or_on_hosts_of_which_another_has_all_are_its_own) {
   Topology alone = healthy(1);
   alone.hosts[0].nics.resize(16);
@@ -339,6 +373,47 @@ TEST(TopoChecks, a_port_that_is_down_on_one_host_only_is_an_error_and_lowers_no_
     topology.hosts.pop_back();
     EXPECT_THAT(errors(), IsEmpty()) << "one other host does not tell which of the two is right";
   }
+}
+
+// Three hosts with eight ports of RoCE for the job, and a slower one by which they are managed.
+Topology over_roce() {
+  Topology topology;
+  topology.platform = "hgx-h100";
+  for (const char* const name : {"n0", "n1", "n2"}) {
+    Host& host = topology.hosts.emplace_back();
+    host.name = host.boot_id = name;
+    host.gpus = 8;
+    host.modules = {"mlx5_ib", "nvidia"};
+    host.limits.locked_memory = GiB(1024);
+    for (int i = 0; i < 9; ++i) {
+      Nic& nic = host.nics.emplace_back();
+      nic = {"mlx5_" + std::to_string(i), "ethernet", "mlx5_core", "up", GBps{i < 8 ? 50.0 : 3.125}, i / 5};
+      nic.verbs = "uverbs" + std::to_string(i);
+      nic.mtu = i < 8 ? 4200 : 1500;
+      nic.pcie = {.generation = 5, .width = 16, .generation_max = 5, .width_max = 16};
+    }
+  }
+  return topology;
+}
+
+TEST(TopoChecks, of_nics_know_ports_of_roce_as_well) {
+  const auto broken = [](const char* id, auto damage) {
+    Topology topology = over_roce();
+    EXPECT_THAT(only(topology, id), IsEmpty()) << "slower ports for other purposes are ordinary";
+    damage(topology.hosts[1]);
+    const std::vector<Finding> found = only(topology, id);
+    ASSERT_THAT(found, SizeIs(1)) << id;
+    EXPECT_EQ(found[0].subject.host, "n1");
+  };
+  broken("nic.rate", [](Host& host) { host.nics[3].rate = GBps{25}; });
+  broken("nic.pcie", [](Host& host) { host.nics[3].pcie.width = 8; });
+  broken("nic.mtu", [](Host& host) { host.nics[3].mtu = 1500; });
+  broken("nic.names", [](Host& host) { host.nics[3].name = "mlx5_12"; });
+  broken("host.memlock", [](Host& host) { host.limits.locked_memory = MiB(8); });
+  broken("host.peermem", [](Host& host) { host.kernel = "5.4.0"; });
+  broken("nic.unusable", [](Host& host) {
+    for (Nic& nic : host.nics) nic.verbs_usable = false;
+  });
 }
 
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {

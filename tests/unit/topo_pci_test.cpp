@@ -99,6 +99,21 @@ TEST(TopoPci, switches_of_nvlink_are_counted_and_are_no_gpus) {
   EXPECT_FALSE(Machine().host().nvswitches);
 }
 
+TEST(TopoPci, efa_devices_without_a_driver_are_counted) {
+  Machine machine;
+  for (const char* const bus : {"10", "20", "30"})
+    machine.efa("rdmap" + std::string(bus), fmt::format("pci0000:{0}/0000:{0}:1b.0", bus));
+  for (const char* const bus : {"10", "20", "30"})
+    machine.file(fmt::format("sys/devices/pci0000:{0}/0000:{0}:1b.0/device", bus), "0xefa2");
+  EXPECT_EQ(machine.host().efa_without_driver, 0);
+  const std::string unbound = machine.device("pci0000:40/0000:40:1b.0", "0x1d0f", "0x020000");
+  machine.file(unbound + "/device", "0xefa2");
+  const std::string ena = machine.device("pci0000:50/0000:50:05.0", "0x1d0f", "0x020000");
+  machine.file(ena + "/device", "0xec20");
+  EXPECT_EQ(machine.host().efa_without_driver, 1);
+  EXPECT_FALSE(Machine().host().efa_without_driver);
+}
+
 // Names of the NICs of hosts that have these buses.
 std::vector<std::vector<std::string>> names_by_place(const std::vector<std::vector<std::string>>& buses) {
   std::vector<Host> hosts;

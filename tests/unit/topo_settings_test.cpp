@@ -43,6 +43,7 @@ TEST(Settings, is_silent_about_what_is_recommended) {
                    {"NCCL_PROTO", "LL128,Simple"},
                    {"NCCL_ALGO", "allreduce:tree,ring"},
                    {"NCCL_P2P_DISABLE", "0"},
+                   {"NCCL_NET_GDR_LEVEL", "2"},
                    {"PATH", "/bin"}}),
               IsEmpty());
 }
@@ -54,7 +55,9 @@ TEST(Settings, knows_each_setting) {
       {"settings.algo_ring", {{"NCCL_ALGO", "RING"}}},
       {"settings.nvls_off", {{"NCCL_NVLS_ENABLE", "0"}}},
       {"settings.gdr_level", {{"NCCL_NET_GDR_LEVEL", "LOC"}}},
-      {"settings.gdr_level", {{"NCCL_NET_GDR_LEVEL", "2"}}},
+      {"settings.gdr_level", {{"NCCL_NET_GDR_LEVEL", "0"}}},
+      {"settings.gdr_level", {{"NCCL_NET_GDR_LEVEL", "PIX"}}},
+      {"settings.gdr_level", {{"NCCL_NET_GDR_LEVEL", "1"}}},
       {"settings.min_channels", {{"NCCL_MIN_NCHANNELS", "8"}}},
       {"settings.buffer_size", {{"NCCL_BUFFSIZE", "2097152"}}},
       {"settings.chunk_size", {{"NCCL_P2P_NET_CHUNKSIZE", "1048576"}}},
@@ -82,6 +85,13 @@ TEST(Settings, knows_each_setting) {
       {"settings.tuner_named", {{"NCCL_TUNER_PLUGIN", "libnccl-ofi-tuner.so"}}},
       {"settings.topology_of_another", {{"NCCL_TOPO_FILE", "/opt/p4d-24xl-topo.xml"}}}};
   for (const auto& [id, environment] : cases) EXPECT_THAT(ids(environment), ElementsAre(id));
+}
+
+TEST(Settings, knows_what_a_list_of_providers_excludes) {
+  for (const char* const without : {"^efa", "^tcp,efa", "tcp", "tcp,shm"})
+    EXPECT_THAT(ids(Environment{{"FI_PROVIDER", without}}), ElementsAre("settings.provider")) << without;
+  for (const char* const with : {"^tcp", "^tcp,shm", "efa", "efa,shm"})
+    EXPECT_THAT(ids(Environment{{"FI_PROVIDER", with}}), IsEmpty()) << with;
 }
 
 TEST(Settings, says_of_a_platform_only_what_holds_there) {

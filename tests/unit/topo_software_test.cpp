@@ -2,6 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <map>
+
 #include "tests/unit/topo_tree.hpp"
 #include "topo/discover.hpp"
 #include "topo/topology.hpp"
@@ -51,6 +54,20 @@ TEST(TopoSoftware, the_network_plugin_is_found_where_the_loader_looks_and_says_i
                                                       tree.root() + "/opt/amazon/ofi-nccl/lib/libnccl-net-ofi.so"));
   EXPECT_EQ(host.versions.at("aws-ofi-nccl"), "1.17.1");
   EXPECT_EQ(host.versions.at("nccl"), "2.28.3");
+}
+
+TEST(TopoSoftware, network_plugins_that_are_not_for_efa_are_told_apart) {
+  Tree tree;
+  tree.file("etc/ld.so.conf.d/hpcx.conf", "/opt/hpcx/nccl_rdma_sharp_plugin/lib");
+  tree.file("opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so", "NET/IB : Using P2P plugin IBext");
+  const std::string other = tree.root() + "/opt/hpcx/nccl_rdma_sharp_plugin/lib/libnccl-net.so";
+  Host host = discover_host(tree.root());
+  EXPECT_THAT(*host.net_plugins, ElementsAre(other));
+  EXPECT_THAT(host.other_net_plugins, ElementsAre(other));
+  tree.file("usr/lib64/libnccl-net.so", "NET/OFI No eligible providers were found");
+  host = discover_host(tree.root());
+  EXPECT_EQ(host.net_plugins->size(), 2u);
+  EXPECT_THAT(host.other_net_plugins, ElementsAre(other));
 }
 
 TEST(TopoSoftware, the_version_of_the_network_plugin_is_that_of_the_first_folder) {
@@ -110,6 +127,38 @@ TEST(TopoSoftware, the_fabric_manager_is_missing_only_where_it_could_be_seen) {
   EXPECT_EQ(discover_host(tree.root()).fabric_manager_running, false);
   tree.file("proc/4711/comm", "nv-fabricmanage");
   EXPECT_EQ(discover_host(tree.root()).fabric_manager_running, true);
+}
+
+// Packages have libnvfm.so.1, so that the name of the library does not tell the version.
+TEST(TopoSoftware, versions_of_the_fabric_manager_and_of_imex_are_those_of_their_packages_or_logs) {
+  const auto versions_of_daemons = [](const Tree& tree) {
+    std::map<std::string, std::string> versions = discover_host(tree.root()).versions;
+    return std::pair(versions["fabric manager"], versions["imex"]);
+  };
+  Tree packages;
+  packages.file("usr/lib/x86_64-linux-gnu/libnvfm.so.1", "").file("proc/1/comm", "systemd");
+  packages.file("usr/bin/nv-fabricmanager", "").file("usr/bin/nvidia-imex", "");
+  packages.file("var/lib/dpkg/status",
+                "Package: nvidia-fabricmanager-550\nStatus: deinstall ok config-files\nVersion: 550.54.15-1\n\n"
+                "Package: nvidia-fabricmanager-dev-575\nStatus: install ok installed\nVersion: 575.57.08-1\n\n"
+                "Package: nvidia-fabricmanager-570\nStatus: install ok installed\nVersion: 570.172.08-0ubuntu1\n\n"
+                "Package: nvidia-imex\nStatus: install ok installed\nVersion: 580.95.05-1\n");
+  EXPECT_EQ(versions_of_daemons(packages), std::pair("570.172.08"s, "580.95.05"s));
+  packages.file(".dockerenv", "");
+  EXPECT_EQ(versions_of_daemons(packages), std::pair(""s, ""s)) << "an image's, not those that run";
+  Tree logs;
+  logs.file("usr/bin/nv-fabricmanager", "").file("usr/bin/nvidia-imex", "");
+  EXPECT_EQ(versions_of_daemons(logs), std::pair(""s, ""s));
+  logs.file("var/log/fabricmanager.log",
+            "[Nov 20 2026 08:00:00] [INFO] [tid 1] Fabric Manager version 570.158.01 is running with the following\n"
+            "[Nov 27 2026 08:00:00] [ERROR] [tid 1] fabric manager NVIDIA GPU driver interface version 570.172.08 "
+            "don't match with driver version 580.95.05. Please update with matching NVIDIA driver package.");
+  logs.file("var/log/nvidia-imex.log",
+            "[Nov 27 2026 08:00:00] [INFO] [tid 43] IMEX version 580.95.05 is running with the following");
+  EXPECT_EQ(versions_of_daemons(logs), std::pair("570.172.08"s, "580.95.05"s));
+  std::filesystem::last_write_time(logs.root() + "/var/log/fabricmanager.log",
+                                   std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
+  EXPECT_EQ(versions_of_daemons(logs).first, "") << "the program was installed after that";
 }
 
 TEST(TopoSoftware, a_virtual_machine_a_container_and_an_iommu_are_told) {

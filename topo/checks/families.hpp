@@ -61,6 +61,7 @@ std::vector<Finding> other_imex(const Topology& topology);
 std::vector<Finding> nics_down(const Topology& topology);
 std::vector<Finding> wrong_nic_counts(const Topology& topology);
 std::vector<Finding> nic_counts_at_launch(const Topology& topology);
+std::vector<Finding> without_efa_driver(const Topology& topology);
 std::vector<Finding> slow_nics(const Topology& topology);
 std::vector<Finding> old_efa_drivers(const Topology& topology);
 std::vector<Finding> narrow_nics(const Topology& topology);
@@ -169,8 +170,6 @@ inline std::string setting(const Topology& topology, const std::string& variable
   return at == topology.settings->variables.end() ? "" : at->second;
 }
 
-// NICs of kinds that a fabric has.
-inline bool of_fabric(const Nic& nic) { return nic.kind == "efa" || nic.kind == "infiniband"; }
 inline bool has_efa(const Host& host) {
   return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
 }
@@ -178,8 +177,8 @@ inline bool has_efa(const Host& host) {
 // `nic`: one of the host's. Some instance types show InfiniBand devices of their boards beside EFA, which carry
 // nothing.
 inline bool carries(const Host& host, const Nic& nic) {
-  const std::vector<const Nic*> fabric = nics_of_fabric(host);
-  return std::ranges::find(fabric, &nic) != fabric.end();
+  const std::vector<const Nic*> nics = nics_with_rdma(host);
+  return std::ranges::find(nics, &nic) != nics.end();
 }
 
 // The ports of each host that are down, though ports of their names carry traffic on most other hosts of its kind, two

@@ -17,15 +17,13 @@ constexpr std::uint64_t usual_files = 1024;
 // the first (NCCL src/bootstrap.cc), and to that of the framework's store.
 constexpr std::uint64_t files_of_a_process = 512, files_of_a_rank = 2;
 
-bool has_fabric(const Host& host) { return std::ranges::any_of(host.nics, of_fabric); }
-
 }  // namespace
 
 std::vector<Finding> little_locked_memory(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
     const auto& limit = host.limits.locked_memory;
-    if (!limit || *limit >= enough_locked || !has_fabric(host)) continue;
+    if (!limit || *limit >= enough_locked || nics_with_rdma(host).empty()) continue;
     findings.push_back(about_host(
         host, "host.memlock", Severity::error,
         fmt::format(
@@ -206,6 +204,7 @@ std::vector<Finding> scattered_hosts(const Topology& topology) {
     const char* name;
     Severity severity;
   };
+  const auto named_or_none = [](const std::string& name) { return name.empty() ? "none" : "'" + name + "'"; };
   std::vector<Finding> findings;
   for (const auto& [kind, severity] : {Kind{"availability zone", Severity::error}, Kind{"vpc", Severity::error},
                                        Kind{"placement group", Severity::warning}}) {
@@ -222,14 +221,17 @@ std::vector<Finding> scattered_hosts(const Topology& topology) {
     if (!most) {
       std::vector<std::string> parts;
       for (std::size_t i = 0; i < all.size(); ++i)
-        parts.push_back(fmt::format("{} is in '{}'", hosts[i]->name, all[i]));
+        parts.push_back(fmt::format("{} is in {}", hosts[i]->name, named_or_none(all[i])));
       findings.push_back({"host.placement", severity, {}, fmt::format("{}s differ: {}", kind, join(parts)), action});
     }
     for (std::size_t i = 0; most && i < all.size(); ++i)
       if (all[i] != *most)
         findings.push_back(
             about_host(*hosts[i], "host.placement", severity,
-                       fmt::format("{} is in {} '{}', others in '{}'", hosts[i]->name, kind, all[i], *most), action));
+                       fmt::format("{} is in {}, others in {}", hosts[i]->name,
+                                   all[i].empty() ? fmt::format("no {}", kind) : fmt::format("{} '{}'", kind, all[i]),
+                                   named_or_none(*most)),
+                       action));
     if (severity == Severity::error) break;  // the rest follows from it
   }
   return findings;

@@ -6,7 +6,7 @@
 
 namespace p5::topo {
 
-// ---- nic.down, nic.count, nic.launched, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu,
+// ---- nic.down, nic.count, nic.launched, efa.driver, nic.rate, efa.driver_rate, nic.pcie, nic.gdr, nic.names, nic.mtu,
 // host.peermem, settings.ib_hca and nic.unusable: NICs that are missing, down, slow, differently named or not
 // accessible.
 
@@ -32,7 +32,7 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
 // A port that is down where the others' are up is a fault. An Ethernet port without a cable, or an InfiniBand one that
 // carries no traffic of the job, is ordinary; one of the fabric is not.
 Finding down(const Host& host, const Nic& nic, bool alone) {
-  const bool of_job = alone || carries(host, nic);
+  const bool of_job = alone || (nic.kind != "ethernet" && carries(host, nic));
   const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
   return {"nic.down",
           severity,
@@ -67,7 +67,7 @@ std::map<std::string, double> rates_of_places(const Topology& topology, const st
     if (kinds[at] != kind) continue;
     std::vector<double> rates;
     for (const Nic& nic : topology.hosts[at].nics) {
-      if (!of_fabric(nic) || !nic.rate || nic.state != "up") continue;
+      if (!carries(topology.hosts[at], nic) || !nic.rate || nic.state != "up") continue;
       rates.push_back(nic.rate->count);
       double& its = highest[nic.name];
       its = std::max(its, nic.rate->count);
@@ -78,12 +78,9 @@ std::map<std::string, double> rates_of_places(const Topology& topology, const st
   return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
 }
 
-// The ports of a host that are up and may carry a job's traffic: those of its fabric, else its Ethernet ones with RDMA.
+// The ports of a host that are up and may carry a job's traffic.
 std::vector<const Nic*> ports_up(const Host& host) {
-  std::vector<const Nic*> ports = nics_of_fabric(host);
-  if (ports.empty())
-    for (const Nic& nic : host.nics)
-      if (nic.kind == "ethernet" && !nic.verbs.empty()) ports.push_back(&nic);
+  std::vector<const Nic*> ports = nics_with_rdma(host);
   std::erase_if(ports, [](const Nic* nic) { return nic->state != "up"; });
   return ports;
 }
@@ -141,8 +138,23 @@ std::vector<Finding> nics_down(const Topology& topology) {
 
 namespace {
 
-// Hosts whose number of EFA devices is not their platform's, by whether it is the highest of two or more hosts of the
-// platform: these were launched so, and have lost none.
+// True if none of the host's EFA functions has a driver: nothing is known of the devices.
+bool lacks_efa_driver(const Host& host) { return !has_efa(host) && host.efa_without_driver.value_or(0) > 0; }
+
+// The reason to assume that a host was launched with this number of EFA devices and has lost none; "": none. `counts`:
+// those of all hosts of its platform.
+std::string sign_of_launch(const Host& host, const Platform& platform, int count, const std::vector<int>& counts) {
+  if (counts.size() > 1)
+    return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
+               ? "none of these hosts has more: they were launched with so many"
+               : "";
+  if (host.network_interfaces && *host.network_interfaces < platform.nics)
+    return fmt::format("EC2 has attached {} to it: it was launched with so few",
+                       plural(static_cast<std::size_t>(*host.network_interfaces), "network interface"));
+  return count == 0 ? "it was launched without, as a host does not lose all" : "";
+}
+
+// Hosts whose number of EFA devices is not their platform's, by whether they were launched with it.
 std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so, const char* id, const char* action) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   std::vector<int> counts;
@@ -157,15 +169,16 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     const Platform* const platform = platforms[at];
     const int count = counts[at];
     if (!has_efa_by(platform) || platform->nics == 0 || !host.seen_by.empty() || count == platform->nics) continue;
-    const std::vector<int>& its = of_platforms.at(platform);
-    if ((count == std::ranges::max(its) && std::ranges::count(its, count) > 1) != launched_so) continue;
+    if (lacks_efa_driver(host)) continue;
+    const std::string sign = sign_of_launch(host, *platform, count, of_platforms.at(platform));
+    if (sign.empty() == launched_so) continue;
     findings.push_back({id,
                         Severity::error,
                         {host.name, host.instance, {}, {}},
                         fmt::format("{} shows {} EFA {}, {} has {}", host.name, count,
                                     count == 1 ? "device" : "devices", platform->name, platform->nics),
                         action});
-    if (launched_so) findings.back().evidence += ", and none of these hosts has more: they were launched with so many";
+    if (launched_so) findings.back().evidence += ", and " + sign;
   }
   return findings;
 }
@@ -186,13 +199,26 @@ std::vector<Finding> nic_counts_at_launch(const Topology& topology) {
       "loaded (fi_info -p efa) and that containers get all devices");
 }
 
+std::vector<Finding> without_efa_driver(const Topology& topology) {
+  std::vector<Finding> findings;
+  for (const Host& host : topology.hosts)
+    if (lacks_efa_driver(host))
+      findings.push_back(about_host(
+          host, "efa.driver", Severity::error,
+          fmt::format("{} on the PCI bus of {}, and the EFA driver serves none",
+                      plural(static_cast<std::size_t>(*host.efa_without_driver), "EFA device"), host.name),
+          "load the kernel module efa (modprobe efa); where it is not there for this kernel, or too old for these "
+          "devices (dmesg), install the current EFA installer; the instance is not at fault"));
+  return findings;
+}
+
 std::vector<Finding> slow_nics(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms);
   std::map<std::string, std::vector<double>> rates;
   for (std::size_t at = 0; at < kinds.size(); ++at)
     for (const Nic& nic : topology.hosts[at].nics)
-      if (topology.hosts[at].seen_by.empty() && of_fabric(nic) && nic.rate && nic.state == "up")
+      if (topology.hosts[at].seen_by.empty() && carries(topology.hosts[at], nic) && nic.rate && nic.state == "up")
         rates[kinds[at]].push_back(nic.rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
   std::map<std::string, std::optional<double>> usual_of_kinds;
@@ -228,11 +254,13 @@ std::vector<Finding> slow_nics(const Topology& topology) {
       "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
       [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
   std::ranges::move(
-      nics_of_each_host(
-          topology, "nic.rate", Severity::warning, evidence,
-          "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
-          "all traffic waits for the slowest rail",
-          [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && serves_storage(host, nic); }),
+      nics_of_each_host(topology, "nic.rate", Severity::warning, evidence,
+                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+                        "all traffic waits for the slowest rail",
+                        // A slower Ethernet port is ordinary: hosts are managed by them.
+                        [&](std::size_t host, const Nic& nic) {
+                          return nic.kind != "ethernet" && is_slow(host, nic) && serves_storage(host, nic);
+                        }),
       std::back_inserter(findings));
   return findings;
 }
@@ -364,24 +392,21 @@ std::vector<Finding> renamed_nics(const Topology& topology) {
   return findings;
 }
 
-// The port of InfiniBand or RoCE takes its own from the network device's.
+// The port of InfiniBand or RoCE takes its own from the network device's. Ports of another rate may serve storage.
 std::vector<Finding> odd_nic_mtus(const Topology& topology) {
-  std::vector<int> mtus;
-  const auto counts = [](const Host& host, const Nic& nic) {
-    return !has_efa(host) && has_verbs(nic) && nic.state == "up" && nic.mtu;
-  };
+  const auto like = [](const Nic& nic) { return std::pair{nic.kind, nic.rate ? nic.rate->count : 0}; };
+  const auto counts = [](const Nic& nic) { return has_verbs(nic) && nic.state == "up" && nic.mtu; };
+  std::map<std::pair<std::string, double>, std::vector<int>> mtus;
   for (const Host& host : topology.hosts)
     for (const Nic& nic : host.nics)
-      if (counts(host, nic) && nic.kind == "infiniband") mtus.push_back(*nic.mtu);
-  const std::optional<int> most = usual(mtus);
-  if (!most) return {};
+      if (carries(host, nic) && counts(nic)) mtus[like(nic)].push_back(*nic.mtu);
+  const auto most = [&](const Nic& nic) { return usual(mtus.at(like(nic))).value_or(*nic.mtu); };
   return nics_of_each_host(
       topology, "nic.mtu", Severity::warning,
-      [&](const Nic& nic) { return fmt::format("with an MTU of {}, where {} is usual", *nic.mtu, *most); },
+      [&](const Nic& nic) { return fmt::format("with an MTU of {}, where {} is usual", *nic.mtu, most(nic)); },
       "set one MTU on all ports and switches: queue pairs between ports that differ do not come up, or take the "
-      "smaller "
-      "one",
-      [&](const Nic& nic) { return has_verbs(nic) && nic.state == "up" && nic.mtu && *nic.mtu != *most; });
+      "smaller one",
+      [&](const Nic& nic) { return counts(nic) && *nic.mtu != most(nic); });
 }
 
 // DMA-BUF is the alternative from Linux 5.12 and NVIDIA's driver 515 on. Where it may exist, only NCCL's log shows
@@ -389,9 +414,7 @@ std::vector<Finding> odd_nic_mtus(const Topology& topology) {
 std::vector<Finding> without_peermem(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
-    const bool verbs = !has_efa(host) && host.gpus > 0 && std::ranges::any_of(host.nics, [](const Nic& nic) {
-      return nic.kind == "infiniband" && nic.state == "up";
-    });
+    const bool verbs = !has_efa(host) && host.gpus > 0 && !ports_up(host).empty();
     if (!verbs || !host.modules || host.modules->empty()) continue;
     const auto loaded = [&](const char* name) { return std::ranges::find(*host.modules, name) != host.modules->end(); };
     if (loaded("nvidia_peermem") || loaded("nv_peer_mem")) continue;
@@ -526,10 +549,13 @@ std::vector<Finding> missing_domains(const Topology& topology) {
 std::vector<Finding> absent_plugins(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
-    if (has_efa(host) && host.gpus > 0 && host.net_plugins && host.net_plugins->empty())
+    if (has_efa(host) && host.gpus > 0 && host.net_plugins && host.other_net_plugins.size() == host.net_plugins->size())
       findings.push_back(about_host(
           host, "efa.plugin", Severity::error,
-          fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback),
+          host.net_plugins->empty()
+              ? fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback)
+              : fmt::format("NCCL on {} would find {} and no aws-ofi-nccl, without which it cannot use EFA: {}",
+                            host.name, join(*host.net_plugins), fallback),
           "install aws-ofi-nccl (it comes with the EFA installer) and put its lib folder into LD_LIBRARY_PATH on all "
           "nodes; NCCL_NET=\"AWS Libfabric\" makes its absence an error"));
   return findings;
