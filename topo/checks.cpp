@@ -88,7 +88,7 @@ std::span<const Check> checks() {
       {"gpu.nvls", About::fabric, "GPUs without NVLS (reduction in the NVSwitch) on a platform that has it",
        without_nvls},
       {"gpu.count", About::hardware, "fewer or more GPUs than the platform has", wrong_gpu_counts},
-      {"gpu.lost", About::hardware, "GPUs that do not answer", lost_gpus},
+      {"gpu.lost", About::hardware, "GPUs that do not answer, or that the driver cannot start", lost_gpus},
       {"gpu.unseen", About::host, "GPUs that PCI shows and NVML does not: not given to this job, or lost", unseen_gpus},
       {"gpu.nvml", About::software, "hosts whose GPUs NVML cannot query", silent_nvml},
       {"gpu.links", About::fabric, "GPUs with NVLinks missing or down", missing_links},

@@ -39,6 +39,19 @@ struct PciDevices {
   std::optional<int> nvswitches{};  // absent when there is no PCI to look at
 };
 PciDevices discover_pci(const std::filesystem::path& root);
+// A GPU that NVIDIA's driver has, by PCI address, and the file that programs open to use it.
+struct DriverGpu {
+  std::string address;
+  std::filesystem::path file;
+  std::string problem = {};
+};
+std::vector<DriverGpu> gpus_of_driver(const std::filesystem::path& root);
+// Opens the file, at which the driver starts the GPU: may take seconds, or block. The reason if the driver cannot start
+// it; "" also where this process may not open it, or has no such file, as in a container that has other GPUs.
+std::string why_not_started(const std::filesystem::path& device_file);
+// The GPUs of the driver that have a problem and are none of those that NVML lists; none where one of the latter has no
+// address, since it may be the same.
+std::vector<Gpu> unlisted_gpus(const std::vector<Gpu>& listed, const std::vector<DriverGpu>& of_driver);
 // PCIe bridges above the host's GPUs and NICs, outermost first.
 std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
 

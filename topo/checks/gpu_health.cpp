@@ -98,7 +98,7 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
 std::vector<Finding> lost_gpus(const Topology& topology) {
   std::vector<Finding> findings = each_gpu(
       topology, "gpu.lost", Severity::error,
-      "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
+      "look for XID 79, 'fallen off the bus' and 'RmInitAdapter failed' in dmesg; reboot or replace the instance",
       [](const Gpu& gpu) -> std::string { return gpu.problem.empty() ? "" : "does not answer NVML: " + gpu.problem; });
   for (const Host& host : topology.hosts) {
     if (std::ranges::find(host.gpu_devices, std::optional(false), &Gpu::persistence) == host.gpu_devices.end())
@@ -113,7 +113,8 @@ std::vector<Finding> lost_gpus(const Topology& topology) {
   return findings;
 }
 
-// A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
+// A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing. One
+// that the driver cannot start has a problem, and is gpu.lost.
 std::vector<Finding> unseen_gpus(const Topology& topology) {
   std::vector<Finding> findings =
       each_gpu(topology, "gpu.unseen", Severity::error,
