@@ -155,7 +155,7 @@ std::vector<Finding> look(const Topology& topology) {
   const Topology with_links = without_links_of_mig(topology);
   for (const Check& check : checks())
     for (Finding& finding : check.look(with_links)) {
-      finding.about = check.about;
+      if (!finding.about) finding.about = check.about;
       all.push_back(std::move(finding));
     }
   std::ranges::move(stale_settings(topology), std::back_inserter(all));
