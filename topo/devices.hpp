@@ -63,8 +63,9 @@ struct NvLink {
   std::optional<GBps> rate_raw{};  // one direction, signalling
   std::string remote{};            // "gpu", "switch" or "" (unknown)
   std::string remote_pci{};        // address of the other end
-  std::map<std::string, std::uint64_t>
-      errors{};  // "replay", "recovery", "crc_flit", "crc_data"; since the driver's start
+  // "replay", "recovery", "crc_flit", "crc_data"; from NVLink 5 on "recovery", "recovery_failed"; since the driver's
+  // start.
+  std::map<std::string, std::uint64_t> errors{};
 };
 
 // Counts that do not go away by themselves, as NVML keeps them.
@@ -91,6 +92,11 @@ struct GpuState {
 std::vector<std::string> throttle_reasons(std::uint64_t mask);
 // True if the mask shows a GPU held back by more than idling or its ordinary power cap.
 bool held_back(std::uint64_t mask);
+
+// What NVML's mask of the health of a GPU's fabric says is wrong: "degraded bandwidth", "insufficient NVLinks", ...
+std::vector<std::string> fabric_troubles(unsigned mask);
+// One of them: the GPU may be sound, and the fabric manager has given it to nobody.
+inline constexpr const char* no_partition = "no partition";
 
 struct Gpu {
   std::string uuid{}, name{};           // "": NVML does not report it, only PCI does

@@ -39,7 +39,11 @@ struct PciDevices {
   std::optional<int> nvswitches{};  // absent when there is no PCI to look at
 };
 PciDevices discover_pci(const std::filesystem::path& root);
-// A GPU that NVIDIA's driver has, by PCI address, and the file that programs open to use it.
+// PCIe bridges above the host's GPUs and NICs, outermost first.
+std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
+
+// ---- GPUs that the driver has, whether NVML lists them or not.
+// A GPU of NVIDIA's driver, by PCI address, and the file that programs open to use it.
 struct DriverGpu {
   std::string address;
   std::filesystem::path file;
@@ -52,8 +56,6 @@ std::string why_not_started(const std::filesystem::path& device_file);
 // The GPUs of the driver that have a problem and are none of those that NVML lists; none where one of the latter has no
 // address, since it may be the same.
 std::vector<Gpu> unlisted_gpus(const std::vector<Gpu>& listed, const std::vector<DriverGpu>& of_driver);
-// PCIe bridges above the host's GPUs and NICs, outermost first.
-std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
 
 // Memory that the cgroups of this process leave it: the minimum over all levels; absent when none sets a limit.
 std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);

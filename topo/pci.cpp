@@ -1,13 +1,7 @@
 // PCI as /sys shows it: where devices sit, how fast their links are, and what stands above them.
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -109,39 +103,6 @@ PciDevices discover_pci(const fs::path& root) {
     gpu.pcie = pcie_link_of(device);
     gpu.numa_node = numa_node_of(device);
     found.gpus.push_back(std::move(gpu));
-  }
-  return found;
-}
-
-std::vector<DriverGpu> gpus_of_driver(const fs::path& root) {
-  const fs::path folder = root / "proc/driver/nvidia/gpus";
-  std::vector<DriverGpu> gpus;
-  for (const std::string& name : names_in(folder))
-    if (const auto minor = value_of(folder / name / "information", "Device Minor:"); minor && !minor->empty())
-      gpus.push_back({name, root / ("dev/nvidia" + *minor)});
-  return gpus;
-}
-
-// With O_NONBLOCK the driver would return at once and start the GPU afterwards, so that no error would show.
-std::string why_not_started(const fs::path& device_file) {
-  const int descriptor = ::open(device_file.c_str(), O_RDWR | O_CLOEXEC);
-  if (descriptor < 0)
-    return errno == EIO
-               ? fmt::format("the driver cannot start it (opening {}: {})", device_file.string(), std::strerror(EIO))
-               : "";
-  ::close(descriptor);
-  return "";
-}
-
-std::vector<Gpu> unlisted_gpus(const std::vector<Gpu>& listed, const std::vector<DriverGpu>& of_driver) {
-  const auto address_of = [](const Gpu& gpu) { return gpu.pci.address; };
-  std::vector<Gpu> found;
-  if (std::ranges::find(listed, "", address_of) != listed.end()) return found;
-  for (const DriverGpu& each : of_driver) {
-    if (each.problem.empty() || std::ranges::find(listed, each.address, address_of) != listed.end()) continue;
-    Gpu& gpu = found.emplace_back();
-    gpu.pci.address = each.address;
-    gpu.problem = each.problem;
   }
   return found;
 }

@@ -120,6 +120,17 @@ TEST(TopoChecks, gpus_that_wait_for_the_fabric_say_where_no_manager_runs) {
   EXPECT_THAT(only(topology, "fabric.manager"), IsEmpty());
 }
 
+TEST(TopoChecks, an_nvlink_that_recovered_once_or_failed_to_is_told) {
+  for (const char* counter : {"recovery", "recovery_failed"}) {
+    Topology topology = healthy(1);
+    topology.hosts[0].gpu_devices[2].nvlinks = {{.number = 4, .active = true, .errors = {{counter, 0}, {"replay", 7}}}};
+    EXPECT_THAT(only(topology, "gpu.link_errors"), IsEmpty());
+    topology.hosts[0].gpu_devices[2].nvlinks[0].errors[counter] = 1;
+    ASSERT_THAT(only(topology, "gpu.link_errors"), SizeIs(1));
+    EXPECT_THAT(only(topology, "gpu.link_errors")[0].evidence, HasSubstr(std::string("link 4: 1 ") + counter));
+  }
+}
+
 TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
   Topology topology = healthy(2);
   topology.gpus_seen_of_rank.assign(16, 8);

@@ -122,6 +122,16 @@ TEST(TopoSoftware, a_virtual_machine_a_container_and_an_iommu_are_told) {
   EXPECT_EQ(host.iommu, true);
 }
 
+TEST(TopoSoftware, all_conditions_of_the_health_of_a_fabric_are_words) {
+  EXPECT_THAT(fabric_troubles(0x1aa), IsEmpty()) << "all are reported, and none is so";
+  EXPECT_THAT(fabric_troubles(0x0aa), IsEmpty()) << "no configuration is reported";
+  EXPECT_THAT(fabric_troubles(0x59a), ElementsAre("route unhealthy", "insufficient NVLinks"));
+  EXPECT_THAT(fabric_troubles(0x2aa), ElementsAre("wrong system GUID"));
+  EXPECT_THAT(fabric_troubles(0x8aa), ElementsAre("invalid GPU state"));
+  EXPECT_THAT(fabric_troubles(0xcaa), ElementsAre("wrong configuration 12")) << "of a later driver";
+  EXPECT_THAT(fabric_troubles(0x91aa), IsEmpty()) << "other conditions of a later driver";
+}
+
 TEST(TopoSoftware, throttle_reasons_are_words_and_power_caps_and_application_clocks_are_ordinary) {
   EXPECT_THAT(throttle_reasons(0x44), ElementsAre("power cap", "hardware thermal"));
   EXPECT_THAT(throttle_reasons(0x10000), ElementsAre("0x10000"));

@@ -194,7 +194,7 @@ std::vector<Finding> link_errors(const Topology& topology) {
         std::vector<std::string> troubled;
         for (const NvLink& link : gpu.nvlinks)
           for (const auto& [kind, count] : link.errors)
-            if (count > (kind == "recovery" ? 0 : most_retries))
+            if (count > (kind.starts_with("recovery") ? 0 : most_retries))
               troubled.push_back(fmt::format("link {}: {} {}", link.number, count, kind));
         return troubled.empty() ? "" : "counts NVLink errors: " + join(troubled);
       });
@@ -254,6 +254,8 @@ std::vector<Finding> absent_fabric_manager(const Topology& topology) {
 namespace {
 
 using std::size_t;
+
+bool is_no_partition(const std::string& trouble) { return trouble == no_partition; }
 
 // Hosts by their clique, of cliques with several hosts only.
 std::vector<std::vector<size_t>> wide_cliques(const Topology& topology) {
@@ -480,13 +482,24 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
 }
 
 std::vector<Finding> unhealthy_fabric(const Topology& topology) {
-  return each_gpu(topology, "gpu.fabric_health", Severity::error,
-                  "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
-                  "reboot, or replace the instance",
-                  [](const Gpu& gpu) -> std::string {
-                    const std::vector<std::string> troubles = gpu.fabric_trouble.value_or(std::vector<std::string>{});
-                    return troubles.empty() ? "" : "says of its NVLink fabric: " + join(troubles);
-                  });
+  const auto with_troubles = [](bool in_no_partition) {
+    return [in_no_partition](const Gpu& gpu) -> std::string {
+      const std::vector<std::string> troubles = gpu.fabric_trouble.value_or(std::vector<std::string>{});
+      if (troubles.empty() || std::ranges::all_of(troubles, is_no_partition) != in_no_partition) return "";
+      return "says of its NVLink fabric: " + join(troubles);
+    };
+  };
+  std::vector<Finding> findings =
+      each_gpu(topology, "gpu.fabric_health", Severity::error,
+               "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
+               "reboot, or replace the instance",
+               with_troubles(false));
+  std::ranges::move(each_gpu(topology, "gpu.fabric_health", Severity::warning,
+                             "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
+                             "share its NVLink domain",
+                             with_troubles(true)),
+                    std::back_inserter(findings));
+  return findings;
 }
 
 std::vector<Finding> other_imex(const Topology& topology) {
