@@ -135,10 +135,11 @@ struct Gpu {
 // Number of NVLinks that join two GPUs of a host directly, without a switch.
 int links_between(const Gpu& one, const Gpu& other);
 
-// Xid errors of a GPU in the kernel log since the machine booted and its driver was loaded.
+// Xid errors of a GPU, or SXid errors of an NVSwitch, in the kernel log since the machine booted and its driver was
+// loaded.
 struct Xid {
-  std::string pci{};   // address in the format of the driver: "0000:53:00"
-  int code = 0;        // NVIDIA, XID Errors
+  std::string pci{};   // address in the format of the driver: "0000:53:00"; of a switch "0000:05:00.0"
+  int code = 0;        // NVIDIA, XID Errors; from 10000 on NVIDIA, Fabric Manager User Guide
   int count = 1;       // occurrences of the code with this remedy; `text` is from the last one
   std::string text{};  // message after the code
 };
