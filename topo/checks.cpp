@@ -63,7 +63,7 @@ std::span<const Check> checks() {
       {"host.shared_memory", About::host, "too little free space in /dev/shm", little_shared_memory},
       {"host.gdrcopy", About::software, "GDRCopy's kernel module missing on EFA", without_gdrcopy},
       {"host.acs", About::host, "PCIe bridges that redirect traffic between devices", access_control},
-      {"host.iommu", About::host, "an active IOMMU on bare metal", active_iommu},
+      {"host.iommu", About::host, "an IOMMU that translates addresses of GPUs or NICs on bare metal", active_iommu},
       {"host.numa", About::host, "GPUs whose NUMA node is hidden", hidden_numa},
       {"host.placement", About::fabric, "hosts in another zone, VPC or placement group", scattered_hosts},
       {"version.mixed", About::software, "drivers and libraries that differ between hosts", mixed_versions},

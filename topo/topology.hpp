@@ -53,7 +53,7 @@ struct Host {
   std::vector<PciBridge> bridges{};  // above the GPUs and NICs
   std::optional<int> nvswitches{};   // on PCI; in a virtual machine they may be hidden
   std::optional<bool> virtual_machine{}, container{};
-  std::optional<bool> iommu{};                        // the kernel has one at work
+  std::optional<bool> iommu{};                        // it translates addresses of GPUs or NICs
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
   std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
   std::optional<Imex> imex{};                         // null: not looked for
