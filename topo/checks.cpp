@@ -63,7 +63,7 @@ std::span<const Check> checks() {
       {"host.shared_memory", About::host, "too little free space in /dev/shm", little_shared_memory},
       {"host.gdrcopy", About::software, "GDRCopy's kernel module missing on EFA", without_gdrcopy},
       {"host.acs", About::host, "PCIe bridges that redirect traffic between devices", access_control},
-      {"host.iommu", About::host, "an active IOMMU on bare metal", active_iommu},
+      {"host.iommu", About::host, "an IOMMU that translates addresses of GPUs or NICs on bare metal", active_iommu},
       {"host.numa", About::host, "GPUs whose NUMA node is hidden", hidden_numa},
       {"host.placement", About::fabric, "hosts in another zone, VPC or placement group", scattered_hosts},
       {"version.mixed", About::software, "drivers and libraries that differ between hosts", mixed_versions},
@@ -88,7 +88,7 @@ std::span<const Check> checks() {
       {"gpu.nvls", About::fabric, "GPUs without NVLS (reduction in the NVSwitch) on a platform that has it",
        without_nvls},
       {"gpu.count", About::hardware, "fewer or more GPUs than the platform has", wrong_gpu_counts},
-      {"gpu.lost", About::hardware, "GPUs that do not answer", lost_gpus},
+      {"gpu.lost", About::hardware, "GPUs that do not answer, or that the driver cannot start", lost_gpus},
       {"gpu.unseen", About::host, "GPUs that PCI shows and NVML does not: not given to this job, or lost", unseen_gpus},
       {"gpu.nvml", About::software, "hosts whose GPUs NVML cannot query", silent_nvml},
       {"gpu.links", About::fabric, "GPUs with NVLinks missing or down", missing_links},
@@ -100,7 +100,8 @@ std::span<const Check> checks() {
       {"gpu.throttled", About::hardware, "GPUs that are throttled: heat, power brake, low clocks", throttled_gpus},
       {"gpu.memory_errors", About::hardware, "uncorrected memory errors, pending or failed row remapping",
        memory_errors},
-      {"gpu.xid_before", About::hardware, "GPUs with Xid errors in the kernel's log from before the run", earlier_xids},
+      {"gpu.xid_before", About::hardware,
+       "GPUs with Xid errors, or NVSwitches with SXid errors, in the kernel's log from before the run", earlier_xids},
       {"gpu.ecc", About::settings, "GPUs with ECC off", without_ecc},
       {"gpu.power_cap", About::settings, "GPUs with a power limit below their default", capped_power},
       {"gpu.mig", About::settings, "GPUs with MIG on", mig_gpus},
@@ -156,7 +157,7 @@ std::vector<Finding> look(const Topology& topology) {
   const Topology with_links = without_links_of_mig(topology);
   for (const Check& check : checks())
     for (Finding& finding : check.look(with_links)) {
-      finding.about = check.about;
+      if (!finding.about) finding.about = check.about;
       all.push_back(std::move(finding));
     }
   std::ranges::move(stale_settings(topology), std::back_inserter(all));

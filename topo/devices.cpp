@@ -1,10 +1,15 @@
-// Facts that GPUs and NICs report: clocks event reasons, direct NVLinks and counters.
+// Facts that GPUs and NICs report: clocks event reasons, the state of their fabric, direct NVLinks, counters, and GPUs
+// that do not start.
 #include "topo/devices.hpp"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <string_view>
 
 #include "topo/discover.hpp"
@@ -53,6 +58,27 @@ bool held_back(std::uint64_t mask) {
   return false;
 }
 
+// ---- NVML's mask of the health of a GPU's fabric: fields of two bits each, 1: it is so, 2: it is not, 0: not
+// reported; then one of four bits, a number, of which 0 is not reported and 1 none.
+
+std::vector<std::string> fabric_troubles(unsigned mask) {
+  constexpr std::array<const char*, 4> troubles{"degraded bandwidth", "route recovery in progress", "route unhealthy",
+                                                "access timeout recovery"};
+  constexpr std::array<const char*, 7> wrong{"wrong system GUID",    "wrong chassis serial number", no_partition,
+                                             "insufficient NVLinks", "incompatible GPU firmware",   "invalid location",
+                                             "invalid GPU state"};
+  std::vector<std::string> found;
+  for (const char* const trouble : troubles) {
+    if ((mask & 3U) == 1) found.emplace_back(trouble);
+    mask >>= 2;
+  }
+  constexpr unsigned first_wrong = 2;
+  if (const unsigned number = mask & 0xfU; number >= first_wrong)
+    found.push_back(number - first_wrong < wrong.size() ? wrong.at(number - first_wrong)
+                                                        : fmt::format("wrong configuration {}", number));
+  return found;
+}
+
 int links_between(const Gpu& one, const Gpu& other) {
   return static_cast<int>(std::ranges::count_if(one.nvlinks, [&](const NvLink& link) {
     return link.active != false && !link.remote_pci.empty() && link.remote_pci == other.pci.address;
@@ -86,6 +112,41 @@ std::map<std::string, std::uint64_t> nic_counters(const fs::path& root, const st
       if (const auto count = name == "lifespan" ? std::nullopt : count_in(port / folder / name))
         counters[name] = *count;
   return counters;
+}
+
+// ---- GPUs that the driver has, whether NVML lists them or not.
+
+std::vector<DriverGpu> gpus_of_driver(const fs::path& root) {
+  const fs::path folder = root / "proc/driver/nvidia/gpus";
+  std::vector<DriverGpu> gpus;
+  for (const std::string& name : names_in(folder))
+    if (const auto minor = value_of(folder / name / "information", "Device Minor:"); minor && !minor->empty())
+      gpus.push_back({name, root / ("dev/nvidia" + *minor)});
+  return gpus;
+}
+
+// With O_NONBLOCK the driver would return at once and start the GPU afterwards, so that no error would show.
+std::string why_not_started(const fs::path& device_file) {
+  const int descriptor = ::open(device_file.c_str(), O_RDWR | O_CLOEXEC);
+  if (descriptor < 0)
+    return errno == EIO
+               ? fmt::format("the driver cannot start it (opening {}: {})", device_file.string(), std::strerror(EIO))
+               : "";
+  ::close(descriptor);
+  return "";
+}
+
+std::vector<Gpu> unlisted_gpus(const std::vector<Gpu>& listed, const std::vector<DriverGpu>& of_driver) {
+  const auto address_of = [](const Gpu& gpu) { return gpu.pci.address; };
+  std::vector<Gpu> found;
+  if (std::ranges::find(listed, "", address_of) != listed.end()) return found;
+  for (const DriverGpu& each : of_driver) {
+    if (each.problem.empty() || std::ranges::find(listed, each.address, address_of) != listed.end()) continue;
+    Gpu& gpu = found.emplace_back();
+    gpu.pci.address = each.address;
+    gpu.problem = each.problem;
+  }
+  return found;
 }
 
 }  // namespace p5::topo

@@ -63,8 +63,9 @@ struct NvLink {
   std::optional<GBps> rate_raw{};  // one direction, signalling
   std::string remote{};            // "gpu", "switch" or "" (unknown)
   std::string remote_pci{};        // address of the other end
-  std::map<std::string, std::uint64_t>
-      errors{};  // "replay", "recovery", "crc_flit", "crc_data"; since the driver's start
+  // "replay", "recovery", "crc_flit", "crc_data"; from NVLink 5 on "recovery", "recovery_failed"; since the driver's
+  // start.
+  std::map<std::string, std::uint64_t> errors{};
 };
 
 // Counts that do not go away by themselves, as NVML keeps them.
@@ -91,6 +92,11 @@ struct GpuState {
 std::vector<std::string> throttle_reasons(std::uint64_t mask);
 // True if the mask shows a GPU held back by more than idling or its ordinary power cap.
 bool held_back(std::uint64_t mask);
+
+// What NVML's mask of the health of a GPU's fabric says is wrong: "degraded bandwidth", "insufficient NVLinks", ...
+std::vector<std::string> fabric_troubles(unsigned mask);
+// One of them: the GPU may be sound, and the fabric manager has given it to nobody.
+inline constexpr const char* no_partition = "no partition";
 
 struct Gpu {
   std::string uuid{}, name{};           // "": NVML does not report it, only PCI does
@@ -129,10 +135,11 @@ struct Gpu {
 // Number of NVLinks that join two GPUs of a host directly, without a switch.
 int links_between(const Gpu& one, const Gpu& other);
 
-// Xid errors of a GPU in the kernel log since the machine booted and its driver was loaded.
+// Xid errors of a GPU, or SXid errors of an NVSwitch, in the kernel log since the machine booted and its driver was
+// loaded.
 struct Xid {
-  std::string pci{};   // address in the format of the driver: "0000:53:00"
-  int code = 0;        // NVIDIA, XID Errors
+  std::string pci{};   // address in the format of the driver: "0000:53:00"; of a switch "0000:05:00.0"
+  int code = 0;        // NVIDIA, XID Errors; from 10000 on NVIDIA, Fabric Manager User Guide
   int count = 1;       // occurrences of the code with this remedy; `text` is from the last one
   std::string text{};  // message after the code
 };

@@ -42,6 +42,21 @@ PciDevices discover_pci(const std::filesystem::path& root);
 // PCIe bridges above the host's GPUs and NICs, outermost first.
 std::vector<PciBridge> discover_bridges(const std::filesystem::path& root, const Host& host);
 
+// ---- GPUs that the driver has, whether NVML lists them or not.
+// A GPU of NVIDIA's driver, by PCI address, and the file that programs open to use it.
+struct DriverGpu {
+  std::string address;
+  std::filesystem::path file;
+  std::string problem = {};
+};
+std::vector<DriverGpu> gpus_of_driver(const std::filesystem::path& root);
+// Opens the file, at which the driver starts the GPU: may take seconds, or block. The reason if the driver cannot start
+// it; "" also where this process may not open it, or has no such file, as in a container that has other GPUs.
+std::string why_not_started(const std::filesystem::path& device_file);
+// The GPUs of the driver that have a problem and are none of those that NVML lists; none where one of the latter has no
+// address, since it may be the same.
+std::vector<Gpu> unlisted_gpus(const std::vector<Gpu>& listed, const std::vector<DriverGpu>& of_driver);
+
 // Memory that the cgroups of this process leave it: the minimum over all levels; absent when none sets a limit.
 std::optional<Bytes> memory_left_by_cgroup(const std::filesystem::path& root);
 

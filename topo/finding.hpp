@@ -52,7 +52,7 @@ struct FindingKind {
   std::string summary;
 };
 
-// A family of findings: one function in checks/, one row in checks.cpp.
+// A family of findings: one function in checks/, one row in checks.cpp, whose area findings without one get.
 struct Check {
   std::string id;
   About about;

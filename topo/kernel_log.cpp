@@ -1,4 +1,5 @@
-// Xids in the kernel log since the machine booted and the driver was last loaded: earlier errors no longer apply.
+// Xids of GPUs and SXids of NVSwitches in the kernel log since the machine booted and the driver was last loaded:
+// earlier errors no longer apply.
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -21,13 +22,17 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::string_view xid_mark = "NVRM: Xid (", driver_loads = "NVRM: loading NVIDIA UNIX";
+constexpr std::string_view xid_mark = "NVRM: Xid (", sxid_mark = ": SXid (", driver_loads = "NVRM: loading NVIDIA UNIX";
 
 // "NVRM: Xid (PCI:0000:53:00): 79, pid=1234, name=python, GPU has fallen off the bus."; older drivers without "PCI:".
+// "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 24007, Fatal, Link 30 sourcetrack timeout error"; lines with other words
+// behind the code are details of such a one.
 std::optional<Xid> xid_in(std::string_view line) {
-  const std::size_t at = line.find(xid_mark);
+  const bool of_switch = line.find(sxid_mark) != std::string_view::npos;
+  const std::string_view mark = of_switch ? sxid_mark : xid_mark;
+  const std::size_t at = line.find(mark);
   if (at == std::string_view::npos) return std::nullopt;
-  line.remove_prefix(at + xid_mark.size());
+  line.remove_prefix(at + mark.size());
   if (line.starts_with("PCI:")) line.remove_prefix(4);
   const std::size_t end = line.find("): ");
   if (end == std::string_view::npos) return std::nullopt;
@@ -38,6 +43,8 @@ std::optional<Xid> xid_in(std::string_view line) {
   if (problem != std::errc()) return std::nullopt;
   line.remove_prefix(static_cast<std::size_t>(after - line.data()));
   constexpr std::size_t longest = 200;
+  if (of_switch && !(is_of_switch(xid.code) && (line.starts_with(", Fatal") || line.starts_with(", Non-fatal"))))
+    return std::nullopt;
   xid.text = trimmed(line.substr(std::min(line.size(), line.find_first_not_of(", "))).substr(0, longest));
   return xid;
 }
@@ -128,7 +135,7 @@ std::optional<std::vector<Xid>> in_files(const fs::path& root) {
     std::vector<Xid> xids;
     for (const std::string& text : {end_of(file.string() + ".1"), current})
       for (const std::string& line : lines_of(text)) {
-        if (line.find("NVRM: ") == std::string::npos) continue;
+        if (line.find("NVRM: ") == std::string::npos && line.find(sxid_mark) == std::string::npos) continue;
         const auto time = time_of(line, std::time(nullptr));
         if (time && static_cast<double>(*time) >= from) add(xids, line);
       }

@@ -232,10 +232,29 @@ void add_imex(Host& host, const fs::path& root) {
     if (name.starts_with("channel") && ::access((channels / name).c_str(), R_OK | W_OK) == 0) ++imex.channels;
 }
 
+// True if an IOMMU translates the addresses of a GPU or NIC. It is in the kernel's list also where it passes them
+// through (iommu=pt, the type "identity"). Kernels before 5.11 do not tell types; there the command line counts.
+std::optional<bool> iommu_translates(const Host& host, const fs::path& root) {
+  std::set<std::string> types;
+  const auto add_type = [&](const PciPosition& place) {
+    if (place.address.empty()) return;
+    if (auto type = read_text(root / "sys/bus/pci/devices" / place.address / "iommu_group/type")) types.insert(*type);
+  };
+  for (const Gpu& gpu : host.gpu_devices) add_type(gpu.pci);
+  for (const Nic& nic : host.nics) add_type(nic.pci);
+  if (!types.empty())
+    return std::ranges::any_of(types, [](const std::string& type) { return type.starts_with("DMA"); });
+  if (!present(root / "sys/class/iommu")) return std::nullopt;
+  const std::vector<std::string> words = split(read_text(root / "proc/cmdline").value_or(""), ' ');
+  const bool passes_through = std::ranges::any_of(
+      words, [](const std::string& word) { return word == "iommu=pt" || word == "iommu.passthrough=1"; });
+  return !names_in(root / "sys/class/iommu").empty() && !passes_through;
+}
+
 void add_surroundings(Host& host, const fs::path& root) {
   const auto flags = value_of(root / "proc/cpuinfo", "flags");
   if (flags) host.virtual_machine = flags->find(" hypervisor") != std::string::npos;
-  if (present(root / "sys/class/iommu")) host.iommu = !names_in(root / "sys/class/iommu").empty();
+  host.iommu = iommu_translates(host, root);
   const std::string first = read_text(root / "proc/1/comm").value_or("");
   if (present(root / ".dockerenv") || present(root / "run/.containerenv"))
     host.container = true;

@@ -36,6 +36,7 @@ bool contains(const VersionRange& range, const std::string& version) {
 
 void fields(auto& archive, Is<XidClass> auto& row) {
   archive.must("class", row.name);
+  archive.may("of_switch", row.of_switch);
   archive.must("codes", row.codes);
   archive.must("says", row.says);
   archive.must("severity", json_fields::named(row.severity, severity_from));
@@ -51,12 +52,13 @@ const XidClass& class_of_xid(int code, std::string_view text) {
   const std::size_t at = text.rfind(change);
   const std::string told = lower(at == std::string_view::npos ? text : text.substr(at + change.size()));
   const auto fits = [&](const XidClass& row) {
-    return (row.codes.empty() || std::ranges::find(row.codes, code) != row.codes.end()) &&
+    return row.of_switch == is_of_switch(code) &&
+           (row.codes.empty() || std::ranges::find(row.codes, code) != row.codes.end()) &&
            (row.says.empty() || std::ranges::any_of(row.says, [&](const std::string& word) {
               return told.find(word) != std::string::npos;
             }));
   };
-  return *std::ranges::find_if(rows, fits);  // the last row matches every code
+  return *std::ranges::find_if(rows, fits);  // the last row of each kind matches every code
 }
 
 void fields(auto& archive, Is<PublishedProducts> auto& row) {

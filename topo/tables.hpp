@@ -37,10 +37,14 @@ void fields(auto& archive, Is<VersionRange> auto& range) {
   archive.may("below", range.below);
 }
 
-// ---- Severity and remedy of NVIDIA's Xids for a GPU: the table is xids.json.
+// ---- Severity and remedy of NVIDIA's Xids for a GPU, and SXids for an NVSwitch: the table is xids.json.
+
+// SXids have codes from 10000 on, and Xids far lower ones.
+constexpr bool is_of_switch(int code) { return code >= 10000; }
 
 struct XidClass {
   std::string name;  // "isolate", "reboot", "reset", "restart", "process" (a program's own fault), "none", "monitor"
+  bool of_switch = false;         // SXids
   std::vector<int> codes;         // none: all others
   std::vector<std::string> says;  // lower-case words, one of which the text must contain too; none: any text
   Severity severity = Severity::warning;

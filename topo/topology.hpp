@@ -55,7 +55,7 @@ struct Host {
   std::optional<int> efa_without_driver{};  // EFA functions on PCI that the driver `efa` does not serve
   std::optional<int> network_interfaces{};  // that EC2 has attached, by its metadata
   std::optional<bool> virtual_machine{}, container{};
-  std::optional<bool> iommu{};                        // the kernel has one at work
+  std::optional<bool> iommu{};                        // it translates addresses of GPUs or NICs
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()
   std::optional<bool> fabric_manager_running{};       // unknown where other processes cannot be seen
   std::optional<Imex> imex{};                         // null: not looked for

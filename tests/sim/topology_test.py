@@ -67,6 +67,15 @@ class Probe(unittest.TestCase):
         self.assertEqual([gpu["processes"] for gpu in told], [0] * 7 + [2])
         self.assertEqual([gpu["fabric_state"] for gpu in told], ["in progress"] + ["completed"] * 7)
 
+    def test_tells_all_conditions_of_the_health_of_a_fabric(self):
+        told = probe(faults="clique:gpu=1:health=0x5aa,clique:gpu=2:health=0x1a9")["gpus"]
+        self.assertEqual([gpu.get("fabric_trouble") for gpu in told[:3]], [None, ["insufficient NVLinks"], ["degraded bandwidth"]])
+
+    def test_tells_of_links_that_recovered_where_they_count_nothing_else(self):
+        told = probe(faults="nvlink5:gpu=2:link=4:recovered=3:failed=1")["gpus"][2]["nvlinks"]
+        self.assertEqual([told[link]["errors"] for link in (3, 4)],
+                         [{"recovery": 0, "recovery_failed": 0}, {"recovery": 3, "recovery_failed": 1}])
+
     def test_a_gpu_that_does_not_answer_costs_its_deadline_and_what_it_had_not_told_yet(self):
         told = probe(limit="0.5", faults="block:function=nvmlDeviceGetNvLinkState:gpu=5")
         self.assertEqual([gpu["links"] for gpu in told["gpus"]], [18] * 5 + [None] + [18] * 2)

@@ -87,7 +87,7 @@ TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
       "cudaFree, the first call on the device: uncorrectable ECC error encountered (cudaErrorECCUncorrectable, 214)";
   EXPECT_TRUE(is_of_device(problem));
   EXPECT_FALSE(is_of_device("cudaFree, the first call on the device: out of memory (cudaErrorMemoryAllocation, 2)"));
-  EXPECT_FALSE(is_of_device("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES"));
+  EXPECT_FALSE(is_of_device("CUDA shows this process no GPU, though there is a driver: look at CUDA_VISIBLE_DEVICES"));
   topo::Topology topology;
   topology.hosts.resize(1);
   topology.hosts[0].name = "node";

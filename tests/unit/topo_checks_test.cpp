@@ -85,6 +85,52 @@ TEST(TopoChecks, of_a_gpu_in_mig_mode_are_not_about_its_nvlinks) {
   EXPECT_EQ(found[0].id, "gpu.mig");
 }
 
+// A100's NVLinks are trained by the fabric manager.
+TEST(TopoChecks, nvlinks_that_wait_for_a_fabric_manager_are_no_broken_ones) {
+  Topology topology = synthetic(find_platform("p4d.24xlarge"), 2);
+  Host& host = topology.hosts[1];
+  host.nvswitches = 6;
+  host.fabric_manager_running = true;
+  for (Gpu& gpu : host.gpu_devices) gpu.links = 0;
+  ASSERT_THAT(only(topology, "gpu.links"), SizeIs(1)) << "the manager runs";
+  host.fabric_manager_running = false;
+  EXPECT_THAT(only(topology, "gpu.links"), IsEmpty());
+  const std::vector<Finding> found = only(topology, "fabric.manager");
+  ASSERT_THAT(found, SizeIs(1));
+  EXPECT_THAT(found[0].evidence, HasSubstr("no NVLink of its GPUs is active"));
+  EXPECT_TRUE(condemns(found[0])) << "no job can use this host's GPUs together";
+  host.gpu_devices[3].links = 12;
+  EXPECT_THAT(only(topology, "gpu.links"), SizeIs(7)) << "links of one are up without it";
+  ASSERT_THAT(only(topology, "fabric.manager"), SizeIs(1));
+  EXPECT_FALSE(condemns(only(topology, "fabric.manager")[0]));
+  host.gpu_devices[3].links = 0;
+  host.nvswitches = 0;
+  EXPECT_THAT(only(topology, "gpu.links"), SizeIs(1)) << "it may run on another machine";
+}
+
+TEST(TopoChecks, gpus_that_wait_for_the_fabric_say_where_no_manager_runs) {
+  Topology topology = healthy(2);
+  Host& host = topology.hosts[1];
+  host.gpu_devices[2].fabric_state = "in progress";
+  host.fabric_manager_running = false;
+  ASSERT_THAT(only(topology, "gpu.fabric"), SizeIs(1));
+  EXPECT_THAT(only(topology, "gpu.fabric")[0].evidence, Not(HasSubstr("fabricmanager")));
+  host.nvswitches = 4;
+  EXPECT_THAT(only(topology, "gpu.fabric")[0].evidence, HasSubstr("; no nvidia-fabricmanager runs there"));
+  EXPECT_THAT(only(topology, "fabric.manager"), IsEmpty());
+}
+
+TEST(TopoChecks, an_nvlink_that_recovered_once_or_failed_to_is_told) {
+  for (const char* counter : {"recovery", "recovery_failed"}) {
+    Topology topology = healthy(1);
+    topology.hosts[0].gpu_devices[2].nvlinks = {{.number = 4, .active = true, .errors = {{counter, 0}, {"replay", 7}}}};
+    EXPECT_THAT(only(topology, "gpu.link_errors"), IsEmpty());
+    topology.hosts[0].gpu_devices[2].nvlinks[0].errors[counter] = 1;
+    ASSERT_THAT(only(topology, "gpu.link_errors"), SizeIs(1));
+    EXPECT_THAT(only(topology, "gpu.link_errors")[0].evidence, HasSubstr(std::string("link 4: 1 ") + counter));
+  }
+}
+
 TEST(TopoChecks, ranks_that_see_one_gpu_each_cannot_reach_their_neighbours) {
   Topology topology = healthy(2);
   topology.gpus_seen_of_rank.assign(16, 8);

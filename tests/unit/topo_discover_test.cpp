@@ -1,10 +1,14 @@
 // Discovery, from machines that are recorded as the kernel would show them.
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
+#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -349,6 +353,50 @@ TEST(TopoDiscover, gpus_that_nvml_calls_lost_are_those_that_are_left_on_pci) {
   EXPECT_THAT(some_hidden.hosts[0].gpu_devices, SizeIs(5)) << "which of three it is, is not known";
   EXPECT_EQ(some_hidden.hosts[0].gpu_devices[1].pci.address, "");
   EXPECT_THAT(lost_gpus(some_hidden), SizeIs(1));
+}
+
+// NVML does not list such a GPU. The other side of a pseudoterminal answers open() with EIO as its device file does.
+TEST(TopoDiscover, gpus_that_the_driver_cannot_start_are_lost_and_those_of_others_are_not) {
+  const int terminal = posix_openpt(O_RDWR | O_NOCTTY);
+  ASSERT_GE(terminal, 0);
+  Tree tree;
+  const auto add = [&](const std::string& address, const std::string& minor) {
+    tree.file("proc/driver/nvidia/gpus/" + address + "/information",
+              "Model: \t NVIDIA H100 80GB HBM3\nIRQ:   \t 120\nDevice Minor: \t " + minor);
+  };
+  add("0000:10:00.0", "1");
+  add("0000:20:00.0", "0");
+  add("0000:30:00.0", "2");
+  tree.file("dev/nvidia1", "");
+  std::filesystem::create_symlink(ptsname(terminal), tree.root() + "/dev/nvidia2");
+  std::vector<DriverGpu> of_driver = gpus_of_driver(tree.root());
+  ASSERT_THAT(of_driver, SizeIs(3));
+  for (DriverGpu& each : of_driver) each.problem = why_not_started(each.file);
+  close(terminal);
+  EXPECT_EQ(of_driver[0].problem, "") << "a device file that opens";
+  EXPECT_EQ(of_driver[1].problem, "") << "no device file, as in a container that has other GPUs";
+  EXPECT_THAT(of_driver[2].problem, ::testing::HasSubstr("nvidia2: Input/output error"));
+
+  std::vector<Gpu> on_pci(3);
+  for (std::size_t i = 0; i < on_pci.size(); ++i) on_pci[i].pci.address = of_driver[i].address;
+  NvmlAnswer told;
+  told.answered = true;
+  told.driver = "580.00";
+  Gpu& listed = told.gpus.emplace_back();
+  listed.uuid = "GPU-0";
+  listed.pci.address = of_driver[0].address;
+  std::ranges::move(unlisted_gpus(told.gpus, of_driver), std::back_inserter(told.gpus));
+  Topology topology;
+  merge_gpus(topology.hosts.emplace_back(), told, on_pci);
+  const std::vector<Finding> lost = lost_gpus(topology), unseen = unseen_gpus(topology);
+  ASSERT_THAT(lost, SizeIs(1));
+  EXPECT_THAT(lost[0].evidence, ::testing::HasSubstr("0000:30:00.0"));
+  ASSERT_THAT(unseen, SizeIs(1));
+  EXPECT_THAT(unseen[0].evidence, ::testing::HasSubstr("0000:20:00.0"));
+
+  std::vector<Gpu> one_without_address(1);
+  one_without_address[0].problem = "nvmlDeviceGetHandleByIndex_v2: GPU is lost";
+  EXPECT_THAT(unlisted_gpus(one_without_address, of_driver), IsEmpty()) << "it may be the same";
 }
 
 TEST(TopoDiscover, an_empty_machine_is_absent_facts_and_no_error) {

@@ -164,6 +164,19 @@ TEST(Domains, are_those_that_nccl_is_told_of) {
   EXPECT_THAT(told("NCCL_MNNVL_UUID", "5"), Each(0));
 }
 
+TEST(Domains, have_gpus_in_no_partition_by_intent_and_ones_that_are_set_up_wrongly_by_fault) {
+  Topology topology = ultraservers(2);
+  topology.hosts[1].gpu_devices[2].fabric_trouble = {{no_partition}};
+  topology.hosts[1].gpu_devices[3].fabric_trouble = {{"insufficient NVLinks"}};
+  std::vector<Finding> found = look(topology);
+  std::erase_if(found, [](const Finding& each) { return each.id != "gpu.fabric_health"; });
+  ASSERT_THAT(found, testing::SizeIs(2));
+  EXPECT_EQ(found[0].severity, Severity::error);
+  EXPECT_EQ(found[0].subject.gpu, 3);
+  EXPECT_EQ(found[1].severity, Severity::warning);
+  EXPECT_THAT(found[1].action, testing::HasSubstr("partition"));
+}
+
 TEST(Domains, of_plain_hosts_are_the_hosts) {
   EXPECT_THAT(domains_of_hosts(synthetic(find_platform("p5.48xlarge"), 3)), ElementsAre(0, 1, 2));
 }

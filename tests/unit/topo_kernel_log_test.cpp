@@ -121,6 +121,34 @@ TEST(KernelLog, keeps_a_fatal_error_of_an_nvlink_apart_from_nonfatal_ones) {
               ElementsAre(Pair(Severity::error, false), Pair(Severity::warning, true)));
 }
 
+TEST(KernelLog, tells_of_errors_of_nvswitches_by_whether_they_are_fatal) {
+  const auto error = [](const std::string& second, const std::string& text) {
+    return line("2023-11-14T22:30:0" + second + "Z", "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): " + text);
+  };
+  Started tree;
+  tree.file("var/log/kern.log", error("1", "24007, Fatal, Link 30 sourcetrack timeout error") +
+                                    error("2", "24007, Severity 1 Engine instance 30 Sub-engine instance 00") +
+                                    error("3", "24007, Data {0x10000000, 0x10000000}") +
+                                    error("4", "28006, Non-fatal, Link 29 MC TS crumbstore MCTO") +
+                                    error("5", "20034, Fatal, Link 63 LTSSM Fault Up") +
+                                    error("6", "20034, Fatal, Link 62 LTSSM Fault Up"));
+  Topology topology;
+  Host& host = topology.hosts.emplace_back();
+  host.name = "n1";
+  host.xids = discover_xids(tree.root() + "/");
+  std::vector<Finding> found = look(topology);
+  std::erase_if(found, [](const Finding& each) { return each.id != "gpu.xid_before"; });
+  ASSERT_THAT(found, SizeIs(3));
+  EXPECT_TRUE(condemns(found[0]));
+  EXPECT_EQ(found[0].about, About::fabric);
+  EXPECT_THAT(found[0].evidence, testing::HasSubstr("the NVSwitch at 0000:05:00.0 on n1: SXid 24007 since"));
+  EXPECT_THAT(found[0].evidence, testing::HasSubstr("sourcetrack timeout"));
+  EXPECT_EQ(found[1].severity, Severity::warning);
+  EXPECT_THAT(found[1].evidence, testing::HasSubstr("SXid 28006"));
+  EXPECT_EQ(found[2].severity, Severity::warning) << "as a GPU's reset leaves it";
+  EXPECT_THAT(found[2].evidence, testing::HasSubstr("SXid 20034 (2 times)"));
+}
+
 TEST(KernelLog, has_the_texts_of_errors_that_nvml_counts) {
   const Xid fatal{"0000:53:00", 149, 1, "NETIR_LINK_EVT Fatal XC0"}, older{"0000:53:00", 149, 4, "RLW Nonfatal XC1"},
       newer{"0000:53:00", 149, 6, "RLW Nonfatal XC1"}, other{"0000:63:00", 149, 9, "RLW Fatal XC2"};

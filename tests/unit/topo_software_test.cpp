@@ -171,6 +171,35 @@ TEST(TopoSoftware, a_virtual_machine_a_container_and_an_iommu_are_told) {
   EXPECT_EQ(host.iommu, true);
 }
 
+TEST(TopoSoftware, an_iommu_is_at_work_where_it_translates_addresses_of_gpus_or_nics) {
+  const auto at_work = [](const std::string& of_gpu, const std::string& of_other, const std::string& command_line) {
+    Tree tree;
+    tree.file("sys/class/iommu/dmar0/name", "x").file("proc/cmdline", command_line);
+    for (const auto& [address, type] :
+         {std::pair<std::string, std::string>{"0000:53:00.0", of_gpu}, {"0000:63:00.0", of_other}}) {
+      const std::string device = "sys/bus/pci/devices/" + address;
+      tree.file(device + "/vendor", "0x10de").file(device + "/class", "0x030200");
+      if (!type.empty()) tree.file(device + "/iommu_group/type", type);
+    }
+    return discover_host(tree.root()).iommu;
+  };
+  EXPECT_EQ(at_work("identity", "identity", "quiet"), false) << "passed through, by the kernel's default";
+  EXPECT_EQ(at_work("identity", "DMA-FQ", "iommu=pt"), true);
+  EXPECT_EQ(at_work("DMA", "DMA", ""), true);
+  EXPECT_EQ(at_work("", "", "quiet iommu=pt nomodeset"), false) << "a kernel that does not tell types";
+  EXPECT_EQ(at_work("", "", "iommu=ptx"), true);
+}
+
+TEST(TopoSoftware, all_conditions_of_the_health_of_a_fabric_are_words) {
+  EXPECT_THAT(fabric_troubles(0x1aa), IsEmpty()) << "all are reported, and none is so";
+  EXPECT_THAT(fabric_troubles(0x0aa), IsEmpty()) << "no configuration is reported";
+  EXPECT_THAT(fabric_troubles(0x59a), ElementsAre("route unhealthy", "insufficient NVLinks"));
+  EXPECT_THAT(fabric_troubles(0x2aa), ElementsAre("wrong system GUID"));
+  EXPECT_THAT(fabric_troubles(0x8aa), ElementsAre("invalid GPU state"));
+  EXPECT_THAT(fabric_troubles(0xcaa), ElementsAre("wrong configuration 12")) << "of a later driver";
+  EXPECT_THAT(fabric_troubles(0x91aa), IsEmpty()) << "other conditions of a later driver";
+}
+
 TEST(TopoSoftware, throttle_reasons_are_words_and_power_caps_and_application_clocks_are_ordinary) {
   EXPECT_THAT(throttle_reasons(0x44), ElementsAre("power cap", "hardware thermal"));
   EXPECT_THAT(throttle_reasons(0x10000), ElementsAre("0x10000"));

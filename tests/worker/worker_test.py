@@ -59,14 +59,30 @@ class Protocol(unittest.TestCase):
                 third.end()
 
     def test_says_what_to_do_where_the_driver_is_too_old_or_does_not_work(self):
-        for driver, wanted in (("11080", r"^this p5bench is built with CUDA 1\d\.\d, and the NVIDIA driver here is for CUDA 11\.8: use the "
-                                         r"package that is built with CUDA 11, or install NVIDIA driver (525|580) or later$"),
+        for driver, wanted in (("11080", r"^this p5bench is built with CUDA 1\d\.\d, and the NVIDIA driver here is for CUDA 11\.8: "
+                                         r"install NVIDIA driver (525|580) or later$"),
                                ("0", r"^no NVIDIA driver works here \(CUDA finds none\): .*--backend mpi")):
             worker = Worker({"P5BENCH_FAKE_DRIVER": driver})
             try:
                 self.assertRegex(worker.ask("identify", local_rank=0)["error"], wanted)
             finally:
                 worker.end()
+
+    def test_asks_for_gpus_where_the_driver_works_and_shows_the_process_none(self):
+        for variables in ({"P5BENCH_FAKE_GPUS": "0"}, {"CUDA_VISIBLE_DEVICES": "NoDevFiles"}):
+            worker = Worker(variables)
+            try:
+                self.assertRegex(worker.ask("identify", local_rank=0)["error"], r"^CUDA shows this process no GPU, .*--gpus-per-node.*CUDA_VISIBLE_DEVICES")
+            finally:
+                worker.end()
+
+    def test_says_before_it_joins_that_it_has_no_code_for_its_gpu(self):
+        worker = Worker({"P5BENCH_FAKE_NO_CODE": "1"})
+        try:
+            self.assertRegex(worker.ask("identify", local_rank=0)["error"],
+                             r"^this p5bench has no code for GPUs of compute capability 9\.0, .*-D CMAKE_CUDA_ARCHITECTURES=90,")
+        finally:
+            worker.end()
 
     def test_tells_the_environment_that_the_library_saw_and_not_what_it_set_itself(self):
         worker = Worker({"NCCL_ALGO": "Ring", "SECRET_TOKEN": "x"})

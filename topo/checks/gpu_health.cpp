@@ -98,7 +98,7 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
 std::vector<Finding> lost_gpus(const Topology& topology) {
   std::vector<Finding> findings = each_gpu(
       topology, "gpu.lost", Severity::error,
-      "look for XID 79 and 'fallen off the bus' in dmesg; reboot or replace the instance",
+      "look for XID 79, 'fallen off the bus' and 'RmInitAdapter failed' in dmesg; reboot or replace the instance",
       [](const Gpu& gpu) -> std::string { return gpu.problem.empty() ? "" : "does not answer NVML: " + gpu.problem; });
   for (const Host& host : topology.hosts) {
     if (std::ranges::find(host.gpu_devices, std::optional(false), &Gpu::persistence) == host.gpu_devices.end())
@@ -113,7 +113,8 @@ std::vector<Finding> lost_gpus(const Topology& topology) {
   return findings;
 }
 
-// A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing.
+// A container or a job that gets some of a host's GPUs sees the others on PCI all the same: that condemns nothing. One
+// that the driver cannot start has a problem, and is gpu.lost.
 std::vector<Finding> unseen_gpus(const Topology& topology) {
   std::vector<Finding> findings =
       each_gpu(topology, "gpu.unseen", Severity::error,
@@ -287,8 +288,8 @@ std::vector<Finding> hidden_gpus(const Topology& topology) {
   return findings;
 }
 
-// ---- gpu.xid_before: Xid errors of a GPU that the kernel log keeps from before the run. The watch reports those
-// during it (gpu.xid).
+// ---- gpu.xid_before: Xid errors of a GPU and SXid errors of an NVSwitch that the kernel log keeps from before the
+// run. The watch reports those during it (gpu.xid).
 
 namespace {
 
@@ -310,11 +311,13 @@ std::vector<Finding> earlier_xids(const Topology& topology) {
       const XidClass& kind =
           class_at_last(each, host.xids->end(), [&](const Xid& other) { return other.pci == xid.pci; });
       const std::optional<std::size_t> gpu = gpu_at(host, xid.pci);
-      std::string evidence = fmt::format(
-          "{} on {}: Xid {}{} since the machine and its driver were started{}",
-          gpu ? fmt::format("{} at {}", named(host, *gpu), xid.pci) : fmt::format("the device at {}", xid.pci),
-          host.name, xid.code, xid.count == 1 ? "" : fmt::format(" ({} times)", xid.count),
-          xid.text.empty() ? "" : fmt::format(": \"{}\"", xid.text));
+      std::string evidence =
+          fmt::format("{} on {}: {} {}{} since the machine and its driver were started{}",
+                      gpu ? fmt::format("{} at {}", named(host, *gpu), xid.pci)
+                          : fmt::format("the {} at {}", kind.of_switch ? "NVSwitch" : "device", xid.pci),
+                      host.name, kind.of_switch ? "SXid" : "Xid", xid.code,
+                      xid.count == 1 ? "" : fmt::format(" ({} times)", xid.count),
+                      xid.text.empty() ? "" : fmt::format(": \"{}\"", xid.text));
       // A reset leaves the line in the kernel's log, and not every driver tells of its end.
       constexpr const char* after_reset =
           "; after a reset that the log does not tell of (Xid 154 to None), this stays until the driver is loaded "
@@ -324,6 +327,7 @@ std::vector<Finding> earlier_xids(const Topology& topology) {
                                     kind.action + (kind.name == "reset" ? after_reset : "")));
       if (gpu) findings.back().subject.gpu = static_cast<int>(*gpu);
       findings.back().subject.xid = xid.code;
+      if (kind.of_switch) findings.back().about = About::fabric;
     }
   }
   return findings;

@@ -22,6 +22,8 @@ namespace {
 // flits. A recovery retrains the link after a fault, so a single one is reported.
 constexpr std::uint64_t most_retries = 1000;
 
+bool waits_for_fabric(const Gpu& gpu) { return gpu.fabric_state == "not started" || gpu.fabric_state == "in progress"; }
+
 std::string inactive_links(const Gpu& gpu) {
   std::vector<std::string> numbers;
   for (const NvLink& link : gpu.nvlinks)
@@ -84,6 +86,20 @@ std::map<int, std::vector<const Gpu*>> gpus_without_plane(const Topology& topolo
   return all;
 }
 
+// Where the NVSwitches are on other machines, as in NVLink domains, their fabric manager is too.
+bool lacks_fabric_manager(const Host& host) {
+  return host.nvswitches.value_or(0) > 0 && host.fabric_manager_running == false;
+}
+
+// True if the fabric manager, which trains the NVLinks of A100, is not there to do so. Links of later GPUs come up by
+// themselves, and these GPUs wait for it in a state of their own.
+bool links_wait_for_manager(const Host& host) {
+  const auto of_known_links = [](const Gpu& gpu) { return gpu.links.has_value(); };
+  return lacks_fabric_manager(host) && std::ranges::any_of(host.gpu_devices, of_known_links) &&
+         std::ranges::all_of(host.gpu_devices,
+                             [](const Gpu& gpu) { return gpu.links.value_or(0) == 0 && !waits_for_fabric(gpu); });
+}
+
 // The usual rate of the links of each model of GPUs.
 std::map<std::string, std::optional<double>> usual_rates(const Topology& topology) {
   std::map<std::string, std::vector<double>> rates;
@@ -130,7 +146,7 @@ std::vector<Finding> missing_links(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const auto lacking = [&](bool without_bridge) {
     return [&topology, &by_plane, &platforms, without_bridge](std::size_t host, const Gpu& gpu) -> std::string {
-      if (!gpu.links || by_plane.contains(&gpu)) return "";
+      if (!gpu.links || by_plane.contains(&gpu) || links_wait_for_manager(topology.hosts[host])) return "";
       const int expected = expected_links(topology, platforms[host], gpu);
       if (*gpu.links >= expected) return "";
       if ((*gpu.links == 0 && is_bridged_in_twos(topology, gpu)) != without_bridge) return "";
@@ -178,7 +194,7 @@ std::vector<Finding> link_errors(const Topology& topology) {
         std::vector<std::string> troubled;
         for (const NvLink& link : gpu.nvlinks)
           for (const auto& [kind, count] : link.errors)
-            if (count > (kind == "recovery" ? 0 : most_retries))
+            if (count > (kind.starts_with("recovery") ? 0 : most_retries))
               troubled.push_back(fmt::format("link {}: {} {}", link.number, count, kind));
         return troubled.empty() ? "" : "counts NVLink errors: " + join(troubled);
       });
@@ -189,9 +205,10 @@ std::vector<Finding> unready_fabric(const Topology& topology) {
       topology, "gpu.fabric", Severity::error,
       "look at nvidia-fabricmanager (systemctl status; its log) and start it again; right after boot wait a "
       "minute; until then CUDA fails (error 802) or NVLS is off",
-      [](const Gpu& gpu) -> std::string {
-        if (gpu.fabric_state == "not started" || gpu.fabric_state == "in progress")
-          return fmt::format("has not joined the NVSwitch fabric: state '{}'", gpu.fabric_state);
+      [&](std::size_t host, const Gpu& gpu) -> std::string {
+        if (waits_for_fabric(gpu))
+          return fmt::format("has not joined the NVSwitch fabric: state '{}'{}", gpu.fabric_state,
+                             lacks_fabric_manager(topology.hosts[host]) ? "; no nvidia-fabricmanager runs there" : "");
         if (gpu.fabric_state == "completed" && gpu.fabric_status.value_or(0) != 0)
           return fmt::format("failed to join the NVSwitch fabric: NVML status {}", *gpu.fabric_status);
         return "";
@@ -214,18 +231,19 @@ std::vector<Finding> without_nvls(const Topology& topology) {
                   });
 }
 
+// Without NVLinks the host is as unsound as one whose GPUs have not joined the fabric.
 std::vector<Finding> absent_fabric_manager(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
-    const bool joined = std::ranges::any_of(host.gpu_devices, [](const Gpu& gpu) {
-      return gpu.fabric_state == "not started" || gpu.fabric_state == "in progress";
-    });
     // GPUs that wait for the fabric manager are reported by a finding of their own.
-    if (host.nvswitches.value_or(0) == 0 || host.fabric_manager_running != false || joined) continue;
-    findings.push_back(about_host(
-        host, "fabric.manager", Severity::error,
-        fmt::format("{} NVSwitches on {}, but no nvidia-fabricmanager runs there", *host.nvswitches, host.name),
-        "install nvidia-fabricmanager of the driver's version and enable it (systemctl enable --now)"));
+    if (!lacks_fabric_manager(host) || std::ranges::any_of(host.gpu_devices, waits_for_fabric)) continue;
+    const bool without_links = links_wait_for_manager(host);
+    findings.push_back(
+        about_host(host, "fabric.manager", Severity::error,
+                   fmt::format("{} NVSwitches on {}, but no nvidia-fabricmanager runs there{}", *host.nvswitches,
+                               host.name, without_links ? ", and no NVLink of its GPUs is active" : ""),
+                   "install nvidia-fabricmanager of the driver's version and enable it (systemctl enable --now)"));
+    if (without_links) findings.back().about = About::fabric;
   }
   return findings;
 }
@@ -236,6 +254,8 @@ std::vector<Finding> absent_fabric_manager(const Topology& topology) {
 namespace {
 
 using std::size_t;
+
+bool is_no_partition(const std::string& trouble) { return trouble == no_partition; }
 
 // Hosts by their clique, of cliques with several hosts only.
 std::vector<std::vector<size_t>> wide_cliques(const Topology& topology) {
@@ -462,13 +482,24 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
 }
 
 std::vector<Finding> unhealthy_fabric(const Topology& topology) {
-  return each_gpu(topology, "gpu.fabric_health", Severity::error,
-                  "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
-                  "reboot, or replace the instance",
-                  [](const Gpu& gpu) -> std::string {
-                    const std::vector<std::string> troubles = gpu.fabric_trouble.value_or(std::vector<std::string>{});
-                    return troubles.empty() ? "" : "says of its NVLink fabric: " + join(troubles);
-                  });
+  const auto with_troubles = [](bool in_no_partition) {
+    return [in_no_partition](const Gpu& gpu) -> std::string {
+      const std::vector<std::string> troubles = gpu.fabric_trouble.value_or(std::vector<std::string>{});
+      if (troubles.empty() || std::ranges::all_of(troubles, is_no_partition) != in_no_partition) return "";
+      return "says of its NVLink fabric: " + join(troubles);
+    };
+  };
+  std::vector<Finding> findings =
+      each_gpu(topology, "gpu.fabric_health", Severity::error,
+               "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
+               "reboot, or replace the instance",
+               with_troubles(false));
+  std::ranges::move(each_gpu(topology, "gpu.fabric_health", Severity::warning,
+                             "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
+                             "share its NVLink domain",
+                             with_troubles(true)),
+                    std::back_inserter(findings));
+  return findings;
 }
 
 std::vector<Finding> other_imex(const Topology& topology) {

@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace p5::nvml {
@@ -41,6 +42,8 @@ constexpr unsigned most_links = 36;
 constexpr unsigned field_link_speed = 164;  // MB/s of the link in the scope
 constexpr unsigned field_common_link_speed = 90;
 constexpr unsigned field_link_count = 91;
+// From NVLink 5 on, in place of the counters of nvmlDeviceGetNvLinkErrorCounter; of the link in the scope.
+constexpr unsigned field_link_recovered = 213, field_link_recovery_failed = 214;
 
 template <class To, class From>
 std::optional<To> as(const std::optional<From>& value) {
@@ -170,6 +173,9 @@ topo::NvLink describe_link(const Gpu& gpu, unsigned link, bool active) {
     if (const auto count = gpu.number<unsigned long long>("nvmlDeviceGetNvLinkErrorCounter", link, which);
         count && *count != std::numeric_limits<unsigned long long>::max())
       told.errors[counters[static_cast<std::size_t>(which)]] = *count;
+  for (const auto& [field, counter] :
+       {std::pair{field_link_recovered, "recovery"}, std::pair{field_link_recovery_failed, "recovery_failed"}})
+    if (const auto count = gpu.field(field, link)) told.errors[counter] = count->value.number;
   return told;
 }
 
@@ -204,25 +210,13 @@ void add_domain(const std::array<unsigned char, 16>& cluster, unsigned clique, t
   told.fabric_clique = static_cast<int>(clique);
 }
 
-// NVML's mask of the fabric's health: two bits each, 1: it is so, 2: it is not, 0: not reported.
-void add_health(unsigned mask, topo::Gpu& told) {
-  constexpr std::array<const char*, 4> troubles{"degraded bandwidth", "route recovery in progress", "route unhealthy",
-                                                "access timeout recovery"};
-  if (mask == 0) return;
-  told.fabric_trouble.emplace();
-  for (const char* const trouble : troubles) {
-    if ((mask & 3U) == 1) told.fabric_trouble->emplace_back(trouble);
-    mask >>= 2;
-  }
-}
-
 void add_fabric(const Gpu& gpu, topo::Gpu& told) {
   FabricInfo info{.version = sizeof(FabricInfo) | (2u << 24)};
   if (gpu.call("nvmlDeviceGetGpuFabricInfoV", &info) == success) {
     told.fabric_state = fabric_state(info.state);
     told.fabric_status = info.status;
     add_domain(info.cluster, info.clique, told);
-    add_health(info.health, told);
+    if (info.health != 0) told.fabric_trouble = topo::fabric_troubles(info.health);
     return;
   }
   struct {  // before there were versions of it

@@ -19,6 +19,7 @@
 #include <cstring>
 #include <deque>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -223,12 +224,19 @@ struct OneGpu {
   bool begun = false, done = false;
 };
 
+// A GPU that the driver has and NVML may not list.
+struct OpenedGpu {
+  topo::DriverGpu gpu;
+  bool done = false;
+};
+
 // Answers received so far. They outlive threads that never return from a hung driver.
 struct DriverAnswers {
   std::mutex mutex;
   std::condition_variable changed;
   std::string driver, cuda, problem;
   std::deque<OneGpu> gpus;
+  std::deque<OpenedGpu> opened;  // where the driver has more GPUs than NVML lists
   nvml::Asking asking{nullptr};
   bool counted = false;
 };
@@ -267,6 +275,25 @@ bool start(std::function<void()> body) try {
   return false;
 }
 
+void open_gpu(DriverAnswers& answers, OpenedGpu& mine) {
+  std::string problem = topo::why_not_started(mine.gpu.file);
+  const std::lock_guard lock(answers.mutex);
+  mine.gpu.problem = std::move(problem);
+  mine.done = true;
+  answers.changed.notify_all();
+}
+
+// NVML lists no GPU that the driver cannot start; GPUs that this process may not use are not listed either. Which of
+// the GPUs are listed is known when all have answered, so all are opened meanwhile.
+void open_gpus(DriverAnswers& answers, unsigned listed) {
+  const std::vector<topo::DriverGpu> of_driver = topo::gpus_of_driver("/");
+  if (of_driver.size() <= listed) return;
+  for (const topo::DriverGpu& each : of_driver) {
+    OpenedGpu& mine = answers.opened.emplace_back(each);
+    mine.done = !start([&answers, &mine] { open_gpu(answers, mine); });
+  }
+}
+
 // One thread per GPU, so that a GPU that hangs does not delay the others' facts. If threads run out, the remaining GPUs
 // are queried sequentially.
 void ask(DriverAnswers& answers) try {
@@ -286,6 +313,7 @@ void ask(DriverAnswers& answers) try {
     for (unsigned i = 0; i < count; ++i) answers.gpus.emplace_back();
     for (unsigned i = 0; i < count; ++i)
       if (!start([&answers, i] { ask_gpu(library, answers, i); })) left.push_back(i);
+    open_gpus(answers, count);
     answers.counted = true;
     answers.changed.notify_all();
   }
@@ -298,7 +326,8 @@ void ask(DriverAnswers& answers) try {
 }
 
 bool complete(const DriverAnswers& answers) {
-  return answers.counted && std::ranges::all_of(answers.gpus, [](const OneGpu& one) { return one.done; });
+  return answers.counted && std::ranges::all_of(answers.gpus, &OneGpu::done) &&
+         std::ranges::all_of(answers.opened, &OpenedGpu::done);
 }
 
 // Waits for all GPUs for `limit_s`, or up to twice as long while further ones answer: without persistence mode the
@@ -327,11 +356,20 @@ json in_words(DriverAnswers& answers, double limit_s) {
   // A GPU that was not queried for lack of threads does not count as one that does not answer.
   const bool asked = std::ranges::all_of(answers.gpus, &OneGpu::begun);
   if (!asked) answers.problem = "too few threads to ask all GPUs; raise the limit of processes (ulimit -u, pids.max)";
+  std::vector<topo::Gpu> listed;
   for (OneGpu& one : answers.gpus) {
     if (!asked) break;
     if (!one.done) one.gpu.problem = silent(one.asking);
-    gpus.push_back(to_json(one.gpu));
+    listed.push_back(one.gpu);
   }
+  std::vector<topo::DriverGpu> of_driver;
+  for (OpenedGpu& one : answers.opened) {
+    if (!one.done)
+      one.gpu.problem = fmt::format("opening {} did not answer within {:.3g} s", one.gpu.file.string(), limit_s);
+    of_driver.push_back(one.gpu);
+  }
+  if (asked) std::ranges::move(topo::unlisted_gpus(listed, of_driver), std::back_inserter(listed));
+  for (const topo::Gpu& gpu : listed) gpus.push_back(to_json(gpu));
   return {{"driver", answers.driver},
           {"cuda", answers.cuda},
           {"gpus", gpus},

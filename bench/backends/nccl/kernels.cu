@@ -312,6 +312,11 @@ void pause(cudaStream_t stream, std::uint64_t ns) {
 
 void do_nothing(cudaStream_t stream) { launch(reinterpret_cast<const void*>(&empty_kernel), 1, 1, nullptr, stream); }
 
+cudaError_t device_code() {
+  cudaFuncAttributes attributes{};
+  return cudaFuncGetAttributes(&attributes, reinterpret_cast<const void*>(&empty_kernel));
+}
+
 void register_twins() {
   const auto with = reinterpret_cast<RegisterTwin>(dlsym(RTLD_DEFAULT, "p5bench_fake_register_twin"));
   if (!with) return;

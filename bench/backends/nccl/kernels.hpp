@@ -109,6 +109,9 @@ void hash_words(cudaStream_t stream, const void* memory, std::uint64_t words, un
 // Queues an empty kernel.
 void do_nothing(cudaStream_t stream);
 
+// cudaSuccess if this program has code for the current device.
+cudaError_t device_code();
+
 // Registers the host version of each kernel with a fake CUDA runtime; no effect with the real one.
 void register_twins();
 

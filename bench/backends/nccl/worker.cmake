@@ -11,15 +11,19 @@ if(NOT CMAKE_CUDA_COMPILER)
   message(STATUS "No CUDA compiler (nvcc; CUDA_HOME says where): p5bench-worker-nccl is left out")
   return()
 endif()
-find_package(CUDAToolkit QUIET)
+find_package(CUDAToolkit 12 QUIET)  # the first whose nvcc has C++20
 find_package(NCCL 2.21 QUIET)
 if(NOT CUDAToolkit_FOUND OR NOT NCCL_FOUND)
-  message(STATUS "No NCCL 2.21 or later (nccl.h and libnccl.so; NCCL_HOME says where) or no CUDA runtime: "
-                 "p5bench-worker-nccl is left out")
+  message(STATUS "No NCCL 2.21 or later (nccl.h and libnccl.so; NCCL_HOME says where) or no CUDA 12 or "
+                 "later: p5bench-worker-nccl is left out")
   return()
 endif()
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES)
-  set(CMAKE_CUDA_ARCHITECTURES 80 90)
+  if(CUDAToolkit_VERSION VERSION_LESS 13)  # V100, or the oldest GPUs that this CUDA has
+    set(CMAKE_CUDA_ARCHITECTURES 70 80 90)
+  else()
+    set(CMAKE_CUDA_ARCHITECTURES 75 80 90)
+  endif()
   if(CUDAToolkit_VERSION VERSION_GREATER_EQUAL 12.8)
     list(APPEND CMAKE_CUDA_ARCHITECTURES 100)
   endif()

@@ -78,14 +78,17 @@ std::string uuid_text(const cudaUUID_t& uuid) {
 
 std::string version_text(int version) { return fmt::format("{}.{}", version / 1000, version % 1000 / 10); }
 
-// The first driver for each major version of CUDA (NVIDIA, CUDA Toolkit Release Notes, minor version compatibility).
+// The first driver for each major version of CUDA with which p5bench can be built (NVIDIA, CUDA Toolkit Release Notes,
+// minor version compatibility).
+constexpr std::array<std::pair<int, int>, 2> first_drivers{{{12, 525}, {13, 580}}};
+
 std::string first_driver_for(int cuda) {
-  constexpr std::array<std::pair<int, int>, 3> drivers{{{11, 450}, {12, 525}, {13, 580}}};
-  const auto at = std::ranges::find(drivers, cuda, &std::pair<int, int>::first);
-  return at == drivers.end() ? fmt::format("for CUDA {}", cuda) : fmt::format("{}", at->second);
+  const auto at = std::ranges::find(first_drivers, cuda, &std::pair<int, int>::first);
+  return at == first_drivers.end() ? fmt::format("for CUDA {}", cuda) : fmt::format("{}", at->second);
 }
 
-// CUDA names a runtime that the driver is too old for, and otherwise only that it has no GPU to offer.
+// CUDA names a runtime that the driver is too old for, and otherwise only that it has no GPU to offer. `problem`:
+// cudaSuccess where it counts none.
 std::string why_no_devices(cudaError_t problem) {
   int driver = 0, runtime = 0;
   cudaDriverGetVersion(&driver);
@@ -93,22 +96,41 @@ std::string why_no_devices(cudaError_t problem) {
   const int have = driver / 1000, need = runtime / 1000;
   if (problem == cudaErrorInsufficientDriver && have > 0 && have < need)
     return fmt::format(
-        "this p5bench is built with CUDA {0}, and the NVIDIA driver here is for CUDA {1}: use the package that is "
-        "built with CUDA {2}, or install NVIDIA driver {3} or later",
-        version_text(runtime), version_text(driver), have, first_driver_for(need));
+        "this p5bench is built with CUDA {}, and the NVIDIA driver here is for CUDA {}: {}install NVIDIA driver {} or "
+        "later",
+        version_text(runtime), version_text(driver),
+        have < first_drivers.front().first ? "" : fmt::format("use the package that is built with CUDA {}, or ", have),
+        first_driver_for(need));
+  if (driver > 0 && (problem == cudaSuccess || problem == cudaErrorNoDevice))
+    return "CUDA shows this process no GPU, though there is a driver: ask the scheduler for GPUs (Slurm: "
+           "--gpus-per-node), pass them into the container, and look at CUDA_VISIBLE_DEVICES; where nvidia-smi shows "
+           "none either, see dmesg; --backend mpi measures host memory without them";
   return fmt::format(
       "no NVIDIA driver works here ({}): see what nvidia-smi and dmesg say, load or install the driver, and in a "
       "container pass the GPUs in; --backend mpi measures host memory without it",
       driver == 0 ? "CUDA finds none" : cudaGetErrorString(problem));
 }
 
+// NCCL brings its own code for GPUs, so that without this question ranks would join, and each case would fail.
+void check_device_code(const cudaDeviceProp& gpu) {
+  const cudaError_t problem = device_code();
+  if (problem == cudaSuccess) return;
+  constexpr std::array without_code{cudaErrorNoKernelImageForDevice, cudaErrorInvalidDeviceFunction,
+                                    cudaErrorUnsupportedPtxVersion, cudaErrorJitCompilerNotFound};
+  if (std::ranges::find(without_code, problem) == without_code.end()) check(problem, "cudaFuncGetAttributes");
+  cudaGetLastError();
+  throw CaseError(fmt::format(
+      "this p5bench has no code for GPUs of compute capability {0}.{1}, such as {2} ({3}): build it with -D "
+      "CMAKE_CUDA_ARCHITECTURES={0}{1}, with a CUDA that still compiles for them",
+      gpu.major, gpu.minor, gpu.name, cudaGetErrorString(problem)));
+}
+
 }  // namespace
 
 int choose_device(int local_rank) {
   int devices = 0;
-  if (const cudaError_t problem = cudaGetDeviceCount(&devices); problem != cudaSuccess)
+  if (const cudaError_t problem = cudaGetDeviceCount(&devices); problem != cudaSuccess || devices == 0)
     throw CaseError(why_no_devices(problem));
-  if (devices == 0) throw CaseError("cudaGetDeviceCount: this process sees no GPU; look at CUDA_VISIBLE_DEVICES");
   if (local_rank < 0) throw CaseError(fmt::format("local rank {} is not a rank", local_rank));
   const int device = local_rank % devices;
   bind_near({pci_address_of(device)});  // before the context, so that the driver's threads inherit it
@@ -120,6 +142,7 @@ int choose_device(int local_rank) {
 protocol::Identity identify_device(int device) {
   cudaDeviceProp properties{};
   check(cudaGetDeviceProperties(&properties, device), "cudaGetDeviceProperties");
+  check_device_code(properties);
   std::size_t free_memory = 0, total_memory = 0;
   check(cudaMemGetInfo(&free_memory, &total_memory), "cudaMemGetInfo");
   int driver = 0, runtime = 0, visible = 0;

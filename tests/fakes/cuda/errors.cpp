@@ -25,6 +25,7 @@ constexpr Words words[] = {
     {cudaErrorNoDevice, "cudaErrorNoDevice", "there is no CUDA device"},
     {cudaErrorInvalidDevice, "cudaErrorInvalidDevice", "there is no device of this number"},
     {cudaErrorInvalidDeviceFunction, "cudaErrorInvalidDeviceFunction", "the fake has no host twin of this kernel"},
+    {cudaErrorNoKernelImageForDevice, "cudaErrorNoKernelImageForDevice", "no code for this device"},
     {cudaErrorInvalidResourceHandle, "cudaErrorInvalidResourceHandle", "not a handle of this kind and device"},
     {cudaErrorNotReady, "cudaErrorNotReady", "not ready yet"},
     {cudaErrorIllegalAddress, "cudaErrorIllegalAddress", "an address was touched that the device cannot reach"},

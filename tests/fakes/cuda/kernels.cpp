@@ -46,8 +46,12 @@ struct Arguments {
   }
 };
 
+// False as on GPUs for which the program was not compiled.
+bool has_code() { return std::getenv("P5BENCH_FAKE_NO_CODE") == nullptr; }
+
 cudaError_t launch(const void* address, void** arguments, const Configuration& configuration) {
   if (const cudaError_t error = enter()) return error;
+  if (!has_code()) return cudaErrorNoKernelImageForDevice;
   const auto kernel = runtime().find_kernel(address);
   if (!kernel || kernel->twin.function == nullptr) {
     std::fprintf(stderr, "fake libcudart: no host twin is registered for kernel %s\n",
@@ -90,6 +94,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
 cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void* address) {
   if (const cudaError_t error = enter()) return finish(error);
   if (attributes == nullptr) return finish(cudaErrorInvalidValue);
+  if (!has_code()) return finish(cudaErrorNoKernelImageForDevice);
   if (!runtime().find_kernel(address)) return finish(cudaErrorInvalidDeviceFunction);
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;

@@ -150,15 +150,24 @@ int nvmlDeviceGetNvLinkRemoteDeviceType(void*, unsigned, int* type) { return *ty
 int nvmlDeviceGetNvLinkRemotePciInfo_v2(void*, unsigned link, PciInfo* info) {
   return set_pci(*info, 0, 0xc0 + link % 4), ok;
 }
-int nvmlDeviceGetNvLinkErrorCounter(void*, unsigned, int, unsigned long long* count) { return *count = 0, ok; }
+int nvmlDeviceGetNvLinkErrorCounter(void* device, unsigned, int, unsigned long long* count) {
+  return fault("nvlink5", index_of(device)) ? unsupported : (*count = 0, ok);
+}
 
-int nvmlDeviceGetFieldValues(void*, int count, FieldValue* values) {
+int nvmlDeviceGetFieldValues(void* device, int count, FieldValue* values) {
+  const Fault* const later = fault("nvlink5", index_of(device));
   for (int i = 0; i < count; ++i) {
     values[i].result = ok;
     if (values[i].field_id == 164)
       values[i].value.number = 26562;
     else if (values[i].field_id == 91)
       values[i].value.number = links;
+    else if (later && values[i].field_id == 213)
+      values[i].value.number =
+          later->number("link", 0) == values[i].scope_id ? static_cast<unsigned>(later->number("recovered", 0)) : 0;
+    else if (later && values[i].field_id == 214)
+      values[i].value.number =
+          later->number("link", 0) == values[i].scope_id ? static_cast<unsigned>(later->number("failed", 0)) : 0;
     else
       values[i].result = unsupported;
   }

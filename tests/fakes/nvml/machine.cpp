@@ -17,9 +17,9 @@ namespace p5::fake_nvml {
 
 namespace {
 
-constexpr std::array<std::string_view, 16> kinds{"link-down", "block",  "lost",     "throttle", "fabric", "pcie",
-                                                 "ecc",       "clique", "remapped", "busy",     "mps",    "xid",
-                                                 "init",      "clock",  "driver",   "start"};
+constexpr std::array<std::string_view, 17> kinds{"nvlink5", "link-down", "block",  "lost",     "throttle", "fabric",
+                                                 "pcie",    "ecc",       "clique", "remapped", "busy",     "mps",
+                                                 "xid",     "init",      "clock",  "driver",   "start"};
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
