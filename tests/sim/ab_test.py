@@ -83,6 +83,10 @@ class Arms(Folder):
                    if (m["case"]["collective"], m["case"]["bytes"]) == ("all_reduce", 1 << 30)}
         self.assertAlmostEqual(largest["a"] / largest["b"], 4, delta=0.1)
 
+    def test_an_arm_given_in_several_texts_has_the_variables_of_all(self):
+        report, _, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--b", "NCCL_MNNVL_ENABLE=0", "--seed", "1", *FEW, exits=10)
+        self.assertEqual([arm["settings"] for arm in report["arms"]], [{}, {"NCCL_MNNVL_ENABLE": "0", "P5BENCH_SIM_FAULT": "gpu:n0g3:0.9"}])
+
     def test_wrong_data_of_an_arm_is_wrong_data(self):
         report, comparison, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:1:lies", "--seed", "1", *FEW, exits=11)
         self.assertTrue(all((m["wrong_elements"] > 0) == (m["case"]["arm"] == "b") for m in report["measurements"]))

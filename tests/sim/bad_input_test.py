@@ -172,6 +172,7 @@ NONSENSE = [
     (["ab", "--a", "X=1"], ["--b"]),
     (["ab", "--b", "NCCL_PROTO"], ["--b", "'NCCL_PROTO'", "KEY=VALUE"]),
     (["ab", "--b", "A=1,A=2"], ["--b", "A twice"]),
+    (["ab", "--b", "A=1", "--b", "A=2", *SIM], ["--b", "it sets A twice"]),
     (["ab", "--b", "A=1", "--backend", "mpi"], ["ab", "--backend mpi"]),
     (["ab", "--b", "A=1", *SIM], ["A", "P5BENCH_SIM_FAULT"]),
     (["ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g8:0.5", *SIM], ["P5BENCH_SIM_FAULT", "GPU 8"]),
