@@ -23,6 +23,7 @@ struct Observation {
   std::vector<Selection> selections;  // distinct selections
   std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
   bool wrong_data = false;            // `trouble` is wrong data
+  bool failed = false;                // it failed in any launch, which `trouble` does not tell beside wrong data
   std::string skipped;                // why it was planned and not measured in some run; ""
   // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
   std::map<std::size_t, std::optional<double>> mean_fractions = {};
@@ -164,7 +165,7 @@ struct FailedCase {
   Case measured_case;
   bool wrong_data = false;
   std::string what;
-  bool in_base = false;  // BASE had wrong data or a failure too
+  bool in_base = false;  // BASE had the same there: wrong data, or a failure
 };
 
 // A run of NEW that ended with wrong data, did not finish, or found the machine broken, or one of several parts at

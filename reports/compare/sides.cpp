@@ -154,6 +154,7 @@ void require_own_journal(const Run& run, const fs::path& journal) {
 }
 
 void add_trouble(Observation& observation, const Measurement& m) {
+  observation.failed = observation.failed || m.outcome == Outcome::failed;
   if (m.wrong_elements > 0) {
     observation.wrong_data = true;
     observation.trouble = fmt::format("{} wrong {}", m.wrong_elements, m.wrong_elements == 1 ? "element" : "elements");
