@@ -715,9 +715,10 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
   Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
   using Words = std::vector<std::string>;
   for (const Words& words :
-       {Words{"--root", "3"}, Words{"--group", "stride:4"}, Words{"--collectives", "p2p,hypercube"},
+       {Words{"--root", "3"}, Words{"--group", "stride:2"}, Words{"--collectives", "p2p,hypercube"},
         Words{"--traffic", "uniform"}, Words{"--traffic=expert:8,12,2"}, Words{"--root", "all"},
-        Words{"--group", "node", "--root", "5"}}) {
+        Words{"--group", "node", "--root", "3"}, Words{"--group", "node", "--beside", "all_gather@rail:64MiB"},
+        Words{"--root", "1", "--group", "rail", "--beside", "all_gather@stride:3:64MiB"}}) {
     report.run.command = words;
     EXPECT_THAT(decide(report).command, HasSubstr("-np 4 ")) << testing::PrintToString(words);
     EXPECT_EQ(decide(report).next.size(), 1U);
@@ -726,6 +727,10 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
            {{"--root", "4"}, "--root 4"},
            {{"--root=1", "--group", "rail", "--root=2"}, "--root 2"},
            {{"--group", "stride:5"}, "--group stride:5"},
+           {{"--group", "stride:4"}, "--group stride:4: its groups would have one rank"},
+           {{"--group", "node", "--root", "5"}, "--root 5"},
+           {{"--group", "node", "--beside", "all_gather@stride:4:64MiB"},
+            "--beside all_gather@stride:4:64MiB: its groups would have one rank"},
            {{"--collectives=hypercube", "--group", "stride:1", "--root", "0"}, ""},
            {{"--traffic", "matrix.csv"}, "--traffic: its matrix is of all ranks"},
            {{"--traffic", "expert:8,6,2"}, "--traffic: its experts do not divide among them"},
@@ -737,6 +742,17 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
     if (what.empty()) continue;
     EXPECT_EQ(decision.next.back(), "run on the other hosts (hosts.healthy, 4 ranks) without " + what);
   }
+  // On the one host that is left, rails have one rank each.
+  report.suspects.push_back(suspect("nic", "n2r5", "h2"));
+  for (const auto& [words, what] :
+       std::vector<std::pair<Words, std::string>>{{{"--group", "rail"}, "--group rail: its groups would have one rank"},
+                                                  {{"--group", "domain", "--beside", "all_gather@rail:64MiB"},
+                                                   "--beside all_gather@rail:64MiB: its groups would have one rank"}}) {
+    report.run.command = words;
+    EXPECT_EQ(decide(report).command, "") << testing::PrintToString(words);
+    EXPECT_EQ(decide(report).next.back(), "run on the other hosts (hosts.healthy, 2 ranks) without " + what);
+  }
+  report.suspects.pop_back();
   report.topology.host_of_rank = {0, 0, 1, 1, 2};
   report.run.command = {"--collectives", "hypercube"};
   EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks) without hypercube, which takes 1, 2, 4"));
