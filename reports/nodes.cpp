@@ -527,14 +527,13 @@ std::string output_folder(const Report& report) {
 
 namespace {
 
-// The ends of each link that is silent or corrupts data, or may be what does.
+// The ends of each suspected link, and of each that may be silent or corrupt data.
 std::set<std::set<std::size_t>> ends_of_broken_links(const Report& report) {
   std::set<std::set<std::size_t>> all;
   const auto add = [&](const std::optional<Part>& part) {
     if (part && part->kind == Part::Kind::link) all.insert(hosts_of(*part, report.topology));
   };
-  for (const Suspect& suspect : report.suspects)
-    if (suspect.fault != "slow") add(part_of(suspect));
+  for (const Suspect& suspect : report.suspects) add(part_of(suspect));
   for (const OpenQuestion& question : report.open_questions)
     if (question.fault != "slow")
       for (const std::string& candidate : question.candidates) add(part_named(candidate));
