@@ -15,6 +15,7 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/report.hpp"
 
@@ -51,10 +52,30 @@ std::string about_suspects(const Report& report) {
   return join(clauses);
 }
 
-// Each rejected host has a reason: its suspects, else its findings, else its open questions. Findings and questions
-// that concern no single host are given only if there is no other reason. `told`: the hosts whose reason is known, and
-// "" if one of no single host is.
+// "n1 is slow without the other nodes (all_reduce 50 % of limit)", with the lowest of its groups within the host.
+std::string about_slow_alone(const Report& report, const std::string& host) {
+  std::optional<double> least;
+  std::string figure;
+  for (const Result& each : report.results) {
+    const Measurement& m = each.measurement;
+    if (each.verdict.grade != Grade::slow || m.measured_case.nodes != 1 || !each.verdict.limit) continue;
+    for (const GroupResult& group : m.groups) {
+      const std::optional<std::size_t> at = host_of(report.topology, group.group.empty() ? -1 : group.group.front());
+      if (!at || report.topology.hosts[*at].name != host || !is_slow_group(group, each, report)) continue;
+      const double fraction = bus_bandwidth(m.measured_case, group.median).count / each.verdict.limit->count;
+      if (fraction >= least.value_or(fraction + 1)) continue;
+      least = fraction;
+      figure = fmt::format(" ({} {:.0f} % of limit)", m.measured_case.collective->name, 100 * fraction);
+    }
+  }
+  return fmt::format("{} is slow without the other nodes{}", host, figure);
+}
+
+// Each rejected host has a reason: its suspects, else its findings, else its open questions, else that it is slow by
+// itself; where only the last applies, about_slow() says it. Findings and questions that concern no single host are
+// given only if there is no other reason. `told`: the hosts whose reason is known, and "" if one of no single host is.
 std::string about_parts(const Report& report, std::set<std::string> told = {}) {
+  const bool follows = !told.empty();
   std::vector<std::string> clauses;
   if (const std::string suspects = about_suspects(report); !suspects.empty())
     clauses.push_back(suspects), told.insert("");
@@ -72,6 +93,11 @@ std::string about_parts(const Report& report, std::set<std::string> told = {}) {
   for (const OpenQuestion& question : report.open_questions)
     if (told.insert(question.host).second)
       clauses.push_back(fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false)));
+  if (follows || !clauses.empty()) {
+    std::vector<std::string> slow;
+    for (const std::string& host : rejected_as_slow_alone(report)) slow.push_back(about_slow_alone(report, host));
+    if (!slow.empty()) clauses.push_back(shortened(slow));
+  }
   return join(clauses);
 }
 

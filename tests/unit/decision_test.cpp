@@ -879,6 +879,33 @@ TEST(Decision, rejects_a_host_that_is_slow_by_itself_though_something_else_faile
   EXPECT_THAT(decision.sentence, testing::StartsWith("REJECT h1: slow without the other nodes (p2p 50 % of limit)"));
   EXPECT_THAT(decision.next, Contains(HasSubstr("does not explain what failed")));
   EXPECT_EQ(healthy_hosts(report), "h0 slots=2\nh2 slots=2\n");
+  // What another host has is no reason for this one.
+  const auto rejects = [&](const std::string& why) {
+    report.exit_code = exit_code(report, true);
+    const Decision now = decide(report);
+    EXPECT_THAT(now.sentence, StartsWith("REJECT h1, h2: " + why + ", h1 is slow without the other nodes"));
+    EXPECT_THAT(now.next, Contains(StartsWith("h1: check its fabric manager")));
+    EXPECT_EQ(healthy_hosts(report), "h0 slots=2\n");
+  };
+  report.suspects = {suspect("nic", "n2r5", "h2")};
+  rejects("nic n2r5 is slow");
+  report.suspects.clear();
+  report.open_questions = {
+      {.candidates = {"nic n2r5", "gpu n2g1"}, .host = "h2", .evidence = "seen", .next = "measure it"}};
+  rejects("nic n2r5 or gpu n2g1 is slow");
+  report.open_questions.clear();
+  report.findings = {broken("h2")};
+  rejects("gpu.xid (it fell off the bus)");
+  report.findings.front().id = "gpu.corrupt";
+  rejects("gpu.corrupt (it fell off the bus)");
+  report.findings.clear();
+  report.suspects = {suspect("link", "n1-n2", "h1")};
+  EXPECT_THAT(decide(report).sentence, StartsWith("REJECT h1, link n1-n2: link n1-n2 is slow, h1 is slow without"));
+  // Its own reason is enough.
+  report.suspects = {suspect("gpu", "n1g1", "h1")};
+  EXPECT_THAT(decide(report).sentence, StartsWith("REJECT h1: gpu n1g1 is slow;"));
+  report.suspects = {suspect("domain", "d1", "")};
+  EXPECT_EQ(decide(report).parts, (std::vector<std::string>{"domain d1"}));
 }
 
 TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {
