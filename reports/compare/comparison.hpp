@@ -46,8 +46,9 @@ enum class Reading { whole, to_compare };
 // Reads a report.json, or the folder that holds it, with the measurements.jsonl beside it if there is one. Throws
 // UsageError, also where that journal is of another run.
 Run read_run(const std::string& path, Reading reading);
-// Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name. A baseline, in
-// baselines/NAME, repeats launches of other runs: it counts where the folder holds nothing else.
+// Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name. A report
+// without a journal that has others below is one of a folder of runs. A baseline, in baselines/NAME, repeats launches
+// of other runs: it counts where the folder holds nothing else.
 std::vector<std::string> find_runs(const std::string& path);
 // Begins the remark of an import whose start is that of a log, in an unknown time zone.
 inline constexpr std::string_view started_by_log = "started, by the log without its time zone, at ";

@@ -393,8 +393,16 @@ FoundRuns search_for_runs(const std::string& path) {
 }
 
 bool is_searched(const std::string& path) {
-  std::error_code problem;
-  return is_folder(path) && !fs::exists(fs::symlink_status(fs::path(path) / report_name, problem));
+  if (!is_folder(path)) return false;
+  const auto holds = [&](const char* name) {
+    std::error_code problem;
+    return fs::exists(fs::symlink_status(fs::path(path) / name, problem));
+  };
+  if (!holds(report_name)) return true;
+  if (holds(journal_name)) return false;
+  // `p5bench report` writes its report.json into the folder of --out, beside the runs there.
+  const FoundRuns found = search_for_runs(path);
+  return found.runs.size() + found.baselines.size() > 1;
 }
 
 }  // namespace
@@ -498,12 +506,13 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
   });
 }
 
-// 2: its start was told; 1: a log tells it without the time zone; 0: unknown.
-static int how_well_dated(const Run& run) {
+// Its start, which 2: was told, 1: a log tells without the time zone, 0: is unknown; and its samples.
+static std::pair<int, bool> how_well_known(const Run& run) {
+  const bool has_samples = !run.journal.empty();
   const RunInfo& its = run.report.run;
-  if (its.started.empty()) return 0;
+  if (its.started.empty()) return {0, has_samples};
   const auto is_of_log = [](const std::string& remark) { return remark.starts_with(started_by_log); };
-  return std::ranges::any_of(its.remarks, is_of_log) ? 1 : 2;
+  return {std::ranges::any_of(its.remarks, is_of_log) ? 1 : 2, has_samples};
 }
 
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
@@ -514,7 +523,7 @@ std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_coun
       return &each != &runs[i] && continues(each.report, runs[i].report) && (!may_count || may_count(each.report));
     });
     const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]);
-    if (!fresh && how_well_dated(runs[i]) > how_well_dated(*place->second)) {
+    if (!fresh && how_well_known(runs[i]) > how_well_known(*place->second)) {
       why[static_cast<std::size_t>(place->second - runs.data())] = "it is a copy of " + runs[i].name;
       place->second = &runs[i];
     } else if (!fresh)
