@@ -350,6 +350,11 @@ std::string about_comparison(const Report& report) {
            (report.comparison.starts_with(regression) ? ": " + report.comparison.substr(regression.size()) : "");
   }
   if (report.exit_code == ExitCode::wrong_data) return "data was wrong";
+  if (report.exit_code == ExitCode::ok && arms) {
+    constexpr std::string_view none = "NO REGRESSION";
+    return "arm b is no slower than arm a" +
+           (report.comparison.starts_with(none) ? report.comparison.substr(none.size()) : "");
+  }
   if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
   if (may_be_slower_than_baseline(report))
     return "it may be slower than the baseline" + report.comparison.substr(inconclusive_headline.size());
@@ -430,6 +435,7 @@ std::string healthy_figures(const Report& report) {
     but.push_back(launches == 1 ? "a launch was slow" : fmt::format("{} launches were slow", launches));
   if (unsteady) but.emplace_back("some samples are slow");
   if (findings(below_published_id) > 0) but.emplace_back("below published figures");
+  if (is_check(report) && lacks_verdict_between_nodes(report)) but.emplace_back("nothing judged between nodes");
   for (const std::string& each : {about_slow_gpus(report), about_left_out(report), about_untested(report)})
     if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
@@ -507,7 +513,9 @@ std::string about_unexplained_failures(const Report& report) {
 
 std::string reason_for(const Report& report, std::string_view word) {
   const std::string errors = about_errors(errors_to_fix(report));
-  if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
+  if (word == accept)
+    return (report.arms.empty() ? healthy_figures(report) : about_comparison(report)) +
+           (errors.empty() ? "" : "; " + errors);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
     std::vector<std::string> clauses;

@@ -36,6 +36,8 @@ class Arms(Folder):
         self.assertEqual({m["verdict"]["grade"] for m in report["measurements"]}, {"unknown"}, "arms are judged against each other alone")
         self.assertEqual({(row["base_launches"], row["new_launches"], row["answer"]) for row in comparison["bands"]}, {(7, 7, "no regression")})
         self.assertIn("SIMULATED", printed)
+        self.assertEqual(report["decision"]["word"], "ACCEPT")
+        self.assertRegex(report["decision"]["sentence"], r"^ACCEPT: arm b is no slower than arm a in \d bands(; .*)?, SIMULATED$")
         self.assertIn("arm b: nothing set; 7 launches", printed)
         self.assertLess(report["run"]["budget_s"], 181)
 

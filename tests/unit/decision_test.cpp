@@ -612,6 +612,27 @@ TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +75 %");
 }
 
+TEST(Decision, accepts_an_arm_that_is_no_slower_than_the_other) {
+  Report report = report_of({.grades = {Grade::unknown, Grade::unknown}});
+  report.arms.resize(2);
+  report.exit_code = ExitCode::ok;
+  report.comparison = "NO REGRESSION in 8 bands; 1 single size is slower";
+  EXPECT_EQ(decide(report).sentence, "ACCEPT: arm b is no slower than arm a in 8 bands; 1 single size is slower");
+  report.exit_code = ExitCode::inconclusive;
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: it is not known whether arm b is slower than arm a");
+}
+
+TEST(Decision, accepts_the_nodes_of_a_check_by_what_is_within_them) {
+  Report report = report_of({.grades = {Grade::unknown, Grade::ok}});
+  report.results.back().measurement.measured_case.nodes = 1;
+  report.exit_code = ExitCode::ok;
+  EXPECT_EQ(decide(report).word, cannot_tell);
+  report.run.subcommand = "check";
+  EXPECT_THAT(decide(report).sentence, StartsWith("ACCEPT: but nothing judged between nodes: all_gather "));
+  report.results.pop_back();
+  EXPECT_EQ(decide(report).word, cannot_tell) << "nothing was judged";
+}
+
 TEST(Decision, of_an_inconclusive_comparison_with_its_baseline_says_so) {
   for (const Grade grade : {Grade::ok, Grade::unknown}) {
     Report report = report_of({.grades = {grade}});
