@@ -348,7 +348,7 @@ class Resume(Folder):
             m["launches_us"].reverse()
             m["latency_launches_us"].reverse()
         (now / "report.json").write_text(json.dumps(report))
-        done = self.run_it("baseline", now)
+        done = self.run_it("baseline", now, "--out", "of_older")
         self.assertEqual(done.returncode, 0, done.stderr)
 
     def test_two_arms_go_on_where_they_were(self):
