@@ -36,7 +36,7 @@ std::vector<std::string> rejected_parts(const Report& report) {
 std::string_view word_of(const Report& report) {
   switch (report.exit_code) {
     case ExitCode::ok:
-      return was_judged(report) || passed_baseline(report) ? accept : cannot_tell;
+      return was_judged(report) || passed_comparison(report) ? accept : cannot_tell;
     case ExitCode::slow:
     case ExitCode::wrong_data:
       return reject;
@@ -72,24 +72,37 @@ bool lacked_time(const Result& result) {
   return result.measurement.outcome == Outcome::skipped && result.measurement.because == "budget";
 }
 
-bool was_judged(const Report& report) {
-  bool judged = false, between = false, judged_between = false;
-  for (const Result& each : report.results) {
-    const Case& c = each.measurement.measured_case;
-    if (!uses_gpus(c) || c.for_parts) continue;
-    const bool ok =
-        decision::was_measured(each) && (each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow);
-    judged |= ok;
-    between |= domains_of(c) > 1;
-    judged_between |= ok && domains_of(c) > 1;
-  }
-  return judged && (judged_between || !between);
+namespace {
+
+// True if the result is about GPUs, and, if `between`, about transfers between nodes.
+bool counts_for_verdict(const Result& result, bool between) {
+  const Case& c = result.measurement.measured_case;
+  return uses_gpus(c) && !c.for_parts && (!between || domains_of(c) > 1);
 }
 
-bool passed_baseline(const Report& report) {
-  return report.exit_code == ExitCode::ok && std::ranges::any_of(report.results, [](const Result& each) {
+bool was_any_judged(const Report& report, bool between) {
+  return std::ranges::any_of(report.results, [&](const Result& each) {
+    return counts_for_verdict(each, between) && decision::was_measured(each) &&
+           (each.verdict.grade == Grade::ok || each.verdict.grade == Grade::slow);
+  });
+}
+
+}  // namespace
+
+bool lacks_verdict_between_nodes(const Report& report) {
+  return !was_any_judged(report, true) &&
+         std::ranges::any_of(report.results, [](const Result& each) { return counts_for_verdict(each, true); });
+}
+
+bool was_judged(const Report& report) {
+  return was_any_judged(report, false) && (is_check(report) || !lacks_verdict_between_nodes(report));
+}
+
+bool passed_comparison(const Report& report) {
+  return report.exit_code == ExitCode::ok &&
+         (!report.arms.empty() || std::ranges::any_of(report.results, [](const Result& each) {
            return each.baseline && uses_gpus(each.measurement.measured_case);
-         });
+         }));
 }
 
 void add_baseline_answer(const std::string& headline, ExitCode code, Report& report) {

@@ -13,18 +13,21 @@ namespace p5::reports {
 inline constexpr std::string_view accept = "ACCEPT", reject = "REJECT", cannot_tell = "CANNOT TELL";
 inline constexpr std::size_t longest_sentence = 120;
 
-// True if speed was judged on GPUs (real or simulated), and between nodes if such transfers were measured. Host memory
-// proves nothing about a cluster of GPUs.
+// True if speed was judged on GPUs (real or simulated), and between nodes if such transfers were measured; in a check,
+// which asks about each node by itself, anywhere. Host memory proves nothing about a cluster of GPUs.
 bool was_judged(const Report& report);
 
-// True if the run was compared with a baseline of its machine and was no slower.
-bool passed_baseline(const Report& report);
+// True if transfers between nodes were measured, and none was judged.
+bool lacks_verdict_between_nodes(const Report& report);
+
+// True if the run was compared with a baseline of its machine and was no slower, or its arm b with arm a.
+bool passed_comparison(const Report& report);
 
 // True if the measurement was skipped because the budget was spent.
 bool lacked_time(const Result& result);
 
-// Decision of a report, by its exit code: 0 is ACCEPT if something was judged or compared with a baseline, 10 and 11
-// are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
+// Decision of a report, by its exit code: 0 is ACCEPT if something was judged, or compared with a baseline or another
+// arm, 10 and 11 are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
 Decision decide(const Report& report);
 
 // Adds the answer of a comparison with a baseline to comparison, exit code and decision. A run that lacked nothing but

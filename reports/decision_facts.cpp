@@ -36,7 +36,18 @@ bool is_at_fault(const Report& report) {
 }
 
 std::set<std::string> rejected_as_slow_alone(const Report& report) {
-  return is_at_fault(report) ? std::set<std::string>() : hosts_slow_alone(report);
+  std::set<std::string> hosts = hosts_slow_alone(report);
+  if (hosts.empty()) return hosts;
+  // What is between hosts slows nothing within one.
+  for (const Suspect& suspect : report.suspects) {
+    if (suspect.kind == "link" || suspect.kind == "rail") continue;
+    hosts.erase(suspect.host);
+    for (const std::size_t host : hosts_of(suspect, report.topology)) hosts.erase(report.topology.hosts[host].name);
+  }
+  for (const topo::Finding& finding : report.findings)
+    if (topo::condemns(finding)) hosts.erase(finding.subject.host);
+  for (const OpenQuestion& question : report.open_questions) hosts.erase(question.host);
+  return hosts;
 }
 
 bool was_interrupted(const Report& report, const Result& result) {
@@ -147,7 +158,7 @@ namespace {
 class ExplainedPairs {
  public:
   explicit ExplainedPairs(const Report& report) : topology_(report.topology) {
-    std::set<std::string> broken;
+    std::set<std::string> broken = rejected_as_slow_alone(report);
     for (const topo::Finding& finding : report.findings)
       if (topo::condemns(finding)) broken.insert(finding.subject.host);
     const NicNumbers numbers(topology_);

@@ -67,7 +67,7 @@ std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
 // True if a part is known to be at fault, even in unfinished runs.
 bool is_at_fault(const Report& report);
 
-// Where nothing else tells which host is at fault: those that are slow by themselves.
+// Hosts that are slow by themselves, but for those against which there is a reason of their own.
 std::set<std::string> rejected_as_slow_alone(const Report& report);
 
 bool is_slow_gpu(const topo::Finding& finding);

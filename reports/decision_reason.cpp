@@ -15,6 +15,7 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
+#include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/report.hpp"
 
@@ -51,10 +52,30 @@ std::string about_suspects(const Report& report) {
   return join(clauses);
 }
 
-// Each rejected host has a reason: its suspects, else its findings, else its open questions. Findings and questions
-// that concern no single host are given only if there is no other reason. `told`: the hosts whose reason is known, and
-// "" if one of no single host is.
+// "n1 is slow without the other nodes (all_reduce 50 % of limit)", with the lowest of its groups within the host.
+std::string about_slow_alone(const Report& report, const std::string& host) {
+  std::optional<double> least;
+  std::string figure;
+  for (const Result& each : report.results) {
+    const Measurement& m = each.measurement;
+    if (each.verdict.grade != Grade::slow || m.measured_case.nodes != 1 || !each.verdict.limit) continue;
+    for (const GroupResult& group : m.groups) {
+      const std::optional<std::size_t> at = host_of(report.topology, group.group.empty() ? -1 : group.group.front());
+      if (!at || report.topology.hosts[*at].name != host || !is_slow_group(group, each, report)) continue;
+      const double fraction = bus_bandwidth(m.measured_case, group.median).count / each.verdict.limit->count;
+      if (fraction >= least.value_or(fraction + 1)) continue;
+      least = fraction;
+      figure = fmt::format(" ({} {:.0f} % of limit)", m.measured_case.collective->name, 100 * fraction);
+    }
+  }
+  return fmt::format("{} is slow without the other nodes{}", host, figure);
+}
+
+// Each rejected host has a reason: its suspects, else its findings, else its open questions, else that it is slow by
+// itself; where only the last applies, about_slow() says it. Findings and questions that concern no single host are
+// given only if there is no other reason. `told`: the hosts whose reason is known, and "" if one of no single host is.
 std::string about_parts(const Report& report, std::set<std::string> told = {}) {
+  const bool follows = !told.empty();
   std::vector<std::string> clauses;
   if (const std::string suspects = about_suspects(report); !suspects.empty())
     clauses.push_back(suspects), told.insert("");
@@ -72,6 +93,11 @@ std::string about_parts(const Report& report, std::set<std::string> told = {}) {
   for (const OpenQuestion& question : report.open_questions)
     if (told.insert(question.host).second)
       clauses.push_back(fmt::format("{} {}", alternatives(question.candidates), verb_of(question.fault, false)));
+  if (follows || !clauses.empty()) {
+    std::vector<std::string> slow;
+    for (const std::string& host : rejected_as_slow_alone(report)) slow.push_back(about_slow_alone(report, host));
+    if (!slow.empty()) clauses.push_back(shortened(slow));
+  }
   return join(clauses);
 }
 
@@ -324,6 +350,11 @@ std::string about_comparison(const Report& report) {
            (report.comparison.starts_with(regression) ? ": " + report.comparison.substr(regression.size()) : "");
   }
   if (report.exit_code == ExitCode::wrong_data) return "data was wrong";
+  if (report.exit_code == ExitCode::ok && arms) {
+    constexpr std::string_view none = "NO REGRESSION";
+    return "arm b is no slower than arm a" +
+           (report.comparison.starts_with(none) ? report.comparison.substr(none.size()) : "");
+  }
   if (report.exit_code == ExitCode::inconclusive && arms) return "it is not known whether arm b is slower than arm a";
   if (may_be_slower_than_baseline(report))
     return "it may be slower than the baseline" + report.comparison.substr(inconclusive_headline.size());
@@ -404,6 +435,7 @@ std::string healthy_figures(const Report& report) {
     but.push_back(launches == 1 ? "a launch was slow" : fmt::format("{} launches were slow", launches));
   if (unsteady) but.emplace_back("some samples are slow");
   if (findings(below_published_id) > 0) but.emplace_back("below published figures");
+  if (is_check(report) && lacks_verdict_between_nodes(report)) but.emplace_back("nothing judged between nodes");
   for (const std::string& each : {about_slow_gpus(report), about_left_out(report), about_untested(report)})
     if (!each.empty()) but.push_back(each);
   words.push_back(counted(nodes, "node") + (but.empty() ? ", nothing slow" : ""));
@@ -481,7 +513,9 @@ std::string about_unexplained_failures(const Report& report) {
 
 std::string reason_for(const Report& report, std::string_view word) {
   const std::string errors = about_errors(errors_to_fix(report));
-  if (word == accept) return healthy_figures(report) + (errors.empty() ? "" : "; " + errors);
+  if (word == accept)
+    return (report.arms.empty() ? healthy_figures(report) : about_comparison(report)) +
+           (errors.empty() ? "" : "; " + errors);
   if (word == reject && report.exit_code == ExitCode::wrong_data &&
       std::ranges::find(report.suspects, "wrong", &Suspect::fault) == report.suspects.end()) {
     std::vector<std::string> clauses;

@@ -534,14 +534,13 @@ std::string output_folder(const Report& report) {
 
 namespace {
 
-// The ends of each link that is silent or corrupts data, or may be what does.
+// The ends of each suspected link, and of each that may be silent or corrupt data.
 std::set<std::set<std::size_t>> ends_of_broken_links(const Report& report) {
   std::set<std::set<std::size_t>> all;
   const auto add = [&](const std::optional<Part>& part) {
     if (part && part->kind == Part::Kind::link) all.insert(hosts_of(*part, report.topology));
   };
-  for (const Suspect& suspect : report.suspects)
-    if (suspect.fault != "slow") add(part_of(suspect));
+  for (const Suspect& suspect : report.suspects) add(part_of(suspect));
   for (const OpenQuestion& question : report.open_questions)
     if (question.fault != "slow")
       for (const std::string& candidate : question.candidates) add(part_named(candidate));
@@ -670,24 +669,21 @@ std::string what_needs_other_groups(const Round& groups, const std::vector<std::
   return "";
 }
 
-}  // namespace
-
 // True if no group has two ranks.
-static bool has_lone_ranks(const Round& groups) {
+bool has_lone_ranks(const Round& groups) {
   return std::ranges::all_of(groups, [](const Group& group) { return group.size() < 2; });
 }
 
-std::string what_needs_all_ranks(const Report& report) {
-  const std::vector<std::string>& command = report.run.command;
+constexpr const char* would_be_alone = "its groups would have one rank";
+
+// As what_needs_all_ranks(), of what runs in the groups of --group.
+std::string what_needs_own_groups(const std::vector<std::string>& command, const NodeOfRank& left) {
   const auto given = [&](const char* option) { return value_given(command, option); };
-  if (!given("--job").empty()) return "--job: its step is of all ranks";
-  if (!given("--baseline").empty()) return "--baseline: it is of all nodes";
   const std::string group = given("--group");
   if (group == "node" || group == "domain") return "";  // these stay as they are
-  const NodeOfRank left = nodes_of_healthy_ranks(report);
-  if (left.empty()) return "";
   const std::optional<Round> groups = groups_of(group.empty() ? "world" : group, left);
   if (!groups) return fmt::format("--group {}", group);
+  if (left.size() > 1 && has_lone_ranks(*groups)) return fmt::format("--group {}: {}", group, would_be_alone);
   const std::string root = given("--root"), traffic = given("--traffic");
   // No default collective has a root.
   const std::vector<std::string> names = split(given("--collectives"), ',');
@@ -696,16 +692,6 @@ std::string what_needs_all_ranks(const Report& report) {
     return each->rooted && std::ranges::find(names, each->name) != names.end();
   });
   if (has_rooted && root == "all" && !are_alike(*groups)) return "--root all: it is for groups of one size";
-  for (const std::string& each : values_given(command, "--beside")) try {
-      const Work work = parse_work(each);
-      if (!work.collective || work.group == "node" || work.group == "domain") continue;
-      const std::optional<Round> beside = groups_of(work.group, left);
-      std::string what =
-          beside ? what_needs_other_groups(*beside, {std::string(work.collective->name)}, root) : "its groups";
-      if (what.empty() && has_lone_ranks(*beside)) what = "its groups would have one rank";
-      if (!what.empty()) return fmt::format("--beside {}: {}", each, what);
-    } catch (const UsageError&) {  // of a report that another program wrote
-    }
   if (traffic.empty()) return "";
   if (!is_generated(traffic)) return "--traffic: its matrix is of all ranks";
   if (!are_alike(*groups)) return "--traffic: its matrix is for groups of one size";
@@ -715,6 +701,37 @@ std::string what_needs_all_ranks(const Report& report) {
       std::strtoul(numbers[1].c_str(), nullptr, 10) % groups->front().size() != 0)
     return "--traffic: its experts do not divide among them";
   return "";
+}
+
+// As what_needs_all_ranks(), of the works of --beside, which have groups of their own.
+std::string what_needs_groups_beside(const std::vector<std::string>& command, const NodeOfRank& left) {
+  for (const std::string& each : values_given(command, "--beside")) try {
+      const Work work = parse_work(each);
+      if (!work.collective || work.group == "node" || work.group == "domain") continue;
+      const std::optional<Round> groups = groups_of(work.group, left);
+      const std::string root = work.collective->rooted ? value_given(command, "--root") : "";
+      std::string what =
+          groups ? what_needs_other_groups(*groups, {std::string(work.collective->name)}, root) : "its groups";
+      if (what.empty() && has_lone_ranks(*groups)) what = would_be_alone;
+      if (!what.empty()) return fmt::format("--beside {}: {}", each, what);
+    } catch (const UsageError&) {  // of a report that another program wrote
+    }
+  return "";
+}
+
+}  // namespace
+
+std::string what_needs_all_ranks(const Report& report) {
+  const std::vector<std::string>& command = report.run.command;
+  if (!value_given(command, "--job").empty()) return "--job: its step is of all ranks";
+  if (!value_given(command, "--baseline").empty()) return "--baseline: it is of all nodes";
+  const NodeOfRank left = nodes_of_healthy_ranks(report);
+  if (left.empty()) return "";
+  if (std::string what = what_needs_own_groups(command, left); !what.empty()) return what;
+  if (const std::string root = value_given(command, "--root");
+      !root.empty() && root != "all" && std::strtoul(root.c_str(), nullptr, 10) >= left.size())
+    return fmt::format("--root {}", root);  // whatever its groups are
+  return what_needs_groups_beside(command, left);
 }
 
 namespace {

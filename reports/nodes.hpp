@@ -49,7 +49,7 @@ std::string render_nodes(const Report& report, bool brief);
 // The folder that the command wrote to; "" if it wrote no files.
 std::string output_folder(const Report& report);
 // rejected_hosts(), the hosts of suspected NVLink domains and those of which one may be silent or corrupt data, and one
-// end of each link that does or may do so, so that no job of the others uses it. Both hosts of a slow link stay.
+// end of each link that is suspected or may do so, so that no job of the others uses it.
 std::set<std::string> hosts_to_leave_out(const Report& report);
 
 // Lines "HOST slots=RANKS" of the other hosts, those of one NVLink domain together, by the names that launchers know.

@@ -695,6 +695,14 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
                {"report"});
 }
 
+// Each text adds variables to the arm.
+Take onto_arm(std::map<std::string, std::string>& arm) {
+  return [&arm](const std::string& text) {
+    for (const auto& [name, value] : parse_arm(text))
+      if (!arm.emplace(name, value).second) throw UsageError(fmt::format("it sets {} twice", name));
+  };
+}
+
 void check_ab(const Options& o) {
   if (o.command != "ab") return;
   if (!o.given.contains("--b"))
@@ -721,15 +729,14 @@ void declare_ab_options(Declarations& all, CLI::App& ab, Options& o) {
       ab,
       {.name = "--a",
        .shown = "KEY=VALUE,...",
-       .help =
-           "variables that A's processes get besides yours; default none; LD_LIBRARY_PATH=DIR puts DIR first, an empty "
-           "value removes a variable",
-       .take = [&](const std::string& t) { o.a = parse_arm(t); },
+       .help = "variables that A's processes get besides yours, repeatable; default none; LD_LIBRARY_PATH=DIR puts DIR "
+               "first, an empty value removes a variable",
+       .take = onto_arm(o.a),
        .may_be_empty = true});
   all.add(ab, {.name = "--b",
                .shown = "KEY=VALUE,...",
                .help = "the same for B",
-               .take = [&](const std::string& t) { o.b = parse_arm(t); },
+               .take = onto_arm(o.b),
                .check = check_ab,
                .may_be_empty = true});
 }

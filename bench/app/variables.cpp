@@ -1,5 +1,6 @@
 #include "bench/app/variables.hpp"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdlib>
@@ -39,13 +40,18 @@ int parse_count(std::string_view text) {
   return count;
 }
 
+// Zero for "off", where it is allowed.
+Seconds parse_duration_of(const Variable& variable, std::string_view text) {
+  return variable.kind == Kind::duration_or_off && text == "off" ? Seconds{0} : parse_duration(text);
+}
+
 void read(const Variable& variable) {
   const std::string_view value = value_of(variable.name);
-  if (value.empty() || (variable.kind == Kind::duration_or_off && value == "off")) return;
+  if (value.empty()) return;
   if (variable.kind == Kind::count)
     parse_count(value);
   else
-    parse_duration(value);
+    parse_duration_of(variable, value);
 }
 
 }  // namespace
@@ -60,8 +66,9 @@ void refuse_wrong_variables() {
 
 std::optional<Seconds> duration_variable(const char* name) try {
   const std::string_view value = value_of(name);
-  if (value.empty()) return std::nullopt;
-  return value == "off" ? Seconds{0} : parse_duration(value);
+  const auto variable = std::ranges::find(variables, std::string_view(name), &Variable::name);
+  if (value.empty() || variable == variables.end()) return std::nullopt;
+  return parse_duration_of(*variable, value);
 } catch (const UsageError&) {
   return std::nullopt;
 }

@@ -8,8 +8,7 @@
 #include <utility>
 
 #include <fmt/format.h>
-
-#include "bench/base/names.hpp"
+#include <fmt/ranges.h>
 
 namespace p5 {
 
@@ -63,29 +62,24 @@ Seconds launch_budget(Seconds left, Seconds start, Seconds least, int others) {
   return {(left.count - counted * start.count) / (counted + 1)};
 }
 
-void CombinedLaunches::Medians::add(double value) {
-  in_order.push_back(value);
-  sorted.insert(std::ranges::upper_bound(sorted, value), value);
-}
-
 void CombinedLaunches::Quantity::add(const Series& series) {
   operations_per_sample =
       first ? std::min(operations_per_sample, series.operations_per_sample) : series.operations_per_sample;
   if (!first) first = series;
-  medians.add(series.summary.median);
+  medians.insert(std::ranges::upper_bound(medians, series.summary.median), series.summary.median);
   for (const double sample : series.samples) samples.add(sample);
 }
 
 std::optional<Series> CombinedLaunches::Quantity::combined() {
-  if (!first || medians.in_order.size() == 1) return first;
+  if (!first || medians.size() == 1) return first;
   Series all;
   all.operations_per_sample = operations_per_sample;
   all.summary = samples.count() > 0 ? samples.extremes() : first->summary;  // kept results may lack samples
-  all.summary.min = std::min(all.summary.min, medians.sorted.front());
-  all.summary.max = std::max(all.summary.max, medians.sorted.back());
-  all.summary.median = median_of_sorted(medians.sorted);
-  all.summary.interval = median_interval_of_sorted(medians.sorted);
-  all.stopped_because = fmt::format("{} launches", medians.in_order.size());
+  all.summary.min = std::min(all.summary.min, medians.front());
+  all.summary.max = std::max(all.summary.max, medians.back());
+  all.summary.median = median_of_sorted(medians);
+  all.summary.interval = median_interval_of_sorted(medians);
+  all.stopped_because = fmt::format("{} launches", medians.size());
   return all;
 }
 
@@ -149,7 +143,7 @@ void CombinedLaunches::add(const Measurement& m) {
   all_.measured_case.pairs_sampled |= m.measured_case.pairs_sampled;
   if (m.outcome == Outcome::failed) {
     if (!first_failed_) first_failed_ = m;
-    failed_.push_back(std::to_string(m.launch.value_or(0) + 1));
+    failed_.insert(m.launch.value_or(0) + 1);
   }
   for (const auto& [mine, its] :
        {std::pair(&all_.silent_groups, &m.silent_groups), std::pair(&all_.finished_groups, &m.finished_groups),
@@ -160,8 +154,9 @@ void CombinedLaunches::add(const Measurement& m) {
   if (m.outcome != Outcome::measured) return;
   ++measured_;
   if (!all_.selection) all_.selection = m.selection;
-  LaunchMedians& medians = medians_.emplace_back();
-  medians.launch = m.launch.value_or(0);
+  const int launch = m.launch.value_or(0);
+  const auto place = std::ranges::upper_bound(medians_, launch, {}, &LaunchMedians::launch);
+  LaunchMedians& medians = *medians_.insert(place, {launch, {}, {}});
   if (m.latency) {
     latency_.add(*m.latency);
     medians.latency = m.latency->summary.median;
@@ -187,8 +182,10 @@ Measurement CombinedLaunches::combined(int planned) {
     return one;
   }
   Measurement whole = all_;
-  whole.latency_launches_s = latency_.medians.in_order;
-  whole.launches_s = throughput_.medians.in_order;
+  for (const LaunchMedians& each : medians_) {
+    if (each.latency) whole.latency_launches_s.push_back(*each.latency);
+    if (each.throughput) whole.launches_s.push_back(*each.throughput);
+  }
   whole.latency = latency_.combined();
   whole.throughput = throughput_.combined();
   whole.concurrency = combined_concurrency();
@@ -209,8 +206,8 @@ Measurement CombinedLaunches::combined(int planned) {
   whole.failed_in = first_failed_->failed_in;
   whole.failed_rank = first_failed_->failed_rank;
   whole.failure_context = first_failed_->failure_context;
-  whole.because = fmt::format("in {} {} of {}: {}", failed_.size() == 1 ? "launch" : "launches", join(failed_, ", "),
-                              planned, first_failed_->because);
+  whole.because = fmt::format("in {} {} of {}: {}", failed_.size() == 1 ? "launch" : "launches",
+                              fmt::join(failed_, ", "), planned, first_failed_->because);
   return whole;
 }
 

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -78,7 +79,7 @@ struct LaunchMedians {
 
 class CombinedLaunches {
  public:
-  // Adds the next launch.
+  // Adds a launch. Launches may come in any order: a run that continues another measures what that one had skipped.
   void add(const Measurement& m);
 
   // The combination of the launches added, at least one, of `planned`. The headline is the median of the launches'
@@ -88,21 +89,17 @@ class CombinedLaunches {
 
   int count() const { return count_; }
   const Case& of() const { return first_.measured_case; }
+  // By number of the launch.
   const std::vector<LaunchMedians>& medians() const { return medians_; }
 
  private:
   // Numbers of values kept exactly; there are many groups. The second is even.
   static constexpr std::size_t most_samples = 4096, most_of_a_group = 128;
 
-  // Medians in the order of the launches, and sorted.
-  struct Medians {
-    std::vector<double> in_order, sorted;
-    void add(double value);
-  };
   struct Quantity {
     std::optional<Series> first;
     int operations_per_sample = 1;
-    Medians medians;
+    std::vector<double> medians;  // sorted
     Distribution samples{most_samples};
 
     void add(const Series& series);
@@ -147,7 +144,7 @@ class CombinedLaunches {
   std::map<int, std::vector<double>> medians_of_roots_;            // of each launch
   std::vector<double> host_times_;                                 // of each launch
   std::optional<Measurement> first_failed_;
-  std::vector<std::string> failed_;  // launch numbers, from 1
+  std::set<int> failed_;  // launch numbers, from 1
 };
 
 }  // namespace p5

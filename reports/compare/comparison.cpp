@@ -187,7 +187,8 @@ std::vector<FailedCase> troubles_of(const Side& fresh, const Matched& matched) {
   for (const Observation& each : fresh.observations) {
     if (each.trouble.empty()) continue;
     const auto base = matched.base_of.find(&each);
-    const bool in_base = base != matched.base_of.end() && !base->second->trouble.empty();
+    const bool in_base =
+        base != matched.base_of.end() && (each.wrong_data ? base->second->wrong_data : base->second->failed);
     troubles.push_back({each.measured_case, each.wrong_data, each.trouble, in_base});
   }
   return troubles;

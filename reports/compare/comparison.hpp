@@ -23,6 +23,7 @@ struct Observation {
   std::vector<Selection> selections;  // distinct selections
   std::string trouble;                // wrong data or a failure in any launch, as a sentence; "" without one
   bool wrong_data = false;            // `trouble` is wrong data
+  bool failed = false;                // it failed in any launch, which `trouble` does not tell beside wrong data
   std::string skipped;                // why it was planned and not measured in some run; ""
   // Verdict::mean_fraction of each run that measured the case, by the index of the run in Side::reports.
   std::map<std::size_t, std::optional<double>> mean_fractions = {};
@@ -45,8 +46,9 @@ enum class Reading { whole, to_compare };
 // Reads a report.json, or the folder that holds it, with the measurements.jsonl beside it if there is one. Throws
 // UsageError, also where that journal is of another run.
 Run read_run(const std::string& path, Reading reading);
-// Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name. A baseline, in
-// baselines/NAME, repeats launches of other runs: it counts where the folder holds nothing else.
+// Finds the runs of a report.json, of its folder, or of all folders below that hold one; sorted by name. A report
+// without a journal that has others below is one of a folder of runs. A baseline, in baselines/NAME, repeats launches
+// of other runs: it counts where the folder holds nothing else.
 std::vector<std::string> find_runs(const std::string& path);
 // Begins the remark of an import whose start is that of a log, in an unknown time zone.
 inline constexpr std::string_view started_by_log = "started, by the log without its time zone, at ";
@@ -164,7 +166,7 @@ struct FailedCase {
   Case measured_case;
   bool wrong_data = false;
   std::string what;
-  bool in_base = false;  // BASE had wrong data or a failure too
+  bool in_base = false;  // BASE had the same there: wrong data, or a failure
 };
 
 // A run of NEW that ended with wrong data, did not finish, or found the machine broken, or one of several parts at

@@ -109,8 +109,9 @@ std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, boo
     if (line->wrong_elements > 0 && m.wrong_elements == 0) return "has wrong data in one of them only";
     if (line->outcome == Outcome::failed && m.outcome == Outcome::measured) return "failed in one of them only";
   }
-  // Medians of launches are those of the lines, which in an import are of another clock than the samples. In a baseline
-  // those of repetitions may be others, and lie within the samples of its journal.
+  // Medians of launches are those of the lines, which in an import are of another clock than the samples; older reports
+  // of continued runs list them in another order. In a baseline those of repetitions may be others, and lie within the
+  // samples of its journal.
   for (const Figures& kind : kinds) {
     const std::vector<double>& medians = m.*kind.medians;
     std::vector<const Series*> of_lines;
@@ -122,7 +123,10 @@ std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, boo
       if (std::abs(medians[i] - of_line) <= rounding) continue;
       const std::vector<double>& samples = of_lines[i]->samples;
       const auto [low, high] = samples.empty() ? std::ranges::minmax({of_line, of_line}) : std::ranges::minmax(samples);
-      if (medians[i] < low - rounding || medians[i] > high + rounding)
+      const bool lies_within = medians[i] >= low - rounding && medians[i] <= high + rounding;
+      if (!lies_within && std::ranges::none_of(of_lines, [&](const Series* line) {
+            return std::abs(medians[i] - line->summary.median) <= rounding;
+          }))
         return fmt::format("took {:.6g} us in the report and {:.6g} us in the journal", 1e6 * medians[i],
                            1e6 * of_line);
     }
@@ -150,6 +154,7 @@ void require_own_journal(const Run& run, const fs::path& journal) {
 }
 
 void add_trouble(Observation& observation, const Measurement& m) {
+  observation.failed = observation.failed || m.outcome == Outcome::failed;
   if (m.wrong_elements > 0) {
     observation.wrong_data = true;
     observation.trouble = fmt::format("{} wrong {}", m.wrong_elements, m.wrong_elements == 1 ? "element" : "elements");
@@ -388,8 +393,16 @@ FoundRuns search_for_runs(const std::string& path) {
 }
 
 bool is_searched(const std::string& path) {
-  std::error_code problem;
-  return is_folder(path) && !fs::exists(fs::symlink_status(fs::path(path) / report_name, problem));
+  if (!is_folder(path)) return false;
+  const auto holds = [&](const char* name) {
+    std::error_code problem;
+    return fs::exists(fs::symlink_status(fs::path(path) / name, problem));
+  };
+  if (!holds(report_name)) return true;
+  if (holds(journal_name)) return false;
+  // `p5bench report` writes its report.json into the folder of --out, beside the runs there.
+  const FoundRuns found = search_for_runs(path);
+  return found.runs.size() + found.baselines.size() > 1;
 }
 
 }  // namespace
@@ -493,12 +506,13 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
   });
 }
 
-// 2: its start was told; 1: a log tells it without the time zone; 0: unknown.
-static int how_well_dated(const Run& run) {
+// Its start, which 2: was told, 1: a log tells without the time zone, 0: is unknown; and its samples.
+static std::pair<int, bool> how_well_known(const Run& run) {
+  const bool has_samples = !run.journal.empty();
   const RunInfo& its = run.report.run;
-  if (its.started.empty()) return 0;
+  if (its.started.empty()) return {0, has_samples};
   const auto is_of_log = [](const std::string& remark) { return remark.starts_with(started_by_log); };
-  return std::ranges::any_of(its.remarks, is_of_log) ? 1 : 2;
+  return {std::ranges::any_of(its.remarks, is_of_log) ? 1 : 2, has_samples};
 }
 
 std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_count)(const Report&)) {
@@ -509,7 +523,7 @@ std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_coun
       return &each != &runs[i] && continues(each.report, runs[i].report) && (!may_count || may_count(each.report));
     });
     const auto [place, fresh] = first.try_emplace(identity_of(runs[i]), &runs[i]);
-    if (!fresh && how_well_dated(runs[i]) > how_well_dated(*place->second)) {
+    if (!fresh && how_well_known(runs[i]) > how_well_known(*place->second)) {
       why[static_cast<std::size_t>(place->second - runs.data())] = "it is a copy of " + runs[i].name;
       place->second = &runs[i];
     } else if (!fresh)

@@ -80,7 +80,7 @@ function trouble_cards(c) {
     suspect.action ? `Do: ${suspect.action}` : "")),
   ...c.bad_ends.map((end) => made({10: "broken", 11: "wrong data"}[end.exit_code] ?? "not finished", end.source, end.because)),
   ...c.troubles.map((trouble) => made(trouble.wrong_data ? "wrong data" : "failed", case_text(trouble.case), trouble.what,
-    trouble.in_base ? "BASE had wrong data or a failure there too." : ""))];
+    trouble.in_base ? `BASE ${trouble.wrong_data ? "had wrong data" : "failed"} there too.` : ""))];
 }
 
 function case_text(c) {

@@ -36,6 +36,8 @@ class Arms(Folder):
         self.assertEqual({m["verdict"]["grade"] for m in report["measurements"]}, {"unknown"}, "arms are judged against each other alone")
         self.assertEqual({(row["base_launches"], row["new_launches"], row["answer"]) for row in comparison["bands"]}, {(7, 7, "no regression")})
         self.assertIn("SIMULATED", printed)
+        self.assertEqual(report["decision"]["word"], "ACCEPT")
+        self.assertRegex(report["decision"]["sentence"], r"^ACCEPT: arm b is no slower than arm a in \d bands(; .*)?, SIMULATED$")
         self.assertIn("arm b: nothing set; 7 launches", printed)
         self.assertLess(report["run"]["budget_s"], 181)
 
@@ -82,6 +84,10 @@ class Arms(Folder):
         largest = {m["case"]["arm"]: m["throughput"]["busbw_gb_per_s"] for m in report["measurements"]
                    if (m["case"]["collective"], m["case"]["bytes"]) == ("all_reduce", 1 << 30)}
         self.assertAlmostEqual(largest["a"] / largest["b"], 4, delta=0.1)
+
+    def test_an_arm_given_in_several_texts_has_the_variables_of_all(self):
+        report, _, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--b", "NCCL_MNNVL_ENABLE=0", "--seed", "1", *FEW, exits=10)
+        self.assertEqual([arm["settings"] for arm in report["arms"]], [{}, {"NCCL_MNNVL_ENABLE": "0", "P5BENCH_SIM_FAULT": "gpu:n0g3:0.9"}])
 
     def test_wrong_data_of_an_arm_is_wrong_data(self):
         report, comparison, _ = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:1:lies", "--seed", "1", *FEW, exits=11)

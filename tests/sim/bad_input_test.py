@@ -172,6 +172,7 @@ NONSENSE = [
     (["ab", "--a", "X=1"], ["--b"]),
     (["ab", "--b", "NCCL_PROTO"], ["--b", "'NCCL_PROTO'", "KEY=VALUE"]),
     (["ab", "--b", "A=1,A=2"], ["--b", "A twice"]),
+    (["ab", "--b", "A=1", "--b", "A=2", *SIM], ["--b", "it sets A twice"]),
     (["ab", "--b", "A=1", "--backend", "mpi"], ["ab", "--backend mpi"]),
     (["ab", "--b", "A=1", *SIM], ["A", "P5BENCH_SIM_FAULT"]),
     (["ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g8:0.5", *SIM], ["P5BENCH_SIM_FAULT", "GPU 8"]),
@@ -384,7 +385,7 @@ class BadInput(Folder):
     def test_variables_of_ours_that_are_wrong_are_refused_before_anything_is_done(self):
         """All commands refuse it alike, however they are started; a variable of an earlier version is ignored."""
         for name, value in (("P5BENCH_PROBE_LIMIT", "abc"), ("P5BENCH_JOIN_LIMIT", "-1s"), ("P5BENCH_REACH_LIMIT", "0"), ("P5BENCH_QUICK_LIMIT", "0s"),
-                            ("P5BENCH_MOST_SAMPLES", "6x"), ("P5BENCH_MOST_SAMPLES", "0"), ("P5BENCH_PROBE_LIMIT", "\udce9")):
+                            ("P5BENCH_MOST_SAMPLES", "6x"), ("P5BENCH_MOST_SAMPLES", "0"), ("P5BENCH_PROBE_LIMIT", "\udce9"), ("P5BENCH_START_LIMIT", "off")):
             for command in (["run", *SIM, "--out", "out"], ["check", "--backend", "nccl"], ["check"], ["topo"], ["--backend", "mpi"]):
                 with self.subTest(variable=f"{name}={value!a}", command=command):
                     done = self.run_it(*command, variables={name: value})

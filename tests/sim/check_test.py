@@ -24,6 +24,11 @@ class Check(Folder):
         for line in lines:
             self.assertIn("32 NICs, 8 GPUs alone and under load; speed judged in 3 of 8 measurements, in none between nodes", line)
 
+    def test_all_formats_accept_healthy_nodes(self):
+        report = json.loads(self.check("--format", "json"))
+        self.assertEqual(report["decision"]["word"], "ACCEPT", report["decision"])
+        self.assertRegex(report["decision"]["sentence"], "^ACCEPT: but .*nothing judged between nodes")
+
     def test_all_gpus_together_come_first_and_pairs_one_way_last(self):
         self.check("--out", str(self.folder / "out"))
         journal, = self.folder.glob("out/*/2*/measurements.jsonl")

@@ -221,6 +221,32 @@ class Compare(Folder):
         self.assertEqual({row["new_launches"] for row in copies["bands"]}, {1})
         self.assertTrue(any("is a copy of" in remark for remark in copies["remarks"]), copies["remarks"])
 
+    def test_a_report_that_is_rendered_into_a_folder_of_runs_hides_none_of_them(self):
+        runs = [self.simulate("runs", "--launches", "3", seed=seed).resolve() for seed in (1, 2)]
+        fresh = self.simulate("new", seed=3)
+        once = self.compare("runs", fresh)[1]
+        for run in runs:  # also the first by name, whose copy has no samples
+            done = self.run_it("report", run, "--format", "json", "--out", "runs")
+            self.assertEqual(done.returncode, GOOD, done.stderr)
+            comparison = self.compare("runs", fresh)[1]
+            self.assertEqual(comparison["bands"], once["bands"])
+            self.assertEqual({row["base_launches"] for row in comparison["bands"]}, {6})
+            self.assertTrue(any("runs/report.json does not count: it is a copy of" in remark for remark in comparison["remarks"]), comparison["remarks"])
+
+    def test_a_folder_of_one_run_is_rendered_as_often_as_asked(self):
+        """The copy that the command leaves there is no second run."""
+        run = self.simulate("one").resolve()
+        for _ in range(2):
+            done = self.run_it("report", "one", "--format", "json", "--out", "one")
+            self.assertEqual(done.returncode, GOOD, done.stderr)
+        self.simulate("one", seed=2)
+        done = self.run_it("report", "one")
+        self.assertEqual(done.returncode, USAGE, done.stdout)
+        self.assertIn("'one' holds 2 runs", done.stderr)
+        shutil.rmtree(run)
+        done = self.run_it("report", "one", "--as", "json")
+        self.assertEqual(json.loads(done.stdout)["run"]["seed"], 2)
+
     def test_a_rejected_run_is_no_baseline(self):
         rejected = self.simulate("rejected", *PAIRS, "--fault", "nic:n1r5:0.5")
         done = self.run_it("baseline", rejected, "--cluster", "lab")

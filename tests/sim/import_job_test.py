@@ -433,6 +433,10 @@ class ImportJob(Folder):
                 for word in words:
                     self.assertIn(word, told)
 
+    def test_an_unknown_platform_is_refused_before_any_file_is_made(self):
+        folder = job_traces.write(job_traces.tensor_parallel(8, 1), "inspector", self.folder / "traces", 5)
+        self.assertIn("unknown platform 'p5'", self.run_import(folder, "--platform", "p5", code=2))
+
     def test_what_does_not_belong_is_refused(self):
         self.assertIn("cannot be read", self.run_import("missing.json", code=2))
         self.assertIn("--ranks", self.run_import("x", "--ranks", 4, code=2))

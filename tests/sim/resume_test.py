@@ -330,6 +330,32 @@ class Resume(Folder):
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
         self.refuse(says=["launches", "'3'", "'1'"])
 
+    def test_a_launch_that_is_measured_last_keeps_its_place(self):
+        """The run before skipped a case in launch 2; the other commands still know the journal as the report's own."""
+        how = [*PLAN, "--launches", "3"]
+        self.assertEqual(self.run_it(*how, *SIM, "--seed", "7").returncode, 0)
+        folder = self.folder_of_run()
+        lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
+        skipped = next(line for line in lines if line["launch"] == 1)
+        skipped |= {"outcome": "skipped", "because": "budget", "latency": None, "throughput": None}
+        self.end(folder, lines, "ended by SIGTERM")
+        self.resume(*how)
+        now = self.folder_of_run()
+        lines, report = self.lines_of(now), read_report(now / "report.json")
+        for m in report["measurements"]:
+            case = m["case"]
+            self.assertEqual(m["launches_us"], [lines["default", launch, case["collective"], case["bytes"]]["throughput"]["median_us"]
+                                                for launch in range(3)])
+        done = self.run_it("baseline", now)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        # Older reports list launches in the order in which they were measured.
+        for m in report["measurements"]:
+            m["launches_us"].reverse()
+            m["latency_launches_us"].reverse()
+        (now / "report.json").write_text(json.dumps(report))
+        done = self.run_it("baseline", now, "--out", "of_older")
+        self.assertEqual(done.returncode, 0, done.stderr)
+
     def test_two_arms_go_on_where_they_were(self):
         how = ["ab", "--b", FAULT, "--launches", "4", "--sizes", "64,4MiB",
                "--collectives", "all_reduce"]

@@ -346,6 +346,7 @@ class Faulty(Simulation):
         report = self.fault("link:n0-n2:0.5", exits=10)
         self.assert_slow_where(report, lambda a, b: {a // 8, b // 8} == {0, 2})
         self.assert_suspects(report, "link n0-n2")
+        self.assertEqual((self.folder / "link_n0-n2_0.5" / "latest" / "hosts.healthy").read_text(), "n0 slots=8\nn1 slots=8\n")
 
     def test_a_fault_under_full_load_shows_only_there(self):
         report = self.fault("nic:n1r9:0.5:all-rails", exits=10)

@@ -4,13 +4,16 @@
 #include <algorithm>
 #include <cstdlib>
 #include <map>
+#include <optional>
 #include <set>
 #include <sstream>
+#include <string_view>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "bench/app/declarations.hpp"
+#include "bench/app/variables.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "reports/writer.hpp"
@@ -173,6 +176,22 @@ TEST(Help, fits_the_terminal) {
       }
   }
   unsetenv("COLUMNS");
+}
+
+TEST(Variables, take_off_only_where_it_has_a_meaning) {
+  for (const char* const name : {"P5BENCH_START_LIMIT", "P5BENCH_PROBE_LIMIT", "P5BENCH_JOIN_LIMIT",
+                                 "P5BENCH_QUICK_LIMIT", "P5BENCH_REACH_LIMIT"}) {
+    const bool may_be_off = std::string_view(name) == "P5BENCH_REACH_LIMIT";
+    setenv(name, "off", 1);
+    EXPECT_EQ(duration_variable(name), may_be_off ? std::optional(Seconds{0}) : std::nullopt) << name;
+    if (may_be_off)
+      EXPECT_NO_THROW(refuse_wrong_variables());
+    else
+      EXPECT_THROW(refuse_wrong_variables(), UsageError) << name;
+    setenv(name, "3s", 1);
+    EXPECT_EQ(duration_variable(name), Seconds{3});
+    unsetenv(name);
+  }
 }
 
 TEST(Help, lists_options_under_the_commands_that_have_them) {

@@ -570,6 +570,24 @@ TEST(Compare, counts_wrong_data_and_failures_whatever_base_had) {
   EXPECT_EQ(compare(fresh, base).exit_code, ExitCode::ok);  // in a history: mended
 }
 
+TEST(Compare, excuses_wrong_data_by_no_failure_of_base_and_no_failure_by_its_wrong_data) {
+  const auto side = [](const char* name, bool wrong, bool failed) {
+    Side made = make_up_side(name, small(), 1);
+    made.observations[0].trouble = wrong ? "3 wrong elements" : failed ? "it hung" : "";
+    made.observations[0].wrong_data = wrong;
+    made.observations[0].failed = failed;
+    return made;
+  };
+  const auto excused = [&](bool base_wrong, bool base_failed, bool wrong) {
+    return compare(side("BASE", base_wrong, base_failed), side("NEW", wrong, !wrong)).troubles.at(0).in_base;
+  };
+  EXPECT_FALSE(excused(false, true, true)) << "a hang for wrong data";
+  EXPECT_FALSE(excused(true, false, false)) << "wrong data for a hang";
+  EXPECT_TRUE(excused(true, false, true));
+  EXPECT_TRUE(excused(false, true, false));
+  EXPECT_TRUE(excused(true, true, false)) << "another launch of BASE hung";
+}
+
 TEST(Compare, tells_of_wrong_data_of_base_where_neither_side_was_found_good) {
   const Side good = make_up_side("NEW", small(), 1);
   Side wrong = make_up_side("BASE", small(), 2);

@@ -273,7 +273,7 @@ TEST(Decision, rejects_the_hosts_on_which_parts_are_at_fault) {
   situation.suspects = {suspect("link", "n0-n2", "h0")};
   decision = report_of(situation).decision;
   EXPECT_EQ(decision.sentence, "REJECT link n0-n2: link n0-n2 is slow");
-  EXPECT_EQ(decision.command, "");
+  EXPECT_THAT(decision.command, StartsWith("mpirun -np 4 "));
   situation.suspects = {};
   situation.questions = {
       {.candidates = {"nic n2r5", "gpu n2g1"}, .host = "h2", .evidence = "seen", .next = "measure it"}};
@@ -353,17 +353,17 @@ TEST(Decision, has_a_reason_for_a_host_at_whose_link_another_part_is_broken) {
       "REJECT h0, link n0-n2: link n0-n2 is slow, gpu.xid (it fell off the bus)");
 }
 
-TEST(Decision, has_no_silent_or_corrupting_link_between_the_healthy_hosts) {
-  Situation situation{.grades = {Grade::slow},
-                      .suspects = {suspect("link", "n0-n1", "h0"), suspect("link", "n1-n2", "h1")}};
-  EXPECT_EQ(healthy_hosts(report_of(situation)), "") << "slow ones may be used";
-  for (const char* const fault : {"wrong", "silent"}) {
+TEST(Decision, has_no_suspected_link_between_the_healthy_hosts) {
+  Situation situation{.grades = {Grade::slow}};
+  for (const char* const fault : {"wrong", "silent", "slow"}) {
     situation.suspects = {suspect("link", "n0-n1", "h0", fault), suspect("link", "n1-n2", "h1", fault)};
     EXPECT_EQ(healthy_hosts(report_of(situation)), "h0 slots=2\nh2 slots=2\n") << "h1 is an end of both";
     EXPECT_THAT(report_of(situation).decision.command, HasSubstr("mpirun -np 4 "));
   }
   situation.suspects = {suspect("link", "n0-n1", "h0", "silent"), suspect("node", "n0", "h0")};
   EXPECT_EQ(healthy_hosts(report_of(situation)), "h1 slots=2\nh2 slots=2\n") << "the link has an end left out";
+  situation.suspects = {suspect("link", "n0-n1", "h0"), suspect("nic", "n2r5", "h2")};
+  EXPECT_EQ(healthy_hosts(report_of(situation)), "h0 slots=2\n");
 }
 
 TEST(Decision, says_of_single_gpus_only_what_pairs_can_show) {
@@ -612,6 +612,27 @@ TEST(Decision, accepts_what_is_no_slower_than_its_baseline) {
   EXPECT_EQ(decide(report).sentence, "REJECT: it is slower than the baseline: all_gather >= 64 MiB +75 %");
 }
 
+TEST(Decision, accepts_an_arm_that_is_no_slower_than_the_other) {
+  Report report = report_of({.grades = {Grade::unknown, Grade::unknown}});
+  report.arms.resize(2);
+  report.exit_code = ExitCode::ok;
+  report.comparison = "NO REGRESSION in 8 bands; 1 single size is slower";
+  EXPECT_EQ(decide(report).sentence, "ACCEPT: arm b is no slower than arm a in 8 bands; 1 single size is slower");
+  report.exit_code = ExitCode::inconclusive;
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: it is not known whether arm b is slower than arm a");
+}
+
+TEST(Decision, accepts_the_nodes_of_a_check_by_what_is_within_them) {
+  Report report = report_of({.grades = {Grade::unknown, Grade::ok}});
+  report.results.back().measurement.measured_case.nodes = 1;
+  report.exit_code = ExitCode::ok;
+  EXPECT_EQ(decide(report).word, cannot_tell);
+  report.run.subcommand = "check";
+  EXPECT_THAT(decide(report).sentence, StartsWith("ACCEPT: but nothing judged between nodes: all_gather "));
+  report.results.pop_back();
+  EXPECT_EQ(decide(report).word, cannot_tell) << "nothing was judged";
+}
+
 TEST(Decision, of_an_inconclusive_comparison_with_its_baseline_says_so) {
   for (const Grade grade : {Grade::ok, Grade::unknown}) {
     Report report = report_of({.grades = {grade}});
@@ -715,9 +736,10 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
   Report report = report_of({.grades = {Grade::slow}, .suspects = {suspect("nic", "n1r5", "h1")}});
   using Words = std::vector<std::string>;
   for (const Words& words :
-       {Words{"--root", "3"}, Words{"--group", "stride:4"}, Words{"--collectives", "p2p,hypercube"},
+       {Words{"--root", "3"}, Words{"--group", "stride:2"}, Words{"--collectives", "p2p,hypercube"},
         Words{"--traffic", "uniform"}, Words{"--traffic=expert:8,12,2"}, Words{"--root", "all"},
-        Words{"--group", "node", "--root", "5"}}) {
+        Words{"--group", "node", "--root", "3"}, Words{"--group", "node", "--beside", "all_gather@rail:64MiB"},
+        Words{"--root", "1", "--group", "rail", "--beside", "all_gather@stride:3:64MiB"}}) {
     report.run.command = words;
     EXPECT_THAT(decide(report).command, HasSubstr("-np 4 ")) << testing::PrintToString(words);
     EXPECT_EQ(decide(report).next.size(), 1U);
@@ -726,6 +748,10 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
            {{"--root", "4"}, "--root 4"},
            {{"--root=1", "--group", "rail", "--root=2"}, "--root 2"},
            {{"--group", "stride:5"}, "--group stride:5"},
+           {{"--group", "stride:4"}, "--group stride:4: its groups would have one rank"},
+           {{"--group", "node", "--root", "5"}, "--root 5"},
+           {{"--group", "node", "--beside", "all_gather@stride:4:64MiB"},
+            "--beside all_gather@stride:4:64MiB: its groups would have one rank"},
            {{"--collectives=hypercube", "--group", "stride:1", "--root", "0"}, ""},
            {{"--traffic", "matrix.csv"}, "--traffic: its matrix is of all ranks"},
            {{"--traffic", "expert:8,6,2"}, "--traffic: its experts do not divide among them"},
@@ -737,6 +763,17 @@ TEST(Decision, repeats_no_command_on_the_other_hosts_that_their_ranks_are_too_fe
     if (what.empty()) continue;
     EXPECT_EQ(decision.next.back(), "run on the other hosts (hosts.healthy, 4 ranks) without " + what);
   }
+  // On the one host that is left, rails have one rank each.
+  report.suspects.push_back(suspect("nic", "n2r5", "h2"));
+  for (const auto& [words, what] :
+       std::vector<std::pair<Words, std::string>>{{{"--group", "rail"}, "--group rail: its groups would have one rank"},
+                                                  {{"--group", "domain", "--beside", "all_gather@rail:64MiB"},
+                                                   "--beside all_gather@rail:64MiB: its groups would have one rank"}}) {
+    report.run.command = words;
+    EXPECT_EQ(decide(report).command, "") << testing::PrintToString(words);
+    EXPECT_EQ(decide(report).next.back(), "run on the other hosts (hosts.healthy, 2 ranks) without " + what);
+  }
+  report.suspects.pop_back();
   report.topology.host_of_rank = {0, 0, 1, 1, 2};
   report.run.command = {"--collectives", "hypercube"};
   EXPECT_THAT(decide(report).next.back(), HasSubstr("3 ranks) without hypercube, which takes 1, 2, 4"));
@@ -886,6 +923,33 @@ TEST(Decision, rejects_a_host_that_is_slow_by_itself_though_something_else_faile
   EXPECT_THAT(decision.sentence, testing::StartsWith("REJECT h1: slow without the other nodes (p2p 50 % of limit)"));
   EXPECT_THAT(decision.next, Contains(HasSubstr("does not explain what failed")));
   EXPECT_EQ(healthy_hosts(report), "h0 slots=2\nh2 slots=2\n");
+  // What another host has is no reason for this one.
+  const auto rejects = [&](const std::string& why) {
+    report.exit_code = exit_code(report, true);
+    const Decision now = decide(report);
+    EXPECT_THAT(now.sentence, StartsWith("REJECT h1, h2: " + why + ", h1 is slow without the other nodes"));
+    EXPECT_THAT(now.next, Contains(StartsWith("h1: check its fabric manager")));
+    EXPECT_EQ(healthy_hosts(report), "h0 slots=2\n");
+  };
+  report.suspects = {suspect("nic", "n2r5", "h2")};
+  rejects("nic n2r5 is slow");
+  report.suspects.clear();
+  report.open_questions = {
+      {.candidates = {"nic n2r5", "gpu n2g1"}, .host = "h2", .evidence = "seen", .next = "measure it"}};
+  rejects("nic n2r5 or gpu n2g1 is slow");
+  report.open_questions.clear();
+  report.findings = {broken("h2")};
+  rejects("gpu.xid (it fell off the bus)");
+  report.findings.front().id = "gpu.corrupt";
+  rejects("gpu.corrupt (it fell off the bus)");
+  report.findings.clear();
+  report.suspects = {suspect("link", "n1-n2", "h1")};
+  EXPECT_THAT(decide(report).sentence, StartsWith("REJECT h1, link n1-n2: link n1-n2 is slow, h1 is slow without"));
+  // Its own reason is enough.
+  report.suspects = {suspect("gpu", "n1g1", "h1")};
+  EXPECT_THAT(decide(report).sentence, StartsWith("REJECT h1: gpu n1g1 is slow;"));
+  report.suspects = {suspect("domain", "d1", "")};
+  EXPECT_EQ(decide(report).parts, (std::vector<std::string>{"domain d1"}));
 }
 
 TEST(Decision, of_a_tuning_that_tried_nothing_says_why) {

@@ -281,6 +281,17 @@ TEST(Combine, comes_to_the_same_whether_looked_at_often_or_once) {
   }
 }
 
+TEST(Combine, lists_launches_by_number_whatever_order_they_came_in) {
+  // A continued run measures what the run before skipped in launch 2 after the kept launch 3.
+  CombinedLaunches all;
+  for (const int launch : {0, 2, 1, 3}) all.add(launch_of(launch, {1.0 + launch}));
+  EXPECT_EQ(all.combined(4).launches_s, (std::vector<double>{1, 2, 3, 4}));
+  std::vector<int> numbers;
+  for (const LaunchMedians& each : all.medians()) numbers.push_back(each.launch);
+  EXPECT_EQ(numbers, (std::vector<int>{0, 1, 2, 3}));
+  EXPECT_EQ(combine({failed_launch(3, "y"), failed_launch(0, "x")}, 5).because, "in launches 1, 4 of 5: y");
+}
+
 TEST(Combine, gives_pairs_their_median_over_launches) {
   std::vector<Measurement> launches;
   for (int i = 0; i < 3; ++i) {

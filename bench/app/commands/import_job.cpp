@@ -241,6 +241,9 @@ ExitCode import_job(const Request& request) {
   const job::Analysis analysis = job::analyse(std::move(trace), options.import_hosts);
   const Job& found = analysis.job;
 
+  // A wrong --platform is refused before any file is made.
+  std::string text = summary_of(found, format, files_with_calls) + "\n" + table_of(found, options.platform) + "\n" +
+                     about_domains(found, options.platform);
   const fs::path folder = new_folder_of_import(options, files.front());
   std::vector<fs::path> written{folder / "job.json", folder / "weights.txt"};
   reports::write_atomically(written[0], to_json(found).dump() + "\n");
@@ -253,8 +256,6 @@ ExitCode import_job(const Request& request) {
     written.push_back(folder / fmt::format("traffic-{}.csv", name));
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }
-  std::string text = summary_of(found, format, files_with_calls) + "\n" + table_of(found, options.platform) + "\n" +
-                     about_domains(found, options.platform);
   for (const std::string& remark : found.remarks) text += printable(remark) + "\n";
   for (const fs::path& path : written) text += path.string() + "\n";
   const bool computes = std::ranges::any_of(

@@ -30,11 +30,14 @@ namespace fs = std::filesystem;
 std::string report_in(const std::string& path) {
   std::error_code problem;
   if (!fs::is_directory(path, problem)) return path;
-  const std::vector<std::string> runs = reports::find_runs(path);  // includes the folder itself
+  std::vector<std::string> runs = reports::find_runs(path);  // includes the folder itself
+  // A report of the folder itself, beside runs below, is a copy that this command wrote before.
+  const std::string own = (fs::path(path) / "report.json").string();
+  if (runs.size() > 1) std::erase(runs, own);
   if (runs.size() > 1)
     throw UsageError(fmt::format("'{}' holds {} runs; name one of them, such as '{}'", path, runs.size(),
                                  fs::path(runs.back()).parent_path().string()));
-  return runs.front() == path ? (fs::path(path) / "report.json").string() : runs.front();
+  return runs.front() == path ? own : runs.front();
 }
 
 // Adds samples for the HTML page. An unreadable journal only means a page without samples.
