@@ -196,7 +196,8 @@ class LogReader {
     if (problem != std::errc() || end != word.data() + word.size() || count < 0 || count > most) return -1;
     if (count < known.newest) return count * most_in_group;
     if (std::exchange(known.newest, count) != count) known.of_newest.clear();
-    return count * most_in_group + std::min(known.of_newest[counted_kind(&what)]++, most_in_group - 1);
+    const std::int64_t before = known.of_newest[counted_kind(&what)]++;
+    return before < most_in_group ? count * most_in_group + before : -1;
   }
 
   std::unordered_map<std::string, Known> communicators_;  // of "HOST:PID 0xCOMM"
@@ -207,7 +208,7 @@ class LogReader {
 
 // A job's output may begin with anything that is text.
 bool is_nccl_log(std::string_view beginning) {
-  return beginning.find('\0') == std::string_view::npos && !beginning.starts_with('{') &&
+  return beginning.find('\0') == std::string_view::npos && !is_pytorch(beginning) &&
          !beginning.starts_with('[' + std::string("{"));
 }
 

@@ -306,7 +306,7 @@ std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Seque
 
 // Members agree where nearly all numbers of each are also those of the member with most calls, which lost lines do not
 // change. A communicator with calls without a number, as messages are, has no common numbers.
-void Trace::drop_numbers_that_differ() {
+void Trace::settle_numbers_of_launches() {
   using Numbers = std::vector<std::int64_t>;
   std::vector<std::map<std::pair<const Collective*, std::size_t>, Numbers>> numbers(communicators.size());
   std::vector<bool> dropped(communicators.size(), false);
@@ -338,6 +338,14 @@ void Trace::drop_numbers_that_differ() {
   for (Process& process : processes)
     for (Execution& each : process.executions)
       if (dropped[each.communicator]) each.number = -1;
+  for (Process& process : processes) {
+    std::set<std::tuple<std::uint32_t, const Collective*, std::int64_t>> seen;
+    const std::size_t copies = std::erase_if(process.executions, [&](const Execution& each) {
+      return each.number >= 0 &&
+             !seen.emplace(each.communicator, counted_kind(calls[each.call].collective), each.number).second;
+    });
+    if (copies > 0) remark("calls that are in the log twice, with one number (opCount), count once");
+  }
 }
 
 // Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
@@ -429,7 +437,7 @@ void Trace::finish() {
   for (Communicator& each : communicators)
     if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))
       std::iota(each.ranks.begin(), each.ranks.end(), 0);
-  if (are_numbers_of_launches) drop_numbers_that_differ();
+  if (are_numbers_of_launches) settle_numbers_of_launches();
   number_collectives();
   number_executions();
 }

@@ -113,7 +113,7 @@ class Trace {
  private:
   void keep_one_run();
   void give_ranks();
-  void drop_numbers_that_differ();
+  void settle_numbers_of_launches();
   void number_collectives();
   void number_executions();
 
