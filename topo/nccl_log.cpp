@@ -266,7 +266,7 @@ std::string essence(const std::string& line) {
   std::string text = at == std::string::npos       ? line
                      : source != std::string::npos ? line.substr(source)
                                                    : line.substr(at + mark_length);
-  text.erase(text.find_last_not_of(" \r") + 1);
+  text.erase(text.find_last_not_of(" \t\r") + 1);
   text.erase(0, text.find_first_not_of(' '));
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
