@@ -208,21 +208,29 @@ std::size_t length_before_time(std::string_view text) {
   return is_time ? open : text.size();
 }
 
+// Position of the next "NCCL INFO " or "NCCL WARN "; npos: none.
+std::size_t mark_from(std::string_view line, std::size_t at) {
+  for (constexpr std::string_view name = "NCCL "; (at = line.find(name, at)) != std::string_view::npos; ++at)
+    if (const std::string_view kind = line.substr(at + name.size());
+        kind.starts_with("INFO ") || kind.starts_with("WARN "))
+      return at;
+  return at;
+}
+
 void add_parted(std::string_view line, std::vector<LogLine>& lines) {
-  const auto mark_from = [&](std::size_t at) {
-    return std::min(line.find("NCCL INFO ", at), line.find("NCCL WARN ", at));
-  };
+  constexpr std::size_t longest = 300;  // text between an origin's beginning and the mark
   bool begins = true;
-  std::size_t mark = mark_from(0);
+  std::size_t mark = mark_from(line, 0);
   while (mark != std::string_view::npos) {
-    const std::size_t next = mark_from(mark + 1);
+    const std::size_t next = mark_from(line, mark + 1);
     if (next == std::string_view::npos) break;
-    const std::optional<NcclOrigin> origin = nccl_origin(line.substr(mark, next - mark));
+    const std::size_t from = next - std::min(next - mark, longest);
+    const std::optional<NcclOrigin> origin = nccl_origin(line.substr(from, next - from));
     if (!origin) {
       mark = next;
       continue;
     }
-    const std::size_t host = mark + origin->before.size(), end = length_before_time(line.substr(0, host));
+    const std::size_t host = from + origin->before.size(), end = length_before_time(line.substr(0, host));
     std::string_view text = line.substr(0, end);
     const bool is_apart = end < host || text.ends_with('\t') || text.ends_with('"');
     drop_last(text, [](char c) { return c == '\t' || c == ' '; });
