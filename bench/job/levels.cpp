@@ -172,8 +172,8 @@ bool Analyser::merge() {
   }
 }
 
-// Where calls are missing or twice in the step of a record, those count that at least half of their group's records
-// have.
+// Calls that at least half of their group's records have count, where some are missing or twice in the step of a
+// record.
 bool Analyser::merge_with_gaps() {
   if (with_gaps_.empty()) return false;
   for (const std::size_t p : active_)
