@@ -293,7 +293,7 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
   const auto says = [&](const char* text) { return line.find(text) != std::string::npos; };
   const bool is_nccl = words_in(line) != std::string::npos;
   if (is_nccl) ++facts.nccl_lines;
-  // What is left of a line of the file, as the end of a JSON object, is no line of its own.
+  // The rest of a line of the file, as the end of a JSON object, is no line of its own.
   if (std::exchange(facts.newest, line_number) != line_number || is_nccl) ++facts.lines;
   if (const std::string version = word_after(line, "NCCL version "); !version.empty() && std::isdigit(version[0]))
     facts.nccl.insert(version);

@@ -163,7 +163,7 @@ Period Analyser::find_period(std::size_t p) {
 void Analyser::find_windows() {
   std::vector<Period> periods(trace_.processes.size());
   for (const std::size_t p : active_) periods[p] = find_period(p);
-  // What repeats in a record in which calls are missing is no step.
+  // Repetitions in a record in which calls are missing are no step.
   const auto by_length = [&](std::size_t a, std::size_t b) {
     const auto key = [&](std::size_t p) { return std::pair(!with_gaps_.contains(p), periods[p].length); };
     return key(a) < key(b);
