@@ -335,7 +335,10 @@ class Importer {
       : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts), nameless_(nameless) {}
 
   void add(const Table& table) {
-    if (table.rows.empty()) return;
+    if (table.rows.empty()) {
+      if (has_wrong_data(table)) leave_out(table, fmt::format("{} was left out: it has no whole row", in_words(table)));
+      return;
+    }
     if (const auto [first, fresh] = tables_.try_emplace(identity_of(table), in_words(table)); !fresh)
       return remark(fmt::format("{} is a copy of {}: it counts once", in_words(table), first->second));
     // The option is for tables without a name where there are any.
@@ -407,7 +410,8 @@ class Importer {
     if (!nccl_.empty()) report_.context["nccl"] = nccl_;
     add_wrong_data_remarks();
     add_other_hosts();
-    if (report_.results.empty()) throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
+    if (report_.results.empty() && report_.findings.empty())
+      throw UsageError("nothing is left to import: " + join(report_.run.remarks, "; "));
     return std::move(journal_);
   }
 

@@ -115,7 +115,30 @@ void unwrap_json(std::vector<Line>& lines) {
   }
 }
 
-// ---- prefixes
+// ---- prefixes and suffixes
+
+// Length of a tab and a number or time at the end of a line: the AWS CLI prints the time of an event behind it, too.
+std::size_t length_of_suffix(std::string_view line) {
+  const std::size_t tab = line.rfind('\t');
+  if (tab == std::string_view::npos) return 0;
+  const std::string_view time = line.substr(tab + 1);
+  const auto is_of_time = [](char c) {
+    return is_digit(c) || std::string_view("-+:.TZ").find(c) != std::string_view::npos;
+  };
+  return !time.empty() && is_digit(time.front()) && std::ranges::all_of(time, is_of_time) ? line.size() - tab : 0;
+}
+
+// Removes such suffixes where most comments have one.
+void drop_suffixes(std::vector<Line>& lines) {
+  std::size_t comments = 0, with_suffix = 0;
+  for (const Line& line : lines)
+    if (find_comment(line.text) != std::string::npos) {
+      ++comments;
+      with_suffix += length_of_suffix(line.text) > 0;
+    }
+  if (2 * with_suffix <= comments) return;
+  for (Line& line : lines) line.text.resize(line.text.size() - length_of_suffix(line.text));
+}
 
 char kind_of(char c) { return is_word(c) ? 'a' : is_space(c) ? ' ' : c; }
 
@@ -483,14 +506,9 @@ bool are_lines_of_json(std::string_view text) {
 }
 
 std::vector<Line> lines_of(std::string_view text) {
-  // Redirected output of PowerShell is UTF-16: every other byte of ASCII is 0.
-  std::string narrow;
-  if (text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff")) {
-    std::ranges::copy_if(text.substr(2), std::back_inserter(narrow), [](char c) { return c != '\0'; });
-    text = narrow;
-  }
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
+  drop_suffixes(physical);
   const Prefixes prefixes(physical);
   std::vector<std::string> labels_of_lines;
   for (Line& line : physical) {

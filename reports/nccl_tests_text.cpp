@@ -195,8 +195,15 @@ class Reader {
         "Segmentation fault", "BAD TERMINATION OF ",     "slurmstepd: error: *** ",
         ": Killed",           ": Exited with exit code "};
     const auto stands = [&](auto each) { return text.find(each) != std::string_view::npos; };
+    // A program exits with an error behind a whole table, too, if it says FAILED itself.
+    constexpr std::array<std::string_view, 2> exits{"BAD TERMINATION OF ", ": Exited with exit code "};
+    const bool is_behind_table = !columns_ && program_line_ == 0 && !log_.tables.empty();
+    const bool says_failed = is_behind_table && (table().below_demanded || table().out_of_bounds);
+    const auto is_end = [&](auto each) {
+      return stands(each) && !(says_failed && std::ranges::find(exits, each) != exits.end());
+    };
     const bool is_in_program = columns_ || program_line_ > 0 || !log_.tables.empty();
-    if (std::ranges::none_of(failures, stands) && !(is_in_program && std::ranges::any_of(ends, stands))) return;
+    if (std::ranges::none_of(failures, stands) && !(is_in_program && std::ranges::any_of(ends, is_end))) return;
     if (failures_.size() < most) failures_.push_back(printable(trimmed(text).substr(0, longest)));
   }
 

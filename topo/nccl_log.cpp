@@ -112,6 +112,7 @@ struct LogFacts {
   std::map<std::string, int> most{};  // highest number over all lines, by LogRule::count
   bool efa = false, verbs = false;
   std::size_t lines = 0, nccl_lines = 0;
+  std::size_t newest = 0;  // number of the newest line
 };
 
 // Host and platform that wrote the line. Null: unknown.
@@ -235,11 +236,14 @@ std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
 // Ends a line that the end of the log may have cut, so that nothing follows from what it does not say.
 constexpr const char* cut = "\u2026";
 
-void each_line(std::string_view log, const std::function<void(const std::string& line, std::size_t number)>& visit) {
+// Lines that stand in one line of the file have its number.
+void each_line(std::string_view log, const std::function<void(const LogLine& line, std::size_t number)>& visit) {
   for (std::size_t number = 1; !log.empty(); ++number) {
     const std::size_t end = std::min(log.size(), log.find('\n'));
     const bool may_be_cut = end == log.size() && number > 1;
-    visit(plain_line(log.substr(0, end)) + (may_be_cut ? cut : ""), number);
+    std::vector<LogLine> lines = log_lines(log.substr(0, end));
+    if (may_be_cut) lines.back().text += cut;
+    for (const LogLine& line : lines) visit(line, number);
     log.remove_prefix(std::min(log.size(), end + 1));
   }
 }
@@ -262,7 +266,7 @@ std::string essence(const std::string& line) {
   std::string text = at == std::string::npos       ? line
                      : source != std::string::npos ? line.substr(source)
                                                    : line.substr(at + mark_length);
-  text.erase(text.find_last_not_of(" \r") + 1);
+  text.erase(text.find_last_not_of(" \t\r") + 1);
   text.erase(0, text.find_first_not_of(' '));
   return text.size() > longest ? text.substr(0, longest) + "..." : text;
 }
@@ -285,10 +289,12 @@ std::string word_after(const std::string& line, std::string_view mark, const cha
   return line.substr(from, std::min(line.size(), line.find_first_of(ends, from)) - from);
 }
 
-void take_facts(const std::string& line, LogFacts& facts) {
-  ++facts.lines;
+void take_facts(const std::string& line, std::size_t line_number, LogFacts& facts) {
   const auto says = [&](const char* text) { return line.find(text) != std::string::npos; };
-  if (words_in(line) != std::string::npos) ++facts.nccl_lines;
+  const bool is_nccl = words_in(line) != std::string::npos;
+  if (is_nccl) ++facts.nccl_lines;
+  // The rest of a line of the file, as the end of a JSON object, is no line of its own.
+  if (std::exchange(facts.newest, line_number) != line_number || is_nccl) ++facts.lines;
   if (const std::string version = word_after(line, "NCCL version "); !version.empty() && std::isdigit(version[0]))
     facts.nccl.insert(version);
   for (const char* mark : {"Initializing aws-ofi-nccl ", "Using aws-ofi-nccl "})  // the latter before 1.5
@@ -322,11 +328,13 @@ std::vector<std::string> listed(const std::set<std::string>& all) { return {all.
 // The properties that tell the jobs of several logs apart: communicators by their id and, before 2.17, which has none,
 // by their ranks.
 struct LogIdentity {
-  std::set<std::string> communicators, hosts;
+  std::set<std::string> communicators;
+  std::set<std::string, std::less<>> hosts;
 };
 
-void take_identity(const std::string& line, LogIdentity& identity) {
-  if (const std::string host = host_in(line); !host.empty()) identity.hosts.insert(host);
+void take_identity(const LogLine& log_line, LogIdentity& identity) {
+  const std::string& line = log_line.text;
+  if (const std::string host = host_in(line); !host.empty() && log_line.begins) identity.hosts.insert(host);
   if (line.find("- Init ") == std::string::npos) return;
   const std::string ranks = word_after(line, " nranks ");
   if (ranks.empty() || !word_after(line, " parent ").empty()) return;
@@ -372,10 +380,11 @@ std::vector<FindingKind> log_findings() {
 
 std::vector<Finding> findings_in_log(std::string_view log, const Host& host, const Platform* platform, int rank) {
   LogOrigin place{&host, platform, {}};
-  each_line(log, [&](const std::string& line, std::size_t) { take_facts(line, place.facts); });
+  each_line(log, [&](const LogLine& line, std::size_t number) { take_facts(line.text, number, place.facts); });
   std::vector<Finding> findings;
   std::set<const LogRule*> found_before;
-  each_line(log, [&](const std::string& line, std::size_t) {
+  each_line(log, [&](const LogLine& log_line, std::size_t) {
+    const std::string& line = log_line.text;
     const std::optional<Shown> shown = shown_by(line, place);
     if (!shown || !found_before.insert(shown->rule).second) return;
     findings.push_back(
@@ -391,8 +400,8 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
   std::vector<LogFacts> facts_of_logs(logs.size());
   std::vector<LogIdentity> identities(logs.size());
   for (std::size_t i = 0; i < logs.size(); ++i)
-    each_line(logs[i].text, [&](const std::string& line, std::size_t) {
-      take_facts(line, facts_of_logs[i]);
+    each_line(logs[i].text, [&](const LogLine& line, std::size_t number) {
+      take_facts(line.text, number, facts_of_logs[i]);
       take_identity(line, identities[i]);
     });
   // A line is judged by the facts of its own job.
@@ -414,11 +423,14 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
   // to be done.
   std::map<std::tuple<const LogRule*, Severity, std::string>, std::map<std::string, std::size_t>> index;
   std::set<std::pair<std::size_t, std::string>> hosts;
+  std::set<std::string, std::less<>> known_hosts;
+  for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
-    each_line(log.text, [&](const std::string& line, std::size_t number) {
+    each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
+      const std::string& line = log_line.text;
       const std::optional<Shown> shown = shown_by(line, place);
       if (!shown) return;
       std::map<std::string, std::size_t>& of_rule =
@@ -434,7 +446,8 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
       }
       Explained& explained = all.findings[at->second];
       ++explained.count;
-      const std::string host = host_in(line);
+      std::string host = host_in(line);
+      if (!log_line.begins) host = known_end(host, known_hosts);
       if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
     });
   }

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <vector>
@@ -136,6 +137,40 @@ class Builder final : public nlohmann::json_sax<json> {
   std::size_t most_values_, values_ = 0;
 };
 
+// Redirected output of PowerShell is UTF-16, with a mark in front.
+bool is_utf16(std::string_view text) { return text.starts_with("\xff\xfe") || text.starts_with("\xfe\xff"); }
+
+std::string utf8_of(std::string_view utf16) {
+  const std::size_t high = utf16[0] == '\xff' ? 1 : 0;
+  const auto byte = [&](std::size_t at) { return static_cast<char32_t>(static_cast<unsigned char>(utf16[at])); };
+  const auto unit = [&](std::size_t at) { return byte(at + high) << 8 | byte(at + 1 - high); };
+  std::string text;
+  for (std::size_t at = 2; at + 1 < utf16.size(); at += 2) {
+    char32_t code = unit(at);
+    if ((code & 0xfc00) == 0xd800 && at + 3 < utf16.size() && (unit(at + 2) & 0xfc00) == 0xdc00) {
+      at += 2;
+      code = 0x10000 + ((code & 0x3ff) << 10 | (unit(at) & 0x3ff));
+    }
+    const int further = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    constexpr std::array<unsigned, 4> first{0, 0xc0, 0xe0, 0xf0};
+    text += static_cast<char>(first[static_cast<std::size_t>(further)] | code >> 6 * further);
+    for (int left = further - 1; left >= 0; --left) text += static_cast<char>(0x80 | (code >> 6 * left & 0x3f));
+  }
+  return text;
+}
+
+// The program that decompresses a file which begins so; "" for one that is not compressed.
+std::string_view decompressor_of(std::string_view text) {
+  constexpr std::size_t behind_level = 4;  // "BZh9"
+  using namespace std::string_view_literals;
+  if (text.starts_with("\x1f\x8b")) return "gunzip";
+  if (text.starts_with("\x28\xb5\x2f\xfd")) return "unzstd";
+  if (text.starts_with("\xfd\x37zXZ\0"sv)) return "unxz";
+  if (text.starts_with("BZh") && text.substr(std::min(text.size(), behind_level)).starts_with("1AY&SY"))
+    return "bunzip2";
+  return "";
+}
+
 // Reads to the end of the file. `likely` is the expected size; `refused` makes the error for a reason.
 std::string read_all(int descriptor, Bytes most, std::size_t likely, const auto& refused) {
   constexpr std::size_t step = 65536;
@@ -149,8 +184,10 @@ std::string read_all(int descriptor, Bytes most, std::size_t likely, const auto&
     if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
     if (got == 0) {
       text.resize(size);
+      if (const std::string_view program = decompressor_of(text); !program.empty())
+        throw refused(fmt::format("is compressed: {} it first", program));
       if (text.starts_with(byte_order_mark)) text.erase(0, byte_order_mark.size());
-      return text;
+      return is_utf16(text) ? utf8_of(text) : text;
     }
   }
 }
@@ -168,10 +205,7 @@ std::string read_input(const std::filesystem::path& path, Bytes most, std::strin
   if (!S_ISREG(about.st_mode)) throw refused(fmt::format("is {}, not a file", kind_of(about.st_mode)));
   const auto size = static_cast<std::size_t>(about.st_size);  // 0 for files of /proc and /sys
   if (size > most.count) throw refused(fmt::format("has more than {}, which is the most here", to_text(most)));
-  std::string text = read_all(file.get(), most, size, refused);
-  constexpr std::string_view gzip_mark = "\x1f\x8b";
-  if (text.starts_with(gzip_mark)) throw refused("is compressed: gunzip it first");
-  return text;
+  return read_all(file.get(), most, size, refused);
 }
 
 std::string read_standard_input(Bytes most, std::string_view remedy) {

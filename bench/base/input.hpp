@@ -16,11 +16,11 @@ inline constexpr Bytes largest_json = MiB(256);
 // The journal of a long run has about 100 MB.
 inline constexpr Bytes largest_journal = GiB(1);
 
-// Content of a regular file; pipes, devices and other types are refused without blocking. Throws UsageError that names
-// the file, the problem, and `remedy` ("name a report.json").
+// Content of a regular file, that of UTF-16 as UTF-8; pipes, devices and other types are refused without blocking.
+// Throws UsageError that names the file, the problem, and `remedy` ("name a report.json").
 std::string read_input(const std::filesystem::path& path, Bytes most, std::string_view remedy);
 
-// Reads stdin to its end. Throws UsageError that names the problem and `remedy`.
+// Reads stdin to its end, alike. Throws UsageError that names the problem and `remedy`.
 std::string read_standard_input(Bytes most, std::string_view remedy);
 
 // Throws UsageError that names line and column where the text is not JSON in UTF-8, or the limit that it exceeds:

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 #include <cstddef>
+#include <utility>
 
 namespace p5 {
 
@@ -195,6 +196,71 @@ std::optional<NcclOrigin> nccl_origin(std::string_view before) {
     if (is_device(rest.substr(0, rest.find(']'))) && rest.find(']') != std::string_view::npos)
       if (const std::optional<NcclOrigin> found = origin_at_end(before)) return found;
   }
+}
+
+namespace {
+
+// Length of the text without "[2026-11-20 10:00:00] " at its end, which NCCL writes in front of an origin.
+std::size_t length_before_time(std::string_view text) {
+  const std::size_t open = text.rfind('[');
+  const bool is_time = text.ends_with("] ") && open != std::string_view::npos &&
+                       text.substr(open).find(':') != std::string_view::npos && is_digit(text[open + 1]);
+  return is_time ? open : text.size();
+}
+
+// Position of the next "NCCL INFO " or "NCCL WARN "; npos: none.
+std::size_t mark_from(std::string_view line, std::size_t at) {
+  for (constexpr std::string_view name = "NCCL "; (at = line.find(name, at)) != std::string_view::npos; ++at)
+    if (const std::string_view kind = line.substr(at + name.size());
+        kind.starts_with("INFO ") || kind.starts_with("WARN "))
+      return at;
+  return at;
+}
+
+void add_parted(std::string_view line, std::vector<LogLine>& lines) {
+  constexpr std::size_t longest = 300;  // text between an origin's beginning and the mark
+  bool begins = true;
+  std::size_t mark = mark_from(line, 0);
+  while (mark != std::string_view::npos) {
+    const std::size_t next = mark_from(line, mark + 1);
+    if (next == std::string_view::npos) break;
+    const std::size_t from = next - std::min(next - mark, longest);
+    const std::optional<NcclOrigin> origin = nccl_origin(line.substr(from, next - from));
+    if (!origin) {
+      mark = next;
+      continue;
+    }
+    const std::size_t host = from + origin->before.size(), end = length_before_time(line.substr(0, host));
+    std::string_view text = line.substr(0, end);
+    const bool is_apart = end < host || text.ends_with('\t') || text.ends_with('"');
+    drop_last(text, [](char c) { return c == '\t' || c == ' '; });
+    lines.push_back({std::string(text), std::exchange(begins, is_apart)});
+    line.remove_prefix(end);
+    mark = next - end;
+  }
+  lines.push_back({std::string(line), begins});
+}
+
+}  // namespace
+
+std::vector<LogLine> log_lines(std::string_view line) {
+  constexpr std::string_view line_feed = "\\n", carriage_return = "\\r";
+  std::vector<LogLine> lines;
+  const std::string plain = plain_line(line);
+  for (std::string_view rest = plain;;) {
+    const std::size_t end = rest.find(line_feed);
+    std::string_view one = rest.substr(0, end);
+    if (one.ends_with(carriage_return)) one.remove_suffix(carriage_return.size());
+    add_parted(one, lines);
+    if (end == std::string_view::npos) return lines;
+    rest.remove_prefix(end + line_feed.size());
+  }
+}
+
+std::string_view known_end(std::string_view word, const std::set<std::string, std::less<>>& known) {
+  for (std::size_t skip = 0; skip < word.size(); ++skip)
+    if (known.contains(word.substr(skip))) return word.substr(skip);
+  return word;
 }
 
 }  // namespace p5

@@ -4,10 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace p5 {
 
@@ -72,5 +75,16 @@ struct NcclOrigin {
 // `before`: the line as far as "NCCL INFO". Of several such origins the last one counts. What a launcher writes in
 // front of it is no part of the host's name, with or without a blank between: "[1,3]<stdout>:", "[rank3]:", "3: ".
 std::optional<NcclOrigin> nccl_origin(std::string_view before);
+
+// A line of a log as its program wrote it.
+struct LogLine {
+  std::string text;    // plain
+  bool begins = true;  // false: it stands directly behind another line, of which its host's name may have the last word
+};
+// The lines in a line of a file: parted at line feeds that are written as in JSON ("\n"), and before a further origin
+// of NCCL's, where a launcher glued lines or a tool put tabs between them. At least one.
+std::vector<LogLine> log_lines(std::string_view line);
+// The longest end of a word that is known, else the word: "node-b" of "readnode-b".
+std::string_view known_end(std::string_view word, const std::set<std::string, std::less<>>& known);
 
 }  // namespace p5

@@ -142,6 +142,7 @@ class Analyser {
   int needed(const Key& key) const;
   bool will_send(const Key& key) const;
   bool merge();
+  bool merge_with_gaps();
   bool perform(std::size_t p, std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready);
   void send(std::size_t p, std::size_t index, Instance& one, std::vector<int>& level, std::deque<std::size_t>& ready);
   bool send_ahead(const std::vector<std::size_t>& at, std::vector<int>& level, std::deque<std::size_t>& ready);
@@ -161,7 +162,7 @@ class Analyser {
   Period find_period(std::size_t p);
   void find_windows();
   std::map<Stream, std::int64_t> first_numbers(std::size_t p) const;
-  Window window_from(std::size_t p, const Period& period, std::size_t known) const;
+  Window window_from(std::size_t p, const Period& period, const std::map<Stream, std::int64_t>& numbers) const;
   void put_together();
   void make_operations();
   void add_level(const std::vector<const Instance*>& level);
@@ -179,6 +180,7 @@ class Analyser {
 
   Trace trace_;
   std::vector<std::size_t> active_;  // processes that recorded something
+  std::set<std::size_t> with_gaps_;  // of them, those in whose records calls are missing or twice
   std::vector<int> recorded_;        // members of each communicator that did
   std::vector<std::size_t> ends_;
   std::vector<Window> windows_;
@@ -189,6 +191,7 @@ class Analyser {
   bool messages_agree_ = true;
   std::vector<std::vector<int>> levels_;  // by process and call, while they are found
   std::map<Key, Instance> instances_;
+  std::map<Key, int> holders_;  // how many steps have a call, while some may lack it
   std::vector<std::vector<const Instance*>> of_operation_;
   std::set<int> active_ranks_;
   std::vector<std::vector<float>> gaps_;  // by process and call

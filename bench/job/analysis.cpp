@@ -68,7 +68,7 @@ Analysis Analyser::run() {
   cut_to_one_level();
   tell_cuts();
   find_windows();
-  if (!merge()) {
+  if (!merge() && !merge_with_gaps()) {
     remark("the ranks' records contradict each other about the order; the step is that of " +
            trace_.processes[reference_].name + " alone");
     take_alone(reference_);
@@ -163,7 +163,11 @@ Period Analyser::find_period(std::size_t p) {
 void Analyser::find_windows() {
   std::vector<Period> periods(trace_.processes.size());
   for (const std::size_t p : active_) periods[p] = find_period(p);
-  const auto by_length = [&](std::size_t a, std::size_t b) { return periods[a].length < periods[b].length; };
+  // Repetitions in a record in which calls are missing are no step.
+  const auto by_length = [&](std::size_t a, std::size_t b) {
+    const auto key = [&](std::size_t p) { return std::pair(!with_gaps_.contains(p), periods[p].length); };
+    return key(a) < key(b);
+  };
   std::set<std::size_t> left(active_.begin(), active_.end());
   bool first = true;
   // The ranks that a communicator connects, directly or not, take their step from the one with the longest.
@@ -171,17 +175,25 @@ void Analyser::find_windows() {
     const std::size_t reference = *std::ranges::max_element(left, by_length);
     windows_[reference] = {ends_[reference] - periods[reference].length, ends_[reference], 1};
     if (std::exchange(first, false)) reference_ = reference;
-    std::deque<std::size_t> next{reference};
+    std::deque<std::size_t> next{reference}, later;  // later: without a period of their own
+    std::map<Stream, std::int64_t> known;
     left.erase(reference);
-    while (!next.empty()) {
-      const std::size_t p = next.front();
+    while (!next.empty() || !later.empty()) {
+      if (next.empty()) {
+        next.push_back(later.front());
+        later.pop_front();
+        windows_[next.front()] = window_from(next.front(), {}, known);
+      }
+      const std::map<Stream, std::int64_t> numbers = first_numbers(next.front());
       next.pop_front();
-      for (const auto& [stream, number] : first_numbers(p))
+      known.insert(numbers.begin(), numbers.end());
+      for (const auto& [stream, number] : numbers)
         for (const int other : processes_of(stream))
           if (other >= 0 && left.erase(static_cast<std::size_t>(other)) > 0) {
             const auto o = static_cast<std::size_t>(other);
-            windows_[o] = window_from(o, periods[o], p);
-            next.push_back(o);
+            const bool has_gaps = with_gaps_.contains(o);
+            if (!has_gaps) windows_[o] = window_from(o, periods[o], numbers);
+            (has_gaps ? later : next).push_back(o);
           }
     }
   }
@@ -202,9 +214,8 @@ std::map<Stream, std::int64_t> Analyser::first_numbers(std::size_t p) const {
   return numbers;
 }
 
-// The step of a process that shares communicators with one whose step is known.
-Window Analyser::window_from(std::size_t p, const Period& period, std::size_t known) const {
-  const std::map<Stream, std::int64_t> numbers = first_numbers(known);
+// The step of a process that shares communicators with others, in whose step the calls of each begin with `numbers`.
+Window Analyser::window_from(std::size_t p, const Period& period, const std::map<Stream, std::int64_t>& numbers) const {
   std::size_t least = 0, most = ends_[p];  // of `begin`
   for (std::size_t i = 0; i < ends_[p]; ++i) {
     const Execution& each = executions(p)[i];

@@ -156,7 +156,6 @@ void Analyser::tell_gaps() {
       if (const auto range = common.find(stream); range != common.end() && range->second.holds(each.number))
         ++counts[stream][p];
     }
-  std::set<std::string> names;
   for (const auto& [stream, of_process] : counts) {
     std::vector<std::size_t> all;
     for (const auto& [p, count] : of_process) all.push_back(count);
@@ -164,8 +163,10 @@ void Analyser::tell_gaps() {
     const std::size_t usual = all[all.size() / 2];
     const bool is_told = all.size() > 2 || all[0] == all[1];  // which of the two is wrong
     for (const auto& [p, count] : of_process)
-      if (count != usual || !is_told) names.insert(trace_.processes[p].name);
+      if (count != usual || !is_told) with_gaps_.insert(p);
   }
+  std::set<std::string> names;
+  for (const std::size_t p : with_gaps_) names.insert(trace_.processes[p].name);
   if (!names.empty())
     remark(fmt::format("some calls are missing within a record or are in it twice, as the numbers of calls show: in {}",
                        some_of({names.begin(), names.end()})));

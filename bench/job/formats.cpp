@@ -41,8 +41,11 @@ const Format& read_trace(TraceFile& file, Trace& trace) {
     for (std::size_t i = 0; i < byte_order_mark.size(); ++i) file.advance();
     beginning = file.ahead(enough);
   }
-  if (beginning.empty()) throw UsageError(fmt::format("'{}': it is empty", file.name()));
+  if (beginning.empty()) trace.remark("a file is empty");
   beginning.remove_prefix(std::min(beginning.find_first_not_of(" \t\r\n"), beginning.size()));
+  if (beginning.starts_with("\xff\xfe") || beginning.starts_with("\xfe\xff"))
+    throw UsageError(fmt::format(
+        "'{}': it is UTF-16, as PowerShell redirects output: iconv -f UTF-16 -t UTF-8 FILE > FILE.log", file.name()));
   if (is_pickle(beginning))
     throw UsageError(
         fmt::format("'{}': it is a pickle, which could run any program when read. Have PyTorch dump JSON "

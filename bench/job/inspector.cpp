@@ -96,7 +96,13 @@ void read_inspector(TraceFile& file, Trace& trace) {
       trace.remark("records that are in it twice count once");
       continue;
     }
-    read_line(file, *line, inspector_fields, record);
+    try {
+      read_line(file, *line, inspector_fields, record);
+    } catch (const UsageError&) {
+      if (!file.may_be_cut()) throw;
+      trace.remark(fmt::format("'{}': the last line is cut off and left out", file.name()));
+      return;
+    }
     read_record(file, record, trace);
   }
 }

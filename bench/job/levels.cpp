@@ -138,6 +138,7 @@ bool Analyser::find_levels() {
 
 // How many processes have to arrive at a collective; while levels are found, those whose records have begun.
 int Analyser::needed(const Key& key) const {
+  if (!holders_.empty()) return holders_.at(key);
   if (!finds_levels()) return recorded_[std::get<0>(key.first)];
   return static_cast<int>(std::ranges::count_if(ranges_of_rest_.at(key.first),
                                                 [&](const auto& each) { return each.second.holds(key.second); }));
@@ -169,6 +170,22 @@ bool Analyser::merge() {
     if (unfinished == 0) return true;
     if (!send_ahead(at, level, ready)) return false;
   }
+}
+
+// Calls that at least half of their group's records have count, where some are missing or twice in the step of a
+// record.
+bool Analyser::merge_with_gaps() {
+  if (with_gaps_.empty()) return false;
+  for (const std::size_t p : active_)
+    for (std::size_t i = windows_[p].begin; i < windows_[p].end; ++i) ++holders_[key_of(executions(p)[i])];
+  instances_.clear();
+  const bool merged = merge();
+  std::erase_if(instances_, [&](const auto& each) {
+    const auto& [stream, number] = each.first;
+    return !std::get<1>(stream)->pairwise && 2 * holders_.at(each.first) < recorded_[std::get<0>(stream)];
+  });
+  holders_.clear();
+  return merged;
 }
 
 // False: the process waits, and will be ready again.

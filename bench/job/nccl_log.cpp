@@ -7,7 +7,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <map>
 #include <optional>
+#include <set>
 #include <unordered_map>
 #include <utility>
 
@@ -64,21 +66,30 @@ class LogReader {
 
   void take(std::string_view raw) {
     if (raw.find(" NCCL ") == std::string_view::npos) return;
-    const std::string line = plain_line(raw);
-    const std::size_t at = line.find(mark);
+    for (const LogLine& line : log_lines(raw)) take(line);
+  }
+
+ private:
+  using Origin = std::pair<std::string_view, std::string_view>;  // host, HOST:PID
+
+  void take(const LogLine& line) {
+    const std::size_t at = line.text.find(mark);
     if (at == std::string::npos) return;
-    const std::optional<NcclOrigin> found = nccl_origin(std::string_view(line).substr(0, at + 1));
+    const std::optional<NcclOrigin> found = nccl_origin(std::string_view(line.text).substr(0, at + 1));
     if (!found) return;
-    const Origin origin(found->host, found->process);
-    const std::string_view text = std::string_view(line).substr(at + mark.size());
+    Origin origin(found->host, found->process);
+    if (line.begins) {
+      processes_.emplace(origin.second);
+    } else {
+      origin.second = known_end(origin.second, processes_);
+      origin.first = origin.second.substr(0, origin.second.find(':'));
+    }
+    const std::string_view text = std::string_view(line.text).substr(at + mark.size());
     if (text.find("- Init ") != std::string_view::npos)
       take_communicator(text, origin);
     else if (text.find(": opCount ") != std::string_view::npos)
       take_call(text, origin, time_of(found->before));
   }
-
- private:
-  using Origin = std::pair<std::string_view, std::string_view>;  // host, HOST:PID
 
   void take_communicator(std::string_view text, const Origin& origin) {
     const std::optional<std::int64_t> rank = number_in(word_after(text, " rank ")),
@@ -139,7 +150,8 @@ class LogReader {
       return;
     }
     ++known->second.calls;
-    const auto& [communicator, process, member, started, calls, copies] = known->second;
+    const std::uint32_t communicator = known->second.communicator;
+    const int member = known->second.member;
     const int size = trace_.communicators[communicator].size;
     constexpr std::int64_t most = std::int64_t{1} << 46;
     if (!count || *count > most || !element || !op || !root || *root >= size)
@@ -159,8 +171,9 @@ class LogReader {
       call.target = sends ? static_cast<int>(*root) : member;
     }
     Execution one{.communicator = communicator, .call = trace_.call(call)};
+    if (!what->pairwise) one.number = number_of(known->second, *what, word_after(text, ": opCount "));
     if (start) one.start = *start;
-    trace_.add(process, one);
+    trace_.add(known->second.process, one);
   }
 
   const TraceFile& file_;
@@ -170,21 +183,38 @@ class LogReader {
     std::uint32_t communicator = 0, process = 0;
     int member = -1;
     bool started = false;
-    std::size_t calls = 0, copies = 0;  // that were read; that are still to come
+    std::size_t calls = 0, copies = 0;                         // that were read; that are still to come
+    std::int64_t newest = -1;                                  // opCount
+    std::map<const Collective*, std::int64_t> of_newest = {};  // its calls
   };
+
+  // NCCL counts launches of a communicator; calls of one group have the same opCount.
+  static std::int64_t number_of(Known& known, const Collective& what, std::string_view word) {
+    constexpr std::int64_t most_in_group = 4096, most = std::int64_t{1} << 46;
+    std::int64_t count = -1;
+    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), count, 16);
+    if (problem != std::errc() || end != word.data() + word.size() || count < 0 || count > most) return -1;
+    if (count < known.newest) return count * most_in_group;
+    if (std::exchange(known.newest, count) != count) known.of_newest.clear();
+    const std::int64_t before = known.of_newest[counted_kind(&what)]++;
+    return before < most_in_group ? count * most_in_group + before : -1;
+  }
+
   std::unordered_map<std::string, Known> communicators_;  // of "HOST:PID 0xCOMM"
+  std::set<std::string, std::less<>> processes_;          // whose lines begin a line
 };
 
 }  // namespace
 
 // A job's output may begin with anything that is text.
 bool is_nccl_log(std::string_view beginning) {
-  return beginning.find('\0') == std::string_view::npos && !beginning.starts_with('{') &&
+  return beginning.find('\0') == std::string_view::npos && !is_pytorch(beginning) &&
          !beginning.starts_with('[' + std::string("{"));
 }
 
 void read_nccl_log(TraceFile& file, Trace& trace) {
   LogReader reader(file, trace);
+  trace.are_numbers_of_launches = true;
   while (const auto line = file.line()) reader.take(*line);
 }
 

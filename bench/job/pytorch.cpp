@@ -519,7 +519,14 @@ class PytorchReader {
 
 }  // namespace
 
-bool is_pytorch(std::string_view beginning) { return beginning.starts_with('{'); }
+// Lines of log collectors are objects, too; but several, or with NCCL's lines in them.
+bool is_pytorch(std::string_view beginning) {
+  if (!beginning.starts_with('{')) return false;
+  const std::size_t first = beginning.find_first_not_of(" \t\r\n", 1);
+  const auto holds = [&](std::string_view text) { return beginning.find(text) != std::string_view::npos; };
+  return first != std::string_view::npos && (beginning[first] == '"' || beginning[first] == '}') &&
+         !holds(" NCCL INFO ") && !holds("}\n{") && !holds("}\r\n{");
+}
 
 void read_pytorch(TraceFile& file, Trace& trace) { PytorchReader(file, trace).read(); }
 

@@ -304,6 +304,50 @@ std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Seque
 
 }  // namespace
 
+// Members agree where nearly all numbers of each are also those of the member with most calls, which lost lines do not
+// change. A communicator with calls without a number, as messages are, has no common numbers.
+void Trace::settle_numbers_of_launches() {
+  using Numbers = std::vector<std::int64_t>;
+  std::vector<std::map<std::pair<const Collective*, std::size_t>, Numbers>> numbers(communicators.size());
+  std::vector<bool> dropped(communicators.size(), false);
+  for (std::size_t p = 0; p < processes.size(); ++p)
+    for (const Execution& each : processes[p].executions) {
+      if (each.number < 0) dropped[each.communicator] = true;
+      numbers[each.communicator][{counted_kind(calls[each.call].collective), p}].push_back(each.number);
+    }
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    if (dropped[c]) continue;
+    std::map<const Collective*, const Numbers*> most;
+    for (auto& [key, all] : numbers[c]) {
+      std::ranges::sort(all);
+      const Numbers*& known = most[key.first];
+      if (!known || all.size() > known->size()) known = &all;
+    }
+    for (const auto& [key, all] : numbers[c]) {
+      const Numbers& reference = *most[key.first];
+      const auto own = std::ranges::count_if(all, [&](std::int64_t each) {
+        return each >= reference.front() && each <= reference.back() && !std::ranges::binary_search(reference, each);
+      });
+      if (4 * own > std::ssize(all)) dropped[c] = true;
+    }
+    if (dropped[c])
+      remark(
+          "ranks count launches of a communicator differently (opCount), so that its calls are counted: lines that are "
+          "missing or twice would not be seen");
+  }
+  for (Process& process : processes)
+    for (Execution& each : process.executions)
+      if (dropped[each.communicator]) each.number = -1;
+  for (Process& process : processes) {
+    std::set<std::tuple<std::uint32_t, const Collective*, std::int64_t>> seen;
+    const std::size_t copies = std::erase_if(process.executions, [&](const Execution& each) {
+      return each.number >= 0 &&
+             !seen.emplace(each.communicator, counted_kind(calls[each.call].collective), each.number).second;
+    });
+    if (copies > 0) remark("calls that are in the log twice, with one number (opCount), count once");
+  }
+}
+
 // Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
 // same from some call on, the count begins with the record that begins first.
 void Trace::number_collectives() {
@@ -393,6 +437,7 @@ void Trace::finish() {
   for (Communicator& each : communicators)
     if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))
       std::iota(each.ranks.begin(), each.ranks.end(), 0);
+  if (are_numbers_of_launches) settle_numbers_of_launches();
   number_collectives();
   number_executions();
 }

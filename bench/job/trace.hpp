@@ -101,6 +101,9 @@ class Trace {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
   int ranks = 0;  // of the job; set by readers and finish()
+  // Calls are numbered by NCCL's opCount. It also counts messages, and where CUDA graphs are alive some ranks' launches
+  // alone: finish() keeps numbers of communicators whose members agree about them.
+  bool are_numbers_of_launches = false;
 
   // "remark", "remark (n times)"
   std::vector<std::string> remarks() const;
@@ -110,6 +113,7 @@ class Trace {
  private:
   void keep_one_run();
   void give_ranks();
+  void settle_numbers_of_launches();
   void number_collectives();
   void number_executions();
 

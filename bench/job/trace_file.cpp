@@ -129,7 +129,7 @@ std::optional<std::string_view> TraceFile::line() {
   bool is_long = false;
   while (true) {
     const std::size_t end = piece_.find_first_of("\r\n", at_);
-    const bool ends = end != std::string_view::npos;
+    const bool ends = line_ends_ = end != std::string_view::npos;
     const std::string_view part = piece_.substr(at_, ends ? end - at_ : end);
     at_ += part.size() + (ends ? 1 : 0);
     is_long = is_long || line_.size() + part.size() > longest_line;

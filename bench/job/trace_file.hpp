@@ -49,6 +49,8 @@ class TraceFile {
   // above longest_line.
   std::optional<std::string_view> line();
   std::size_t lines_left_out() const { return lines_left_out_; }
+  // True if the last line that was read ends with the file, which may have cut it.
+  bool may_be_cut() const { return !line_ends_; }
 
   // "'NAME' line 3, byte 120", of what was read last.
   std::string place() const;
@@ -64,6 +66,7 @@ class TraceFile {
   std::size_t at_ = 0;
   std::uint64_t bytes_before_ = 0, lines_before_ = 0;  // of earlier pieces
   std::size_t lines_left_out_ = 0;
+  bool line_ends_ = true;
   std::optional<std::uint64_t> value_begin_;  // of a document
   std::string buffer_, line_;
 };

@@ -218,6 +218,60 @@ class ImportJob(Folder):
                     self.assertEqual(self.essence(found), self.essence(whole))
                 self.assertNotIn("e+", told)
 
+    def test_lines_of_a_log_that_are_lost_twice_or_glued_shift_no_other_call(self):
+        job = job_traces.tensor_parallel(16, 4)
+        lines = "".join("".join(job_traces.nccl_log(job, rank, 5)) for rank in range(16)).splitlines(True)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        other = "made-up-1:1009:1009 [1] NCCL INFO Channel 00/0 : 9[1] -> 10[2] via P2P/CUMEM"
+        told = "missing within a record or are in it twice, as the numbers of calls show: in made-up-0:100"
+        for rank, number in ((1, 3), (3, 0xa), (7, 0xe), (5, 0x11)):
+            at = next(i for i, line in enumerate(lines) if f":{1000 + rank} " in line and f"AllReduce: opCount {number:x} " in line and "nranks=8" in line)
+            for name, text, remark in (
+                    ("lost", [*lines[:at], *lines[at + 1:]], told), ("twice", [*lines[:at], *lines[at:at + 1], *lines[at:]], told),
+                    ("twice, later", [*lines[:at + 5], lines[at], *lines[at + 5:]], "twice, with one number (opCount), count once"), ("glued", [*lines[:at], other, *lines[at:]], "")):
+                with self.subTest(name, rank=rank, number=number):
+                    (self.folder / "all.log").write_text("".join(text))
+                    found, said = self.run_import(self.folder / "all.log")
+                    self.assertEqual(self.essence(found), wanted)
+                    self.assertIn(remark, said)
+                    self.assertEqual("remarks" in found, bool(remark), said)
+
+    def test_calls_are_counted_where_ranks_count_launches_differently(self):
+        job = job_traces.data_parallel(4)
+        folder = job_traces.write(job, "log", self.folder / "graphs", 6)
+        path = folder / "trace_rank_1.json"
+        path.write_text(re.sub("opCount [0-9a-f]+", "opCount 1", path.read_text()))
+        found, told = self.run_import(folder)
+        self.assertEqual(self.essence(found), self.essence(self.read(job, "inspector", 6)[0]))
+        self.assertIn("ranks count launches of a communicator differently (opCount)", told)
+
+    def test_a_log_in_lines_of_json_or_behind_a_line_with_a_brace(self):
+        job = job_traces.tensor_parallel(16, 3)
+        whole, _ = self.read(job, "log")
+        for name, change in (
+                ("docker", lambda text: "".join(json.dumps({"log": line, "stream": "stdout"}) + "\n" for line in ["Start\n", *text.splitlines(True)])),
+                ("docker at once", lambda text: "".join(json.dumps({"log": line, "stream": "stdout"}) + "\n" for line in text.splitlines(True))),
+                ("one string", lambda text: json.dumps({"StandardOutputContent": text}) + "\n"),
+                ("losses", lambda text: "{'loss': 1.0, 'epoch': 0.1}\n" + text)):
+            with self.subTest(name):
+                folder = job_traces.write(job, "log", self.folder / name, 5)
+                for path in folder.iterdir():
+                    path.write_text(change(path.read_text()))
+                found, _ = self.run_import(folder)
+                self.assertEqual((self.essence(found), found.get("remarks")), (self.essence(whole), whole.get("remarks")))
+
+    def test_a_record_whose_last_line_is_cut_and_empty_files_are_told(self):
+        job = job_traces.tensor_parallel(16, 3)
+        whole, _ = self.read(job, "inspector")
+        folder = job_traces.write(job, "inspector", self.folder / "cut", 5)
+        path = folder / "trace_rank_3.json"
+        path.write_text(path.read_text()[:-300])
+        (folder / "z.log").write_text("")
+        found, told = self.run_import(folder)
+        self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))))
+        self.assertRegex(told, r"trace_rank_3.json': the last line is cut off and left out")
+        self.assertRegex(told, r"no call of a rank is in 1 of the 17 files: '\S*z.log'")
+
     def test_records_that_cannot_be_of_one_job_are_refused(self):
         job = job_traces.of_all_levels(16)
         for name, kind, ranks, change, words in (
@@ -406,7 +460,7 @@ class ImportJob(Folder):
         trace = "".join(job_traces.profiler(job_traces.tensor_parallel(8, 1), 0, 3))
         compressed = gzip.compress(trace.encode())
         for name, content, words in (
-                ("cut.json", good[:-30], ["cut.json", "line 7", "no JSON"]),
+                ("cut.json", good[:-30] + "\n", ["cut.json", "line 7", "no JSON"]),
                 ("cut_0.json", trace[:-100], ["cut_0.json", "no JSON"]),
                 ("cut_0.json.gz", compressed[:-40], ["compressed data end in the middle"]),
                 ("dump_0.pickle", b"\x80\x04\x95\x10\x00", ["pickle", "json.dump"]),
@@ -424,7 +478,8 @@ class ImportJob(Folder):
                 ("groups_0.json", trace.replace('"Process Group Name": "', '"Process Group Name": "' + "a" * 5000), ["name of a process group"]),
                 ("members.log", "".join(f"h:1:1 [0] NCCL INFO ncclCommInitRank comm 0x{i:x} rank 0 nranks 1000000 cudaDev 0 commId 0x{i:x} - Init START\n"
                                         for i in range(20)), ["members together"]),
-                ("empty.json", "", ["it is empty"]),
+                ("empty.json", "", ["empty.json", "a file is empty"]),
+                ("wide.log", "\ufeffhost".encode("utf-16-le"), ["wide.log", "UTF-16", "iconv"]),
                 ("binary", b"\x00\x01\x02", ["no trace that can be read", "NCCL_DEBUG_SUBSYS"])):
             with self.subTest(name):
                 path = self.folder / name

@@ -41,8 +41,13 @@ class Input : public testing::Test {
 };
 
 TEST_F(Input, that_is_compressed_is_refused_with_the_remedy) {
-  std::ofstream(folder / "log.gz") << "\x1f\x8b\x08 whatever";
-  EXPECT_THAT(refusal("log.gz"), testing::HasSubstr("log.gz' is compressed: gunzip it first"));
+  using namespace std::string_literals;
+  for (const auto& [name, beginning, program] :
+       {std::array{"log.gz"s, "\x1f\x8b\x08"s, "gunzip"s}, std::array{"log.zst"s, "\x28\xb5\x2f\xfd\x04"s, "unzstd"s},
+        std::array{"log.xz"s, "\xfd\x37zXZ\0\0"s, "unxz"s}, std::array{"log.bz2"s, "BZh91AY&SY"s, "bunzip2"s}}) {
+    std::ofstream(folder / name) << beginning << " whatever";
+    EXPECT_THAT(refusal(name), testing::HasSubstr(name + "' is compressed: " + program + " it first"));
+  }
 }
 
 TEST_F(Input, AFileIsReadWhole) {
@@ -56,6 +61,20 @@ TEST_F(Input, AByteOrderMarkIsNoPartOfTheText) {
   std::ofstream(folder / "file") << "\xef\xbb\xbf"
                                  << "4096,1";
   EXPECT_EQ(read_input(folder / "file", MiB(1), ""), "4096,1");
+}
+
+// Redirected output of PowerShell is UTF-16.
+TEST_F(Input, OfUtf16IsReadAsUtf8) {
+  const std::u16string wide = u"n1: \u00b5 \u2502 \U0001f600\r\n";
+  for (const bool little : {true, false}) {
+    std::string bytes = little ? "\xff\xfe" : "\xfe\xff";
+    for (const char16_t unit : wide) {
+      const std::array both{static_cast<char>(unit & 0xff), static_cast<char>(unit >> 8)};
+      bytes += {both[little ? 0 : 1], both[little ? 1 : 0]};
+    }
+    std::ofstream(folder / "wide") << bytes;
+    EXPECT_EQ(read_input(folder / "wide", MiB(1), ""), "n1: \xc2\xb5 \xe2\x94\x82 \xf0\x9f\x98\x80\r\n") << little;
+  }
 }
 
 TEST_F(Input, WhatIsNoFileIsRefusedByName) {

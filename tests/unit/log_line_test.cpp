@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace p5 {
 
@@ -41,6 +43,28 @@ TEST(LogLines, ACarriageReturnWithinALineEndsTheTextBeforeIt) {
                                  "\ra:1:2 [0] NCCL INFO x\r\x1b[K", "46%|##\x1b[0m\r\x1b[36ma:1:2 [0] NCCL INFO x\r"})
     EXPECT_EQ(plain_line(line), "a:1:2 [0] NCCL INFO x");
   EXPECT_EQ(plain_line("\r"), "");
+}
+
+std::vector<std::pair<std::string, bool>> parts_of(const std::string& line) {
+  std::vector<std::pair<std::string, bool>> parts;
+  for (const LogLine& each : log_lines(line)) parts.emplace_back(each.text, each.begins);
+  return parts;
+}
+
+TEST(LogLines, OfOneLineOfAFileAreParted) {
+  using Parts = std::vector<std::pair<std::string, bool>>;
+  const std::string a = "a:1:2 [0] NCCL INFO x/y", b = "[2026-11-20 10:00:00] b:1:2 [3] init.cc:7 NCCL WARN z [1]";
+  EXPECT_EQ(parts_of(a), (Parts{{a, true}}));
+  EXPECT_EQ(parts_of(""), (Parts{{"", true}}));
+  EXPECT_EQ(parts_of(a + "\\r\\n" + b), (Parts{{a, true}, {b, true}}));
+  EXPECT_EQ(parts_of(a + "\t" + a + b), (Parts{{a, true}, {a, true}, {b, true}}));
+  EXPECT_EQ(parts_of(a + "b:1:2 [3] NCCL INFO z"),
+            (Parts{{"a:1:2 [0] NCCL INFO x/", true}, {"yb:1:2 [3] NCCL INFO z", false}}));
+  EXPECT_EQ(parts_of("NCCL INFO says NCCL WARN without an origin"),
+            (Parts{{"NCCL INFO says NCCL WARN without an origin", true}}));
+  EXPECT_EQ(known_end("yb", {"b", "c"}), "b");
+  EXPECT_EQ(known_end("yb", {"yb", "b"}), "yb");
+  EXPECT_EQ(known_end("yb", {}), "yb");
 }
 
 }  // namespace p5

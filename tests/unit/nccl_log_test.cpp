@@ -408,6 +408,41 @@ TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
               IsEmpty());
 }
 
+// Tools that keep a job's output as one JSON string, and launchers that glue lines, leave one line of the file.
+TEST(ExplainedLog, parts_lines_that_stand_in_one_line_of_the_file) {
+  const std::vector<std::string> lines{
+      "node-a:4101:4201 [0] NCCL INFO NCCL version 2.27.7+cuda12.9",
+      "node-b:5100:5100 [0] NCCL INFO Channel 00/0 : 9[1] -> 10[2] via P2P/CUMEM/read",
+      "node-b:5101:5201 [3] enqueue.cc:1500 NCCL WARN Cuda failure 'uncorrectable ECC error encountered'",
+      "[2026-11-20 10:00:00] node-c:5101:5201 [3] misc/socket.cc:50 NCCL WARN socketStartConnect: exceeded retries",
+      "node-a:4101:4201 [0] NCCL INFO Channel 00/0 : 1[1] -> 2[2] via P2P/CUMEM/read"};
+  const auto joined = [&](const std::string& between) {
+    std::string text;
+    for (const std::string& line : lines) text += (text.empty() ? "" : between) + line;
+    return text;
+  };
+  const auto essence = [](const Explanation& all) {
+    std::vector<std::string> found{all.nccl.empty() ? "" : all.nccl.front(), std::to_string(all.nccl_lines)};
+    for (const Explained& each : all.findings) {
+      found.push_back(each.finding.id + " " + each.finding.subject.host);
+      found.insert(found.end(), each.hosts.begin(), each.hosts.end());
+    }
+    return found;
+  };
+  const std::vector<std::string> expected = essence(explained(joined("\n") + "\n"));
+  ASSERT_THAT(expected,
+              ElementsAre("2.27.7", "5", "nccl.gpu_failed node-b", "node-b", "nccl.connect node-c", "node-c"));
+  const std::string docker = joined("\\n\",\"stream\":\"stdout\"}\n{\"log\":\"");
+  for (const std::string& text :
+       {"{\"InstanceId\": \"i-0\", \"StandardOutputContent\": \"" + joined("\\n") + "\\n\"}\n",
+        "node-0 | CHANGED => {\"stdout\": \"" + joined("\\r\\n") + "\"}\n", joined("\t") + "\n",
+        "{\"log\":\"" + docker + "\\n\"}\n"})
+    EXPECT_EQ(essence(explained(text)), expected) << text;
+  // Only lines that begin say which end of "readnode-b" is the host.
+  EXPECT_EQ(essence(explained(lines[0] + "\n" + lines[1] + "\n" + lines[4] + lines[2] + lines[3] + "\n")), expected);
+  EXPECT_EQ(explained("{\"log\":\"" + docker + "\\n\"}\n").lines, lines.size());
+}
+
 TEST(ExplainedLog, reads_lines_of_any_length_and_of_any_bytes) {
   const std::string long_line(3'000'000, 'c');
   EXPECT_THAT(explained_ids(long_line + "onnect failed" + long_line + info("Using network Socket") + "\xff\xfe\x00\n"),

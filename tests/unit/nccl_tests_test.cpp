@@ -909,6 +909,29 @@ TEST(NcclTests, of_which_a_process_was_killed_say_so) {
   EXPECT_EQ(import(mpirun + three_sizes, "", "lab").report.status, "complete") << "of what ran before";
 }
 
+// nccl-tests exits with an error where it says FAILED, behind a whole table.
+TEST(NcclTests, that_say_failed_did_not_die_because_of_their_exit_code) {
+  const std::string exit_code = "srun: error: node-y: tasks 2-3: Exited with exit code 1\n";
+  const auto with = [](const std::string& line, const std::string& ending) {
+    std::string text = three_sizes;
+    return text.insert(text.find('\n', text.find(line)), ending);
+  };
+  const std::string below = with("# Avg bus bandwidth", " FAILED");
+  for (const std::string& said :
+       {exit_code, std::string("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n")}) {
+    const Report report = import(below + said, "", "lab").report;
+    EXPECT_EQ(report.status, "complete") << said;
+    EXPECT_EQ(report.exit_code, ExitCode::ok) << said;
+    EXPECT_THAT(report.run.remarks, Contains(HasSubstr("below what was demanded of it"))) << said;
+  }
+  std::string wrong = three_sizes;
+  const std::size_t ok = wrong.find("OK", wrong.find("# Out of bounds"));
+  wrong.replace(ok, 2, "FAILED");
+  EXPECT_EQ(import(wrong + exit_code, "", "lab").report.exit_code, ExitCode::wrong_data);
+  EXPECT_EQ(import(wrong + exit_code, "", "lab").report.status, "complete");
+  EXPECT_EQ(import(below + "srun: error: node-y: task 3: Killed\n", "", "lab").report.status, "partial");
+}
+
 TEST(NcclTests, that_are_cut_off_anywhere_keep_their_whole_rows) {
   const std::vector<double> plain = times_of(import(three_sizes, "", "lab").report);
   const std::size_t first_end = three_sizes.find("     2097152") - 1;
@@ -938,9 +961,6 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
     docker += nlohmann::json{{"log", line + "\n"}, {"stream", "stdout"}}.dump() + "\n";
     carriage += "\x1b[32m" + line + "\x1b[0m\r\n";
   }
-  std::string wide = "\xff\xfe";
-  for (const char c : three_sizes) wide += {c, '\0'};
-  EXPECT_EQ(times_of(import(wide, "", "lab").report), plain);
   nlohmann::json events;
   for (std::istringstream again(three_sizes); std::getline(again, member);)
     events["events"].push_back({{"message", member}, {"timestamp", 1772366400}});
@@ -948,6 +968,29 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
   EXPECT_EQ(times_of(import(counted, "", "lab").report), plain);
   EXPECT_EQ(times_of(import(docker, "", "lab").report), plain);
   EXPECT_EQ(times_of(import(carriage, "", "lab").report), plain);
+}
+
+// The AWS CLI prints events of CloudWatch as words with tabs between them, times at the end.
+TEST(NcclTests, are_read_before_the_times_of_events) {
+  const auto as_events = [](const std::string& text) {
+    std::string events;
+    std::istringstream lines(text);
+    int number = 0;
+    for (std::string line; std::getline(lines, line); ++number)
+      events += fmt::format("EVENTS\t{}\t{}\t{}\n", 1764331200000 + number, line, 1764331200030 + 5 * number);
+    return events;
+  };
+  const Report plain = import(three_sizes, "", "lab").report, events = import(as_events(three_sizes), "", "lab").report;
+  EXPECT_EQ(times_of(events), times_of(plain));
+  EXPECT_EQ(events.run.remarks, plain.run.remarks);
+  const auto names = [](const Report& report) {
+    std::vector<std::string> all;
+    for (const topo::Host& host : report.topology.hosts)
+      for (const topo::Gpu& gpu : host.gpu_devices) all.push_back(gpu.name);
+    return all;
+  };
+  EXPECT_EQ(names(events), names(plain));
+  EXPECT_THAT(names(plain), Not(IsEmpty()));
 }
 
 // Hydra puts its prefix before each write of a process.
