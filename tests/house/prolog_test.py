@@ -3,6 +3,7 @@ arguments a requeued job starts. Stand-ins end as they are told."""
 
 import os
 import pathlib
+import shutil
 import subprocess
 import tempfile
 import unittest
@@ -66,6 +67,28 @@ class Prolog(unittest.TestCase):
             done = self.run_with(10, is_called=is_checked, **{**job, **variables})
             self.assertEqual(pathlib.Path(f"{self.program}.called").exists(), is_checked, (text, included, variables))
             self.assertEqual(done.returncode, 1 if is_checked else 0)
+
+    def test_it_finds_the_program_of_its_installation_without_a_path(self):
+        prefix = self.program.parent / "the prefix"
+        (prefix / "share/p5bench/slurm").mkdir(parents=True)
+        (prefix / "bin").mkdir()
+        installed = prefix / "share/p5bench/slurm/prolog"
+        shutil.copy(PROLOG, installed)
+        link = self.program.parent / "link"
+        link.symlink_to(installed)
+        alone = self.program.parent / "alone"
+        alone.mkdir()
+        (self.program.parent / "p5bench").mkdir()  # beside the link, and no program
+        shutil.copy(PROLOG, alone)
+        for prolog, program in ((installed, prefix / "bin/p5bench"), (link, prefix / "bin/p5bench"), (alone / "prolog", alone / "p5bench")):
+            program.write_text(STAND_IN % 10)
+            program.chmod(0o755)
+            # Slurm's prologs have no PATH: the shell has its own, which has no folder of p5bench.
+            done = subprocess.run([str(prolog)], env={"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1", "SLURM_CONF": "/nowhere/slurm.conf"}, cwd="/",
+                                  text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("called with check\n", done.stderr)
+            program.unlink()
 
     def test_nor_where_there_is_no_such_program(self):
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": "/nowhere/p5bench", "PATH": "/usr/bin:/bin"}, cwd="/", timeout=60)
