@@ -356,11 +356,11 @@ class Formats(Folder):
         self.assertIn(r"\<b\>x\</b\>\|\`y\`", text)
 
     def test_the_commands_of_the_readme_for_other_programs_print_the_report(self):
-        self.rendered(".md").parent.rename(self.folder / "latest")
+        self.rendered(".md")
         commands = re.findall(r"`p5bench (report \S+ [^`]*)`", (SOURCE / "README.md").read_text().partition("## Integration")[2])
         self.assertEqual({command.split()[-1] for command in commands}, {"markdown", "prometheus"})
         for command in commands:
-            words = [str(self.folder / "latest") if word in ("RUN", "ci/latest") else word for word in command.split()]
+            words = [str(self.folder / "out/latest") if word in ("RUN", "ci/latest") else word for word in command.split()]
             self.assertIn("REJECT n1" if words[-1] == "markdown" else "p5bench_exit_code", self.run_it(*words).stdout, command)
 
 
