@@ -10,6 +10,11 @@ usable_cores() {
   echo "$cores"
 }
 
+# The number of this machine's GPUs; 0 without a driver.
+count_gpus() {
+  nvidia-smi -L 2>/dev/null | grep -c '^GPU ' || true
+}
+
 # True where one process may read another's memory, which Open MPI does to pass large messages. A container's system
 # call filter can forbid it, and Open MPI 4 then complains about every message. Perl is part of every Debian; without it
 # the answer is yes, Open MPI's own assumption.

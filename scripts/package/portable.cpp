@@ -17,12 +17,17 @@ std::uint32_t arc4random() noexcept {
   return number;
 }
 
-#ifdef __x86_64__
-// glibc 2.35 has a new version, which differs only in errno.
+// glibc 2.35 has a new version, which differs only in errno; before it is that of glibc's first release for the
+// architecture.
 double hypot_of_all(double x, double y) noexcept;
+#if defined(__x86_64__)
 __asm__(".symver hypot_of_all, hypot@GLIBC_2.2.5");
-double hypot(double x, double y) noexcept { return hypot_of_all(x, y); }
+#elif defined(__aarch64__)
+__asm__(".symver hypot_of_all, hypot@GLIBC_2.17");
+#else
+#error "the first glibc of this architecture is not known"
 #endif
+double hypot(double x, double y) noexcept { return hypot_of_all(x, y); }
 
 // hwloc works without libudev.
 void* udev_new() { return nullptr; }

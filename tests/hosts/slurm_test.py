@@ -196,6 +196,20 @@ class Slurm(unittest.TestCase):
         self.on("h1", "scancel", job)
         self.assertEqual(self.end_of(job)[0], "CANCELLED")
 
+    def test_a_minute_before_the_end_the_ranks_of_either_launcher_write_what_they_have(self):
+        for launcher, code in (("mpirun", "1:0"), ("srun", "12:0")):  # 1 is mpirun's own
+            with self.subTest(launcher):
+                self.setUp()
+                job = self.submit(*LONG, P5BENCH_LAUNCHER=launcher)
+                self.addCleanup(self.on, "h1", "scancel", job)
+                self.assertTrue(wait_for(self.is_measuring, PATIENCE_S), self.said())
+                # As Slurm does for --signal=B:USR1.
+                self.assertEqual(self.on("h1", "scancel", "--batch", "--signal=USR1", job).returncode, 0)
+                self.assertEqual(self.end_of(job), ("FAILED", code), self.said())
+                report = self.report()
+                self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
+                self.assertIn("SIGTERM", report["run"]["ended_by"])
+
     def test_the_prolog_drains_a_node_that_is_not_fit_and_the_job_waits_for_another(self):
         self.stand_in("h2", 10)
         self.addCleanup(self.stand_in, "h2", 0)

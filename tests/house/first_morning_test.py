@@ -137,6 +137,14 @@ class FirstMorning(Folder):
             self.assertRaises(ProcessLookupError, os.kill, step, 0)
             self.assertEqual(list(self.folder.glob("tmp.*")), [])
 
+    def test_a_first_host_that_has_no_folder_of_this_one_is_refused_before_anything_runs(self):
+        self.program("mpirun", MPIRUN.replace('exec "$@"', 'echo "$*" >> "$0.called"\n[ "$1 $2" != "test -d" ] || exec test -d "/nowhere$3"\nexec "$@"'))
+        done = self.start("--hosts", "worker-17,worker-18", "--program", self.program("p5bench", P5BENCH), "--ranks", "1")
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        self.assertRegex(done.stderr, "start this on worker-17, or set TMPDIR to a folder of both\n")
+        self.assertEqual(len((self.folder / "bin/mpirun.called").read_text().splitlines()), 1)
+        self.assertFalse((self.folder / "first-morning.tar.gz").exists())
+
     def test_what_is_missing_is_said(self):
         program = self.program("p5bench", P5BENCH)
         for arguments, words in (((), "--hosts"), (("--hosts",), "--hosts"), (("--hosts", "a,b", "--ranks", "x"), "'x'"),

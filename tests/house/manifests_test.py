@@ -101,18 +101,19 @@ class Manifests(unittest.TestCase):
         with tempfile.TemporaryDirectory(prefix="p5bench-node-check-") as name:
             folder = pathlib.Path(name)
             stand_in = folder / "p5bench"
-            stand_in.write_text('#!/bin/sh\n[ "$1" = check ] || exit 0\nmkdir -p "$3/latest"\n'
-                                'printf "%s" "$SAYS" > "$3/latest/report.json"\nexit $CODE\n')
+            stand_in.write_text('#!/bin/sh\n[ "$1" = check ] || { cat "$2/code"; exit; }\nmkdir -p "$3/latest"\n'
+                                'printf "%s" "$SAYS" > "$3/latest/report.json"\necho $CODE > "$3/latest/code"\nexit $CODE\n')
             stand_in.chmod(0o755)
             (folder / "textfile").mkdir()
             script = script.replace("/tmp/", f"{folder}/").replace("/textfile/", f"{folder}/textfile/").replace("sleep 600", "break")
             skipped, idle = '["skipped: GPU 3 (in use by pid 7)"]', '["nothing measured: no GPU is free"]'
-            for code, says, fit in ((0, skipped, True), (10, "", False), (0, skipped, False), (0, idle, False), (13, "", False),
-                                    (0, '{"id":"gpu.busy"}', False), (0, '["single NICs were not measured"]', True), (13, "", True),
-                                    (12, "", False), (11, skipped, False), (0, "[]", True)):
+            for code, says, shown in ((0, skipped, 0), (10, "", 10), (0, skipped, 10), (0, idle, 10), (13, "", 10),
+                                      (0, '{"id":"gpu.busy"}', 10), (0, '["single NICs were not measured"]', 0), (13, "", 13),
+                                      (12, "", 12), (11, skipped, 11), (14, "", 11), (0, "[]", 0)):
                 subprocess.run(["bash", "-c", script], timeout=60, check=True,
                                env={"PATH": f"{folder}:/usr/bin:/bin", "CODE": str(code), "SAYS": says})
-                self.assertEqual((folder / "fit").exists(), fit, (code, says))
+                self.assertEqual((folder / "fit").exists(), shown not in (10, 11, 12), (code, says))
+                self.assertEqual((folder / "textfile/p5bench.prom").read_text(), f"{shown}\n", (code, says))
 
     def test_a_node_is_unfit_for_what_the_prolog_drains_it_for(self):
         unfit = r"^\s*(10(?: \| \d+)*)\)"

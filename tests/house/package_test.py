@@ -1,6 +1,7 @@
 """p5bench as it is installed and as it is packaged. Installed: what `cmake --install` puts into a folder. Packages
 (weekly): what `cmake --workflow --preset package` makes, on systems that have nothing."""
 
+import fnmatch
 import json
 import os
 import pathlib
@@ -149,6 +150,35 @@ class Installed(Folder):
             self.assertRegex(pack("P5BENCH_PORTABLE=ON"), r"p5bench would not run[^~]*GLIBCXX_")
 
 
+class Architectures(unittest.TestCase):
+    """Each that the names of packages know (amd64, arm64), though this machine has one of them."""
+
+    def names(self):
+        return re.findall(r"string\(REPLACE (\w+) (?:amd64|arm64) debian_processor", (PACKAGE / "install.cmake").read_text())
+
+    def test_hypot_is_that_of_the_first_glibc_of_each(self):
+        # glibc's libm.abilist of each architecture. Without the headers, which this machine has for one of them.
+        first = {"x86_64": "2.2.5", "aarch64": "2.17"}
+        self.assertEqual(set(self.names()), set(first))
+        text = re.sub(r"(?m)^#include .*$", "", (PACKAGE / "portable.cpp").read_text())
+        for name, version in first.items():
+            undefined = [f"-U__{other}__" for other in first if other != name]
+            said = subprocess.run([os.environ.get("CXX", "c++"), "-E", *undefined, f"-D__{name}__=1", "-x", "c++", "-"], input=text,
+                                  capture_output=True, text=True, timeout=60, check=True).stdout
+            self.assertEqual(re.findall(r"\.symver \w+, hypot@GLIBC_([\d.]+)", said), [version], name)
+
+    def test_the_image_takes_the_archive_of_its_own(self):
+        docker = (SOURCE / "scripts/k8s/Dockerfile").read_text()
+        copied, unpacked = re.search(r"COPY (\S+)", docker)[1], re.search(r"--file /tmp/p5bench/(.*) --directory", docker)[1]
+        for name in self.names():
+            for cuda in ("-cuda12", "-cuda13", ""):
+                archive = f"p5bench-0.2.0{cuda}-linux-{name}.tar.gz"
+                self.assertTrue(fnmatch.fnmatch(archive, copied), archive)
+                for machine in self.names():
+                    taken = unpacked.replace('"$(uname -m)"', machine)
+                    self.assertEqual(fnmatch.fnmatch(archive, taken), machine == name, (archive, machine))
+
+
 class Completion(Folder):
     """In real bash, which gets the words as it splits a line, and says what it would offer for the last one."""
 
@@ -196,7 +226,8 @@ class Completion(Folder):
         self.assertEqual(registered.strip(), "complete -o default -F _p5bench p5bench")
 
 
-GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "libgcc_s.so.1"}
+GLIBC = {"libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1", "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1",
+         "libgcc_s.so.1"}
 USERS = {"p5bench": {"libmpi.so.40"}, "p5bench-worker-ofi": {"libfabric.so.1"}, "p5bench-worker-nccl": {"libnccl.so.2"}}
 
 

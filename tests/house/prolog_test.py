@@ -1,8 +1,11 @@
 """scripts/slurm/prolog: for which ends of `p5bench check` Slurm drains a node. scripts/slurm/p5bench.sbatch: with which
-arguments a requeued job starts. Stand-ins end as they are told."""
+arguments a requeued job starts, and how a signal of Slurm reaches its ranks. Stand-ins end as they are told."""
 
 import os
 import pathlib
+import re
+import shutil
+import signal
 import subprocess
 import tempfile
 import unittest
@@ -67,6 +70,28 @@ class Prolog(unittest.TestCase):
             self.assertEqual(pathlib.Path(f"{self.program}.called").exists(), is_checked, (text, included, variables))
             self.assertEqual(done.returncode, 1 if is_checked else 0)
 
+    def test_it_finds_the_program_of_its_installation_without_a_path(self):
+        prefix = self.program.parent / "the prefix"
+        (prefix / "share/p5bench/slurm").mkdir(parents=True)
+        (prefix / "bin").mkdir()
+        installed = prefix / "share/p5bench/slurm/prolog"
+        shutil.copy(PROLOG, installed)
+        link = self.program.parent / "link"
+        link.symlink_to(installed)
+        alone = self.program.parent / "alone"
+        alone.mkdir()
+        (self.program.parent / "p5bench").mkdir()  # beside the link, and no program
+        shutil.copy(PROLOG, alone)
+        for prolog, program in ((installed, prefix / "bin/p5bench"), (link, prefix / "bin/p5bench"), (alone / "prolog", alone / "p5bench")):
+            program.write_text(STAND_IN % 10)
+            program.chmod(0o755)
+            # Slurm's prologs have no PATH: the shell has its own, which has no folder of p5bench.
+            done = subprocess.run([str(prolog)], env={"SLURM_JOB_ID": "7", "SLURM_JOB_GPUS": "0,1", "SLURM_CONF": "/nowhere/slurm.conf"}, cwd="/",
+                                  text=True, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60)
+            self.assertEqual(done.returncode, 1, done.stderr)
+            self.assertIn("called with check\n", done.stderr)
+            program.unlink()
+
     def test_nor_where_there_is_no_such_program(self):
         done = subprocess.run([str(PROLOG)], env={"P5BENCH": "/nowhere/p5bench", "PATH": "/usr/bin:/bin"}, cwd="/", timeout=60)
         self.assertEqual(done.returncode, 0)
@@ -125,6 +150,29 @@ case "$*" in *--resume) exit {code} ;; esac
             starts = self.arguments_of("--min", "8", exits=0 if code == 2 else code, lines=True)
             self.assertEqual([line.split(" p5bench ")[1] for line in starts],
                              ["--min 8 --resume", "--min 8"] if code == 2 else ["--min 8 --resume"])
+
+    def test_the_signal_before_the_end_reaches_the_ranks_of_either_launcher(self):
+        # B: to the script alone. mpirun and srun are signalled by the script, srun through Slurm.
+        self.assertEqual(re.findall(r"(?m)^#SBATCH --signal=(.*)$", (SCRIPTS / "p5bench.sbatch").read_text()), ["B:USR1@60"])
+        ranks = """#!/bin/sh
+[ "$1" != --mpi=list ] || { echo pmix; exit; }
+trap 'echo ends early; exit 12' TERM
+echo $$ > "$0.pid"
+echo begins
+while :; do sleep 0.05; done
+"""
+        for name, text in (("srun", ranks), ("mpirun", ranks), ("scancel", '#!/bin/sh\necho "scancel $*"\nkill "$(cat "$0/../srun.pid")"\n')):
+            (self.folder / name).write_text(text.replace("$0/..", str(self.folder)))
+            (self.folder / name).chmod(0o755)
+        for launcher, said in (("mpirun", ""), ("srun", "scancel --signal=TERM 77\n")):
+            environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "SLURM_JOB_NUM_NODES": "2", "SLURM_JOB_ID": "77", "P5BENCH_LAUNCHER": launcher}
+            script = subprocess.Popen(["bash", str(SCRIPTS / "p5bench.sbatch")], env=environment, cwd=self.folder, text=True,
+                                      stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+            self.addCleanup(lambda group=script.pid, script=script: script.returncode is None and os.killpg(group, signal.SIGKILL))
+            self.assertEqual(script.stdout.readline(), "begins\n")
+            script.send_signal(signal.SIGUSR1)
+            self.assertEqual(script.communicate(timeout=60)[0], f"{said}ends early\n", launcher)
+            self.assertEqual(script.returncode, 12, launcher)
 
 
 if __name__ == "__main__":

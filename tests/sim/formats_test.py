@@ -355,6 +355,14 @@ class Formats(Folder):
         self.assertEqual(len(re.findall(r"(?m)^\| (?!operation)\w", text)), len(operations))
         self.assertIn(r"\<b\>x\</b\>\|\`y\`", text)
 
+    def test_the_commands_of_the_readme_for_other_programs_print_the_report(self):
+        self.rendered(".md")
+        commands = re.findall(r"`p5bench (report \S+ [^`]*)`", (SOURCE / "README.md").read_text().partition("## Integration")[2])
+        self.assertEqual({command.split()[-1] for command in commands}, {"markdown", "prometheus"})
+        for command in commands:
+            words = [str(self.folder / "out/latest") if word in ("RUN", "ci/latest") else word for word in command.split()]
+            self.assertIn("REJECT n1" if words[-1] == "markdown" else "p5bench_exit_code", self.run_it(*words).stdout, command)
+
 
 if __name__ == "__main__":
     main()

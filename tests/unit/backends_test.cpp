@@ -53,7 +53,9 @@ TEST(Backends, of_gpus_name_those_that_ranks_on_one_gpu_cannot_see) {
     }
     return std::string("accepted");
   };
-  EXPECT_THAT(refusal(), testing::HasSubstr("8): start one rank per GPU"));
+  EXPECT_THAT(refusal(),
+              testing::AllOf(testing::HasSubstr("8): start one rank per GPU"),
+                             testing::HasSubstr("--allow-shared-gpu and each of its ranks an NCCL_HOSTID of its own")));
   for (std::size_t rank = 8; rank < identities.size(); ++rank) identities[rank].visible_devices = 7;
   EXPECT_THAT(refusal(),
               testing::HasSubstr("n1 has 8 GPUs, of which CUDA shows its ranks 7 (see CUDA_VISIBLE_DEVICES"));

@@ -61,8 +61,8 @@ int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const t
     const topo::Host& host = host_of_rank(topology, ranks[0]);
     const protocol::Identity& identity = identities[ranks[0]];
     throw EnvironmentError(fmt::format(
-        "ranks {} and {} on {} have the same GPU ({}, {}): {}start one rank per GPU, or give --allow-shared-gpu for "
-        "figures that are not to be judged",
+        "ranks {} and {} on {} have the same GPU ({}, {}): {}start one rank per GPU, or, for figures that are not to "
+        "be judged, give --allow-shared-gpu and each of its ranks an NCCL_HOSTID of its own",
         ranks[0], ranks[1], host.name, identity.device_name, uuid,
         about_missing_gpus(topology, host, identity.visible_devices)));
   }
