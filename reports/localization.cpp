@@ -39,6 +39,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "bench/base/statistics.hpp"
@@ -64,6 +65,17 @@ double log_binomial(const SampleCounts& trials, double p) {
 // log_binomial() integrated over p uniform between 0 and 1.
 double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
+}
+
+// Probability of as many hits or more, each with probability p.
+double probability_of_hits(const SampleCounts& trials, double p) {
+  double fewer = 0;
+  const auto choose = [&](int hits) {
+    return std::lgamma(trials.count + 1) - std::lgamma(hits + 1) - std::lgamma(trials.count - hits + 1);
+  };
+  for (int hits = 0; hits < trials.hits; ++hits)
+    fewer += std::exp(choose(hits) + log_binomial({trials.count, hits}, p));
+  return 1 - fewer;
 }
 
 // Prior probability that a part is faulty, prior probability for a part that is known to have another fault, and the
@@ -129,9 +141,7 @@ class Localizer {
   std::vector<FaultyPart> run(double least_log_odds) {
     if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
       return {};
-    search(least_log_odds);
-    // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
-    estimate_healthy_hit_rates();
+    find_healthy_rates(least_log_odds);
     std::vector<ScoredPart> found;
     do {
       std::ranges::fill(open_, true);
@@ -171,25 +181,79 @@ class Localizer {
     return observations_[i].is_pair() ? 1e-3 : 1e-5;
   }
 
-  // Estimates hit rates from observations that no faulty part explains; at least one slow sample in a hundred.
-  void estimate_healthy_hit_rates() {
-    for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
-      // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
-      if (fault_ != Fault::slow) {
-        healthy_share_[kind] = fault_ == Fault::silent ? 1e-3 : 1e-6;
-        continue;
-      }
-      double hits = 2, count = 100;
-      for (std::size_t i = 0; i < observations_.size(); ++i) {
-        const SampleCounts& its = trials(i);
-        if (static_cast<std::size_t>(observations_[i].kind) != kind || !open_[i] || its.share() >= 0.5) continue;
-        hits += its.hits;
-        count += its.count;
-      }
-      healthy_share_[kind] = std::clamp(hits / count, 0.01, 0.3);
+  // The hit rate of the healthy transfers of a kind has two estimates, at least one slow sample in a hundred each.
+  // Seldom slow: that of the transfers that are slow in less than half of their samples and that no found part explains.
+  double rate_if_seldom_slow(std::size_t kind) const {
+    std::vector<SampleCounts> all;
+    for (std::size_t i = 0; i < observations_.size(); ++i)
+      if (static_cast<std::size_t>(observations_[i].kind) == kind && open_[i] && trials(i).share() < 0.5)
+        all.push_back(trials(i));
+    return std::min(pooled_rate(all), 0.3);
+  }
+
+  // Slow alike: that of the tenth with the lowest rates, and of all whose hits are likely at the same rate.
+  double rate_if_slow_alike(std::size_t kind) const {
+    constexpr double unlikely = 0.01;
+    std::vector<SampleCounts> all;
+    for (std::size_t i = 0; i < observations_.size(); ++i)
+      if (static_cast<std::size_t>(observations_[i].kind) == kind && trials(i).count > 0) all.push_back(trials(i));
+    if (all.empty()) return pooled_rate(all);
+    std::ranges::sort(all, {}, &SampleCounts::share);
+    std::size_t before = 0, alike = all.size() / 10 + 1;
+    double rate = 0;
+    while (alike > before) {
+      before = alike;
+      rate = pooled_rate(std::span(all).first(alike));
+      while (alike < all.size() && probability_of_hits(all[alike], rate) >= unlikely) ++alike;
     }
+    return rate;
+  }
+
+  static double pooled_rate(std::span<const SampleCounts> transfers) {
+    double hits = 2, count = 100;
+    for (const SampleCounts& each : transfers) hits += each.hits, count += each.count;
+    return std::clamp(hits / count, 0.01, 0.9);
+  }
+
+  template <class Rate>
+  std::array<double, kinds_of_transfers> healthy_rates(const Rate& of_slow) const {
+    std::array<double, kinds_of_transfers> rates{};
+    for (std::size_t kind = 0; kind < rates.size(); ++kind)
+      // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
+      rates[kind] = fault_ == Fault::slow ? of_slow(kind) : fault_ == Fault::silent ? 1e-3 : 1e-6;
+    return rates;
+  }
+
+  void set_healthy_rates(const std::array<double, kinds_of_transfers>& rates) {
+    healthy_share_ = rates;
     for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
     ratios_.assign(observations_.size(), {});
+  }
+
+  // Logarithm of the posterior probability of these parts and rates, up to a constant.
+  double log_probability(const std::vector<ScoredPart>& found) const {
+    double sum = 0;
+    for (const double each : healthy_) sum += each;
+    for (const ScoredPart& each : found) sum += each.score.log_odds;
+    return sum;
+  }
+
+  // Finds the parts with the likelier of the two estimates: if all transfers are slow in four of ten samples, as on a
+  // network with other users, one rate for all is likelier than many faulty parts.
+  void find_healthy_rates(double least) {
+    const auto seldom_slow = [&](std::size_t kind) { return rate_if_seldom_slow(kind); };
+    std::ranges::fill(open_, true);
+    const auto alike = healthy_rates([&](std::size_t kind) { return rate_if_slow_alike(kind); });
+    set_healthy_rates(healthy_rates(seldom_slow));
+    const double if_seldom_slow = log_probability(search(least));
+    const auto without_found = healthy_rates(seldom_slow);
+    if (alike != healthy_share_) {
+      std::ranges::fill(open_, true);
+      set_healthy_rates(alike);
+      if (log_probability(search(least)) > if_seldom_slow) return;
+    }
+    // The transfers of faulty parts are left out.
+    set_healthy_rates(without_found);
   }
 
   // Sum of log likelihoods over independent events: one for a pair, two for a group that was measured again.
@@ -381,7 +445,6 @@ class Localizer {
   }
 
   std::vector<ScoredPart> search(double least) {
-    if (healthy_share_.front() == 0) estimate_healthy_hit_rates();
     std::vector<ScoredPart> found;
     while (found.size() < most_parts) {
       std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
