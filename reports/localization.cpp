@@ -20,9 +20,10 @@
 // logarithm of the posterior odds of "this part is faulty" to "nothing is", over the observations that no other part
 // explains.
 //
-// The search is greedy, with corrections. An observation is "open" as long as no found part explains it. A node is
-// accepted only if its parts do not explain the same observations better: two slow NICs of eight make a node slow in a
-// quarter of its transfers. Then each found part is replaced by the part that best explains what the other found parts
+// The search is greedy, with corrections. An observation is "open" as long as no found part explains it. A node or rail
+// is accepted only if other parts do not explain the same observations better: two slow NICs of eight make a node slow
+// in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is in half of
+// them. Then each found part is replaced by the part that best explains what the other found parts
 // leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers
 // between two slow nodes are slower than others.
 //
@@ -49,7 +50,7 @@ namespace p5::reports {
 namespace {
 
 using PartKind = Part::Kind;
-constexpr std::size_t most_parts = 16;
+constexpr std::size_t most_parts = 256;
 
 double log_add(double a, double b) {
   const double low = std::min(a, b), high = std::max(a, b);
@@ -182,7 +183,8 @@ class Localizer {
   }
 
   // The hit rate of the healthy transfers of a kind has two estimates, at least one slow sample in a hundred each.
-  // Seldom slow: that of the transfers that are slow in less than half of their samples and that no found part explains.
+  // Seldom slow: that of the transfers that are slow in less than half of their samples and that no found part
+  // explains.
   double rate_if_seldom_slow(std::size_t kind) const {
     std::vector<SampleCounts> all;
     for (std::size_t i = 0; i < observations_.size(); ++i)
@@ -415,41 +417,78 @@ class Localizer {
     return best;
   }
 
-  // Replaces a node by its first part or link if its parts and links together explain its transfers better. If those
-  // are at nearly all of its GPUs, what they share is at fault, even where each of them fits a little better by itself.
-  ScoredPart parts_or_node(const ScoredPart& node, const Mask& open, double least) const {
+  // Replaces a node or rail, which may be slow in some of its transfers only, by the first of the parts that together
+  // explain its transfers better: links, rails or the parts of a node, of which each is likely by all of its transfers.
+  ScoredPart parts_or_whole(const ScoredPart& whole, const Mask& open, double least) const {
     Mask its(open.size(), false);
-    for (const std::vector<std::size_t>& list : of_part_.at(node.part))
+    for (const std::vector<std::size_t>& list : of_part_.at(whole.part))
       for (const std::size_t i : list) its[i] = open[i];
-    const auto is_its = [&](const Part& part) {
-      if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
-      return is_in_node(part) && part.node == node.part.node && part.kind != PartKind::node;
+    std::map<Part, double> likely;
+    for (const auto& [part, list] : of_part_) {
+      if (!may_replace(whole.part, part) || !has_hits(list, its)) continue;
+      const double by_all = score(part, open).log_odds;
+      if (by_all >= std::max(least, 0.0)) likely.emplace(part, by_all);
+    }
+    const auto is_link = [](const Part& part) { return part.kind == PartKind::link; };
+    const auto is_rail = [](const Part& part) { return part.kind == PartKind::rail; };
+    ScoredPart best = whole;
+    double log_odds = whole.score.log_odds;
+    const auto try_with = [&](const auto& allowed) {
+      const auto [first, together] = explain_by(likely, allowed, its, whole.part, least);
+      if (first && together > log_odds) best = *first, log_odds = together;
     };
+    try_with(is_link);
+    try_with(is_rail);
+    try_with([&](const Part& part) { return !is_rail(part) && (!is_link(part) || whole.part.kind == PartKind::node); });
+    return best;
+  }
+
+  // Parts that have transfers in common with a node or rail, and may explain them in its place.
+  static bool may_replace(const Part& whole, const Part& part) {
+    if (whole.kind == PartKind::rail) return part.kind == PartKind::link || (is_in_node(part) && !is_whole(part));
+    if (part.kind == PartKind::link) return part.node == whole.node || part.number == whole.node;
+    return part.kind == PartKind::rail || (is_in_node(part) && !is_whole(part) && part.node == whole.node);
+  }
+
+  // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
+  // their log odds. None if they are at nearly all
+  // GPUs of a node: what these share is at fault, even where each of them fits a little better by itself.
+  template <class Allowed>
+  std::pair<std::optional<ScoredPart>, double> explain_by(const std::map<Part, double>& parts, const Allowed& allowed,
+                                                          Mask its, const Part& whole, double least) const {
     constexpr auto fewest_gpus = 3;
-    const auto gpus = std::ranges::count_if(of_part_, [&](const auto& each) {
-      return each.first.kind == PartKind::gpu && each.first.node == node.part.node;
-    });
+    const auto gpus = std::ranges::count_if(
+        of_part_, [&](const auto& each) { return each.first.kind == PartKind::gpu && each.first.node == whole.node; });
     std::optional<ScoredPart> first;
     double together = 0;
     int faulty_gpus = 0;  // or their NICs
     for (std::size_t count = 0; count < most_parts; ++count) {
-      const std::optional<ScoredPart> next = best_part(its, is_its);
+      std::optional<ScoredPart> next;
+      for (const auto& [part, by_all] : parts) {
+        if (!allowed(part) || !has_hits(of_part_.at(part), its)) continue;
+        Score its_score = score(part, its);
+        its_score.log_odds = std::min(its_score.log_odds, by_all);
+        if (!its_score.shows_in.empty() && (!next || its_score.log_odds > next->score.log_odds))
+          next = ScoredPart{part, std::move(its_score)};
+      }
       if (!next || next->score.log_odds < std::max(least, 0.0)) break;
       if (!first) first = next;
       together += next->score.log_odds;
       faulty_gpus += next->part.kind == PartKind::gpu || next->part.kind == PartKind::nics ? 1 : 0;
       explain(*next, its);
     }
-    const bool nearly_all = gpus >= fewest_gpus && 4 * faulty_gpus > 3 * gpus;
-    return first && !nearly_all && together > node.score.log_odds ? *first : node;
+    if (whole.kind == PartKind::node && gpus >= fewest_gpus && 4 * faulty_gpus > 3 * gpus) return {};
+    return {first, together};
   }
+
+  static bool is_whole(const Part& part) { return part.kind == PartKind::node || part.kind == PartKind::rail; }
 
   std::vector<ScoredPart> search(double least) {
     std::vector<ScoredPart> found;
     while (found.size() < most_parts) {
       std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
       if (!next || next->score.log_odds < least) break;
-      if (next->part.kind == PartKind::node) next = parts_or_node(*next, open_, least);
+      if (is_whole(next->part)) next = parts_or_whole(*next, open_, least);
       explain(*next, open_);
       found.push_back(std::move(*next));
     }
@@ -480,7 +519,7 @@ class Localizer {
           changed = true;
           continue;
         }
-        if (best->part.kind == PartKind::node) best = parts_or_node(*best, open, least);
+        if (is_whole(best->part)) best = parts_or_whole(*best, open, least);
         if (best->part != found[at].part) {
           const bool is_there = std::ranges::find(found, best->part, &ScoredPart::part) != found.end();
           if (is_there || best->score.log_odds <= score(found[at].part, open).log_odds) continue;
@@ -635,10 +674,14 @@ class Localizer {
 
   // Pairs tell the ends of each transfer; only groups leave open which parts of several are at fault.
   static bool are_ambiguous_together(const ScoredPart& a, const ScoredPart& b) {
-    const auto shows_in_groups = [](const ScoredPart& each) {
-      return std::ranges::any_of(each.score.shows_in, [](Transfers kind) { return !p5::reports::is_of_pairs(kind); });
+    const auto is_of_group = [](Transfers kind) { return !p5::reports::is_of_pairs(kind); };
+    const auto shows_in_groups = [&](const ScoredPart& each) {
+      return std::ranges::any_of(each.score.shows_in, is_of_group);
     };
-    return shows_in_groups(a) && shows_in_groups(b);
+    const auto in_groups_alone = [&](const ScoredPart& each) {
+      return std::ranges::all_of(each.score.shows_in, is_of_group);
+    };
+    return shows_in_groups(a) && shows_in_groups(b) && (in_groups_alone(a) || in_groups_alone(b));
   }
 
   // Weights of explanations that replace two parts by two others, or only the first one while the second may explain
