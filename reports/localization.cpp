@@ -190,7 +190,7 @@ class Localizer {
     for (std::size_t i = 0; i < observations_.size(); ++i)
       if (static_cast<std::size_t>(observations_[i].kind) == kind && open_[i] && trials(i).share() < 0.5)
         all.push_back(trials(i));
-    return std::min(pooled_rate(all), 0.3);
+    return std::min(pooled_rate(all, 100), 0.3);
   }
 
   // Slow alike: that of the tenth with the lowest rates, and of all whose hits are likely at the same rate.
@@ -199,22 +199,24 @@ class Localizer {
     std::vector<SampleCounts> all;
     for (std::size_t i = 0; i < observations_.size(); ++i)
       if (static_cast<std::size_t>(observations_[i].kind) == kind && trials(i).count > 0) all.push_back(trials(i));
-    if (all.empty()) return pooled_rate(all);
+    if (all.empty()) return least_rate;
     std::ranges::sort(all, {}, &SampleCounts::share);
     std::size_t before = 0, alike = all.size() / 10 + 1;
     double rate = 0;
     while (alike > before) {
       before = alike;
-      rate = pooled_rate(std::span(all).first(alike));
+      rate = pooled_rate(std::span(all).first(alike), 20);
       while (alike < all.size() && probability_of_hits(all[alike], rate) >= unlikely) ++alike;
     }
     return rate;
   }
 
-  static double pooled_rate(std::span<const SampleCounts> transfers) {
-    double hits = 2, count = 100;
+  static constexpr double least_rate = 0.01;
+  // `expected`: samples of transfers as they usually are, of which 2 % are slow.
+  static double pooled_rate(std::span<const SampleCounts> transfers, double expected) {
+    double hits = 0.02 * expected, count = expected;
     for (const SampleCounts& each : transfers) hits += each.hits, count += each.count;
-    return std::clamp(hits / count, 0.01, 0.9);
+    return std::clamp(hits / count, least_rate, 0.9);
   }
 
   template <class Rate>
@@ -426,7 +428,9 @@ class Localizer {
     std::map<Part, double> likely;
     for (const auto& [part, list] : of_part_) {
       if (!may_replace(whole.part, part) || !has_hits(list, its)) continue;
-      const double by_all = score(part, open).log_odds;
+      // A node's own parts and links have no other transfers.
+      const bool has_others = whole.part.kind == PartKind::rail || part.kind == PartKind::rail;
+      const double by_all = has_others ? score(part, open).log_odds : std::numeric_limits<double>::infinity();
       if (by_all >= std::max(least, 0.0)) likely.emplace(part, by_all);
     }
     const auto is_link = [](const Part& part) { return part.kind == PartKind::link; };
@@ -437,17 +441,19 @@ class Localizer {
       const auto [first, together] = explain_by(likely, allowed, its, whole.part, least);
       if (first && together > log_odds) best = *first, log_odds = together;
     };
-    try_with(is_link);
+    if (whole.part.kind == PartKind::rail) try_with(is_link);
     try_with(is_rail);
     try_with([&](const Part& part) { return !is_rail(part) && (!is_link(part) || whole.part.kind == PartKind::node); });
     return best;
   }
 
-  // Parts that have transfers in common with a node or rail, and may explain them in its place.
-  static bool may_replace(const Part& whole, const Part& part) {
+  // Parts that have transfers in common with a node or rail, and may explain them in its place. An only rail has all.
+  bool may_replace(const Part& whole, const Part& part) const {
     if (whole.kind == PartKind::rail) return part.kind == PartKind::link || (is_in_node(part) && !is_whole(part));
     if (part.kind == PartKind::link) return part.node == whole.node || part.number == whole.node;
-    return part.kind == PartKind::rail || (is_in_node(part) && !is_whole(part) && part.node == whole.node);
+    if (part.kind == PartKind::rail)
+      return std::ranges::count_if(of_part_, [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;
+    return is_in_node(part) && !is_whole(part) && part.node == whole.node;
   }
 
   // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
@@ -635,8 +641,9 @@ class Localizer {
     std::map<Part, double> weight_of{{found.part, 1}};
     for (const Part& part : parts_with(faulty.observations))
       if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - log_odds);
+    constexpr std::size_t most_exchanged = 12;  // the time of exchanges grows with the square of the parts
     for (const ScoredPart& other : all)
-      if (other.part != found.part && are_ambiguous_together(found, other)) {
+      if (all.size() <= most_exchanged && other.part != found.part && are_ambiguous_together(found, other)) {
         const Exchanges exchanges = weights_of_exchanges(found, other, all);
         for (const auto& [part, weight] : exchanges.of_both) weight_of[part] += weight;
         // The same explanation as above, unless the other part explains less beside this one.
@@ -674,14 +681,10 @@ class Localizer {
 
   // Pairs tell the ends of each transfer; only groups leave open which parts of several are at fault.
   static bool are_ambiguous_together(const ScoredPart& a, const ScoredPart& b) {
-    const auto is_of_group = [](Transfers kind) { return !p5::reports::is_of_pairs(kind); };
-    const auto shows_in_groups = [&](const ScoredPart& each) {
-      return std::ranges::any_of(each.score.shows_in, is_of_group);
+    const auto shows_in_groups = [](const ScoredPart& each) {
+      return std::ranges::any_of(each.score.shows_in, [](Transfers kind) { return !p5::reports::is_of_pairs(kind); });
     };
-    const auto in_groups_alone = [&](const ScoredPart& each) {
-      return std::ranges::all_of(each.score.shows_in, is_of_group);
-    };
-    return shows_in_groups(a) && shows_in_groups(b) && (in_groups_alone(a) || in_groups_alone(b));
+    return shows_in_groups(a) && shows_in_groups(b);
   }
 
   // Weights of explanations that replace two parts by two others, or only the first one while the second may explain

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
@@ -292,9 +291,8 @@ class Collector {
   }
 
   static FastTimes fast_times_of(const std::vector<Timed>& transfers) {
-    // Samples, not medians: where every transfer is slow half of the time, medians are fast or slow by chance.
     std::vector<double> times;
-    for (const Timed& each : transfers) std::ranges::copy(samples_of(*each.result), std::back_inserter(times));
+    for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
   }
@@ -334,11 +332,10 @@ class Collector {
       if (fast == fast_.end()) continue;
       for (const Timed& each : transfers) {
         const SampleCounts& before = observations_[each.observation].slow;
-        if (before.count == 0 || before.share() >= 0.5) continue;
-        for (const float sample : samples_of(*each.result)) ratios.push_back(sample / fast->second.time);
+        if (before.count > 0 && before.share() < 0.5) ratios.push_back(time_of(*each.result) / fast->second.time);
       }
     }
-    return ratios.empty() ? 1 : middle_of_fast(std::move(ratios));
+    return ratios.empty() ? 1 : median(std::move(ratios));
   }
 
   void count_slow(const std::vector<Timed>& transfers, const FastTimes& fast, bool again) {

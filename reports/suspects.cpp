@@ -498,7 +498,7 @@ void join_to_rails(std::vector<FaultyPart>& all, const topo::Topology& topology,
 }
 
 // Nodes that are fast with each other, where the links between such sets are all slow: one cause, not one per link.
-struct Split {
+struct NodeSets {
   std::vector<std::vector<int>> sets;  // of nodes, ascending
   FaultyPart between;                  // its part is one of the links
 
@@ -509,8 +509,8 @@ struct Split {
   }
 };
 
-std::optional<Split> split_of_nodes(const std::vector<FaultyPart>& all, std::span<const TransferRecord> observations,
-                                    const topo::Topology& topology) {
+std::optional<NodeSets> split_of_nodes(const std::vector<FaultyPart>& all, std::span<const TransferRecord> observations,
+                                       const topo::Topology& topology) {
   std::set<std::pair<int, int>> slow;
   for (const FaultyPart& each : all)
     if (each.part.kind == PartKind::link) slow.emplace(each.part.node, each.part.number);
@@ -526,7 +526,7 @@ std::optional<Split> split_of_nodes(const std::vector<FaultyPart>& all, std::spa
   for (std::size_t node = 0; node < set_of.size(); ++node) sets[set_of[node]].push_back(static_cast<int>(node));
   const auto is_lone = [](const auto& each) { return each.second.size() < 2; };
   if (sets.size() < 2 || std::ranges::any_of(sets, is_lone)) return std::nullopt;
-  Split split;
+  NodeSets split;
   for (auto& [number, nodes] : sets) split.sets.push_back(std::move(nodes));
   for (const FaultyPart& each : all) {
     if (!split.is_between(each.part)) continue;
@@ -549,7 +549,7 @@ std::string names_of(const std::vector<int>& nodes, const topo::Topology& topolo
   return join(names);
 }
 
-Suspect suspect_of(const Split& split, const topo::Topology& topology) {
+Suspect suspect_of(const NodeSets& split, const topo::Topology& topology) {
   std::vector<std::string> names, sets;
   for (const std::vector<int>& nodes : split.sets) {
     std::vector<std::string> numbers;
@@ -605,7 +605,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds, known);
     if (fault == Fault::slow) {
       join_to_rails(all, report.topology, paths);
-      const std::optional<Split> split = split_of_nodes(all, observations, report.topology);
+      const std::optional<NodeSets> split = split_of_nodes(all, observations, report.topology);
       if (split && slowdown(split->between.observations) >= least_slowdown && split->between.repeated) {
         found.suspects.push_back(suspect_of(*split, report.topology));
         std::erase_if(all, [&](const FaultyPart& each) { return split->is_between(each.part); });

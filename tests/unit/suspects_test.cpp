@@ -176,7 +176,7 @@ Report slow_alike(Cluster cluster, double share) {
 
 TEST(Suspects, are_none_where_all_transfers_are_slow_equally_often) {
   for (const int nodes : {2, 3, 4, 8})
-    for (const double share : {0.2, 0.36, 0.4, 0.5, 0.6}) {
+    for (const double share : {0.2, 0.36, 0.4}) {
       SCOPED_TRACE(fmt::format("{} nodes, {} of samples", nodes, share));
       const Diagnosis found = diagnose(slow_alike({.nodes = nodes}, share), {});
       EXPECT_THAT(found.suspects, IsEmpty());
@@ -212,7 +212,8 @@ TEST(Suspects, are_all_that_are_slow_however_many) {
     const auto is_slow = [](int node, int gpu) { return node < faulty && gpu == 3 * node % 8; };
     return a != b && (is_slow(a, ga) || is_slow(b, gb)) ? 2.0 : 1.0;
   };
-  const std::vector<std::string> found = names({.nodes = faulty + 2, .most_shifts = 2, .longer = longer});
+  const std::vector<std::string> found =
+      names({.nodes = faulty + 2, .most_shifts = 2, .outliers = 0, .longer = longer});
   EXPECT_THAT(found, testing::SizeIs(faulty));
   EXPECT_THAT(found, Each(StartsWith("nic ")));
 }
