@@ -20,9 +20,10 @@
 // logarithm of the posterior odds of "this part is faulty" to "nothing is", over the observations that no other part
 // explains.
 //
-// The search is greedy, with corrections. An observation is "open" as long as no found part explains it. A node is
-// accepted only if its parts do not explain the same observations better: two slow NICs of eight make a node slow in a
-// quarter of its transfers. Then each found part is replaced by the part that best explains what the other found parts
+// The search is greedy, with corrections. An observation is "open" as long as no found part explains it. A node or rail
+// is accepted only if other parts do not explain the same observations better: two slow NICs of eight make a node slow
+// in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is in half of
+// them. Then each found part is replaced by the part that best explains what the other found parts
 // leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers
 // between two slow nodes are slower than others.
 //
@@ -39,6 +40,7 @@
 #include <limits>
 #include <map>
 #include <set>
+#include <span>
 #include <utility>
 
 #include "bench/base/statistics.hpp"
@@ -48,7 +50,7 @@ namespace p5::reports {
 namespace {
 
 using PartKind = Part::Kind;
-constexpr std::size_t most_parts = 16;
+constexpr std::size_t most_parts = 256;
 
 double log_add(double a, double b) {
   const double low = std::min(a, b), high = std::max(a, b);
@@ -64,6 +66,17 @@ double log_binomial(const SampleCounts& trials, double p) {
 // log_binomial() integrated over p uniform between 0 and 1.
 double log_uniform(const SampleCounts& trials) {
   return std::lgamma(trials.hits + 1) + std::lgamma(trials.count - trials.hits + 1) - std::lgamma(trials.count + 2);
+}
+
+// Probability of as many hits or more, each with probability p.
+double probability_of_hits(const SampleCounts& trials, double p) {
+  double fewer = 0;
+  const auto choose = [&](int hits) {
+    return std::lgamma(trials.count + 1) - std::lgamma(hits + 1) - std::lgamma(trials.count - hits + 1);
+  };
+  for (int hits = 0; hits < trials.hits; ++hits)
+    fewer += std::exp(choose(hits) + log_binomial({trials.count, hits}, p));
+  return 1 - fewer;
 }
 
 // Prior probability that a part is faulty, prior probability for a part that is known to have another fault, and the
@@ -129,9 +142,7 @@ class Localizer {
   std::vector<FaultyPart> run(double least_log_odds) {
     if (std::ranges::none_of(observations_, [&](const TransferRecord& each) { return (each.*channel()).hits > 0; }))
       return {};
-    search(least_log_odds);
-    // Hit rates of healthy transfers are estimated again without the transfers of faulty parts.
-    estimate_healthy_hit_rates();
+    find_healthy_rates(least_log_odds);
     std::vector<ScoredPart> found;
     do {
       std::ranges::fill(open_, true);
@@ -171,25 +182,82 @@ class Localizer {
     return observations_[i].is_pair() ? 1e-3 : 1e-5;
   }
 
-  // Estimates hit rates from observations that no faulty part explains; at least one slow sample in a hundred.
-  void estimate_healthy_hit_rates() {
-    for (std::size_t kind = 0; kind < kinds_of_transfers; ++kind) {
-      // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
-      if (fault_ != Fault::slow) {
-        healthy_share_[kind] = fault_ == Fault::silent ? 1e-3 : 1e-6;
-        continue;
-      }
-      double hits = 2, count = 100;
-      for (std::size_t i = 0; i < observations_.size(); ++i) {
-        const SampleCounts& its = trials(i);
-        if (static_cast<std::size_t>(observations_[i].kind) != kind || !open_[i] || its.share() >= 0.5) continue;
-        hits += its.hits;
-        count += its.count;
-      }
-      healthy_share_[kind] = std::clamp(hits / count, 0.01, 0.3);
+  // The hit rate of the healthy transfers of a kind has two estimates, at least one slow sample in a hundred each.
+  // Seldom slow: that of the transfers that are slow in less than half of their samples and that no found part
+  // explains.
+  double rate_if_seldom_slow(std::size_t kind) const {
+    std::vector<SampleCounts> all;
+    for (std::size_t i = 0; i < observations_.size(); ++i)
+      if (static_cast<std::size_t>(observations_[i].kind) == kind && open_[i] && trials(i).share() < 0.5)
+        all.push_back(trials(i));
+    return std::min(pooled_rate(all, 100), 0.3);
+  }
+
+  // Slow alike: that of the tenth with the lowest rates, and of all whose hits are likely at the same rate.
+  double rate_if_slow_alike(std::size_t kind) const {
+    constexpr double unlikely = 0.01;
+    std::vector<SampleCounts> all;
+    for (std::size_t i = 0; i < observations_.size(); ++i)
+      if (static_cast<std::size_t>(observations_[i].kind) == kind && trials(i).count > 0) all.push_back(trials(i));
+    if (all.empty()) return least_rate;
+    std::ranges::sort(all, {}, &SampleCounts::share);
+    std::size_t before = 0, alike = all.size() / 10 + 1;
+    double rate = 0;
+    while (alike > before) {
+      before = alike;
+      rate = pooled_rate(std::span(all).first(alike), 20);
+      while (alike < all.size() && probability_of_hits(all[alike], rate) >= unlikely) ++alike;
     }
+    return rate;
+  }
+
+  static constexpr double least_rate = 0.01;
+  // `expected`: samples of transfers as they usually are, of which 2 % are slow.
+  static double pooled_rate(std::span<const SampleCounts> transfers, double expected) {
+    double hits = 0.02 * expected, count = expected;
+    for (const SampleCounts& each : transfers) hits += each.hits, count += each.count;
+    return std::clamp(hits / count, least_rate, 0.9);
+  }
+
+  template <class Rate>
+  std::array<double, kinds_of_transfers> healthy_rates(const Rate& of_slow) const {
+    std::array<double, kinds_of_transfers> rates{};
+    for (std::size_t kind = 0; kind < rates.size(); ++kind)
+      // Stopped or ended processes make healthy transfers silent now and then. Healthy data is never wrong.
+      rates[kind] = fault_ == Fault::slow ? of_slow(kind) : fault_ == Fault::silent ? 1e-3 : 1e-6;
+    return rates;
+  }
+
+  void set_healthy_rates(const std::array<double, kinds_of_transfers>& rates) {
+    healthy_share_ = rates;
     for (std::size_t i = 0; i < observations_.size(); ++i) healthy_[i] = log_healthy(i);
     ratios_.assign(observations_.size(), {});
+  }
+
+  // Logarithm of the posterior probability of these parts and rates, up to a constant.
+  double log_probability(const std::vector<ScoredPart>& found) const {
+    double sum = 0;
+    for (const double each : healthy_) sum += each;
+    for (const ScoredPart& each : found) sum += each.score.log_odds;
+    return sum;
+  }
+
+  // Finds the parts with the likelier of the two estimates: if all transfers are slow in four of ten samples, as on a
+  // network with other users, one rate for all is likelier than many faulty parts.
+  void find_healthy_rates(double least) {
+    const auto seldom_slow = [&](std::size_t kind) { return rate_if_seldom_slow(kind); };
+    std::ranges::fill(open_, true);
+    const auto alike = healthy_rates([&](std::size_t kind) { return rate_if_slow_alike(kind); });
+    set_healthy_rates(healthy_rates(seldom_slow));
+    const double if_seldom_slow = log_probability(search(least));
+    const auto without_found = healthy_rates(seldom_slow);
+    if (alike != healthy_share_) {
+      std::ranges::fill(open_, true);
+      set_healthy_rates(alike);
+      if (log_probability(search(least)) > if_seldom_slow) return;
+    }
+    // The transfers of faulty parts are left out.
+    set_healthy_rates(without_found);
   }
 
   // Sum of log likelihoods over independent events: one for a pair, two for a group that was measured again.
@@ -351,42 +419,82 @@ class Localizer {
     return best;
   }
 
-  // Replaces a node by its first part or link if its parts and links together explain its transfers better. If those
-  // are at nearly all of its GPUs, what they share is at fault, even where each of them fits a little better by itself.
-  ScoredPart parts_or_node(const ScoredPart& node, const Mask& open, double least) const {
+  // Replaces a node or rail, which may be slow in some of its transfers only, by the first of the parts that together
+  // explain its transfers better: links, rails or the parts of a node, of which each is likely by all of its transfers.
+  ScoredPart parts_or_whole(const ScoredPart& whole, const Mask& open, double least) const {
     Mask its(open.size(), false);
-    for (const std::vector<std::size_t>& list : of_part_.at(node.part))
+    for (const std::vector<std::size_t>& list : of_part_.at(whole.part))
       for (const std::size_t i : list) its[i] = open[i];
-    const auto is_its = [&](const Part& part) {
-      if (part.kind == PartKind::link) return part.node == node.part.node || part.number == node.part.node;
-      return is_in_node(part) && part.node == node.part.node && part.kind != PartKind::node;
+    std::map<Part, double> likely;
+    for (const auto& [part, list] : of_part_) {
+      if (!may_replace(whole.part, part) || !has_hits(list, its)) continue;
+      // A node's own parts and links have no other transfers.
+      const bool has_others = whole.part.kind == PartKind::rail || part.kind == PartKind::rail;
+      const double by_all = has_others ? score(part, open).log_odds : std::numeric_limits<double>::infinity();
+      if (by_all >= std::max(least, 0.0)) likely.emplace(part, by_all);
+    }
+    const auto is_link = [](const Part& part) { return part.kind == PartKind::link; };
+    const auto is_rail = [](const Part& part) { return part.kind == PartKind::rail; };
+    ScoredPart best = whole;
+    double log_odds = whole.score.log_odds;
+    const auto try_with = [&](const auto& allowed) {
+      const auto [first, together] = explain_by(likely, allowed, its, whole.part, least);
+      if (first && together > log_odds) best = *first, log_odds = together;
     };
+    if (whole.part.kind == PartKind::rail) try_with(is_link);
+    try_with(is_rail);
+    try_with([&](const Part& part) { return !is_rail(part) && (!is_link(part) || whole.part.kind == PartKind::node); });
+    return best;
+  }
+
+  // Parts that have transfers in common with a node or rail, and may explain them in its place. An only rail has all.
+  bool may_replace(const Part& whole, const Part& part) const {
+    if (whole.kind == PartKind::rail) return part.kind == PartKind::link || (is_in_node(part) && !is_whole(part));
+    if (part.kind == PartKind::link) return part.node == whole.node || part.number == whole.node;
+    if (part.kind == PartKind::rail)
+      return std::ranges::count_if(of_part_, [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;
+    return is_in_node(part) && !is_whole(part) && part.node == whole.node;
+  }
+
+  // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
+  // their log odds. None if they are at nearly all
+  // GPUs of a node: what these share is at fault, even where each of them fits a little better by itself.
+  template <class Allowed>
+  std::pair<std::optional<ScoredPart>, double> explain_by(const std::map<Part, double>& parts, const Allowed& allowed,
+                                                          Mask its, const Part& whole, double least) const {
     constexpr auto fewest_gpus = 3;
-    const auto gpus = std::ranges::count_if(of_part_, [&](const auto& each) {
-      return each.first.kind == PartKind::gpu && each.first.node == node.part.node;
-    });
+    const auto gpus = std::ranges::count_if(
+        of_part_, [&](const auto& each) { return each.first.kind == PartKind::gpu && each.first.node == whole.node; });
     std::optional<ScoredPart> first;
     double together = 0;
     int faulty_gpus = 0;  // or their NICs
     for (std::size_t count = 0; count < most_parts; ++count) {
-      const std::optional<ScoredPart> next = best_part(its, is_its);
+      std::optional<ScoredPart> next;
+      for (const auto& [part, by_all] : parts) {
+        if (!allowed(part) || !has_hits(of_part_.at(part), its)) continue;
+        Score its_score = score(part, its);
+        its_score.log_odds = std::min(its_score.log_odds, by_all);
+        if (!its_score.shows_in.empty() && (!next || its_score.log_odds > next->score.log_odds))
+          next = ScoredPart{part, std::move(its_score)};
+      }
       if (!next || next->score.log_odds < std::max(least, 0.0)) break;
       if (!first) first = next;
       together += next->score.log_odds;
       faulty_gpus += next->part.kind == PartKind::gpu || next->part.kind == PartKind::nics ? 1 : 0;
       explain(*next, its);
     }
-    const bool nearly_all = gpus >= fewest_gpus && 4 * faulty_gpus > 3 * gpus;
-    return first && !nearly_all && together > node.score.log_odds ? *first : node;
+    if (whole.kind == PartKind::node && gpus >= fewest_gpus && 4 * faulty_gpus > 3 * gpus) return {};
+    return {first, together};
   }
 
+  static bool is_whole(const Part& part) { return part.kind == PartKind::node || part.kind == PartKind::rail; }
+
   std::vector<ScoredPart> search(double least) {
-    if (healthy_share_.front() == 0) estimate_healthy_hit_rates();
     std::vector<ScoredPart> found;
     while (found.size() < most_parts) {
       std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
       if (!next || next->score.log_odds < least) break;
-      if (next->part.kind == PartKind::node) next = parts_or_node(*next, open_, least);
+      if (is_whole(next->part)) next = parts_or_whole(*next, open_, least);
       explain(*next, open_);
       found.push_back(std::move(*next));
     }
@@ -417,7 +525,7 @@ class Localizer {
           changed = true;
           continue;
         }
-        if (best->part.kind == PartKind::node) best = parts_or_node(*best, open, least);
+        if (is_whole(best->part)) best = parts_or_whole(*best, open, least);
         if (best->part != found[at].part) {
           const bool is_there = std::ranges::find(found, best->part, &ScoredPart::part) != found.end();
           if (is_there || best->score.log_odds <= score(found[at].part, open).log_odds) continue;
@@ -533,8 +641,9 @@ class Localizer {
     std::map<Part, double> weight_of{{found.part, 1}};
     for (const Part& part : parts_with(faulty.observations))
       if (!taken.contains(part)) weight_of[part] += relative_weight(score(part, open).log_odds - log_odds);
+    constexpr std::size_t most_exchanged = 12;  // the time of exchanges grows with the square of the parts
     for (const ScoredPart& other : all)
-      if (other.part != found.part && are_ambiguous_together(found, other)) {
+      if (all.size() <= most_exchanged && other.part != found.part && are_ambiguous_together(found, other)) {
         const Exchanges exchanges = weights_of_exchanges(found, other, all);
         for (const auto& [part, weight] : exchanges.of_both) weight_of[part] += weight;
         // The same explanation as above, unless the other part explains less beside this one.

@@ -74,6 +74,7 @@ struct TransferClass {
   int distance = 0, place = -1;  // difference of indices, and the index; -1 if indices do not matter
   int links = -1;                // NVLinks that join the two directly; -1 if all distances are equal
   bool crossed = false;          // NICs of different numbers, whose way may be longer by design
+  int at_once = 1;               // most ranks that use a NIC of either end at the same time
   auto operator<=>(const TransferClass&) const = default;
 };
 
@@ -109,7 +110,10 @@ double relative_deviation(const std::vector<Timed>& transfers, double fast) {
 class Collector {
  public:
   explicit Collector(const topo::Topology& topology)
-      : topology_(topology), places_(places_of(topology)), equal_distances_(has_equal_distances(topology)) {
+      : topology_(topology),
+        nics_(topology),
+        places_(places_of(topology)),
+        equal_distances_(has_equal_distances(topology)) {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
   }
 
@@ -120,18 +124,19 @@ class Collector {
       const std::optional<Transfers> kind = transfers_of(m->measured_case);
       if (!kind) continue;
       const std::string operation = comparison_key(m->measured_case);
-      const std::map<Group, std::uint64_t> rounds = rounds_of(m->measured_case);
+      const std::map<Group, PlaceInRound> rounds = rounds_of(m->measured_case);
       for (const GroupResult& result : m->groups) {
         if (result.median.count <= 0) continue;
         const auto round = rounds.find(result.group);
         const std::optional<std::size_t> at = find_or_add(*kind, m->measured_case, result.group);
         if (!at) continue;
-        const TransferClass its = class_of(*kind, operation, observations_[*at]);
+        TransferClass its = class_of(*kind, operation, observations_[*at]);
+        if (round != rounds.end()) its.at_once = round->second.at_once;
         if (its.links == 0) continue;  // its way through the host differs from pair to pair
         Timed& timed = alike[operation][its].emplace_back();
         timed = {.result = &result,
                  .observation = *at,
-                 .first_event = round == rounds.end() ? new_events() : round->second,
+                 .first_event = round == rounds.end() ? new_events() : round->second.first_event,
                  .small = !has_bandwidth(m->measured_case)};
         if (m->measured_case.pattern == "one_way") timed.from_second = result.group.front() > result.group.back();
       }
@@ -180,15 +185,34 @@ class Collector {
  private:
   using Key = std::tuple<Transfers, int, int, std::vector<RankLocation>>;
 
-  // The first event of each group's round; reports that were read have no rounds.
-  std::map<Group, std::uint64_t> rounds_of(const Case& c) {
-    std::map<Group, std::uint64_t> events;
-    if (!c.rounds) return events;
+  struct PlaceInRound {
+    std::uint64_t first_event = 0;
+    int at_once = 1;  // as in TransferClass; single NICs and what uses none: 1
+  };
+
+  // Of each group of a case; reports that were read have no rounds.
+  std::map<Group, PlaceInRound> rounds_of(const Case& c) {
+    std::map<Group, PlaceInRound> places;
+    if (!c.rounds) return places;
+    const bool shares_nics = c.collective->pairwise && leaves_domain(c) && !c.nic;
+    std::vector<std::vector<int>> near(shares_nics ? places_.size() : 0);
+    for (std::size_t rank = 0; rank < near.size(); ++rank) near[rank] = nics_.near(places_[rank]);
     for (const Round& round : *c.rounds) {
       const std::uint64_t first = new_events();
-      for (const Group& group : round) events.try_emplace(group, first);
+      std::map<std::pair<int, int>, int> ranks_at;  // of a node, its NIC
+      const auto most_at_nics_of = [&](const Group& group, int add) {
+        int most = 1;
+        for (const int rank : group) {
+          if (rank < 0 || std::cmp_greater_equal(rank, near.size())) continue;
+          const auto at = static_cast<std::size_t>(rank);
+          for (const int nic : near[at]) most = std::max(most, ranks_at[{places_[at].node, nic}] += add);
+        }
+        return most;
+      };
+      for (const Group& group : round) most_at_nics_of(group, 1);
+      for (const Group& group : round) places.try_emplace(group, PlaceInRound{first, most_at_nics_of(group, 0)});
     }
-    return events;
+    return places;
   }
 
   std::uint64_t new_events() { return next_event_ += most_samples_of_round; }
@@ -337,6 +361,7 @@ class Collector {
 
   static constexpr std::uint64_t most_samples_of_round = std::uint64_t{1} << 32;
   const topo::Topology& topology_;
+  NicNumbers nics_;
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
   bool equal_distances_ = true;
@@ -548,7 +573,7 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
       {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
       {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
-      {{PartKind::rail, Mode::usual}, {no, no, no, no, mostly, no, no, surely, no, no}},
+      {{PartKind::rail, Mode::usual}, {no, no, likely, likely, mostly, no, no, surely, no, no}},
       {{PartKind::domain, Mode::usual},
        {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
       {{PartKind::node, Mode::at_scale},
@@ -558,15 +583,14 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
       {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
       {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
-      {{PartKind::rail, Mode::at_scale}, {no, no, no, no, never, no, no, surely, no, no}},
+      {{PartKind::rail, Mode::at_scale}, {no, no, never, never, never, no, no, surely, no, no}},
       {{PartKind::domain, Mode::at_scale},
        {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
   };
   return table.at({part, mode})[static_cast<std::size_t>(kind)];
 }
 
-// GPUs that share NICs belong to one rail.
-static Part rail_of(RankLocation rank, const Paths& paths) {
+Part rail_of(RankLocation rank, const Paths& paths) {
   Part rail{Part::Kind::rail, 0, rank.number, rank.number};
   const std::vector<int> near = paths.nics->near(rank);
   if (near.empty()) return rail;
@@ -594,6 +618,7 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
     if (!over_nics) continue;
     const std::vector<int>& numbers = paths.nics->of(rank);
     const std::vector<int> near = paths.nics->near(rank);
+    if (paths.gpus && transfer.is_pair() && paths.domain_of_node.empty()) parts.insert(rail_of(rank, paths));
     const auto kind_of = [&](int number) {
       return paths.nics->is_only_one(rank.node, number) ? Part::Kind::only_nic : Part::Kind::nic;
     };

@@ -204,6 +204,9 @@ enum class Mode { usual, at_scale };
 // Probability that a faulty part shows in transfers of a kind; nullopt: such transfers do not use such parts.
 std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kind);
 
+// The rail of a rank. GPUs that share NICs belong to one rail.
+Part rail_of(RankLocation rank, const Paths& paths);
+
 // Parts that a transfer may use, ascending.
 std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
 

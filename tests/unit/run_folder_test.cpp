@@ -8,6 +8,7 @@
 #include <fstream>
 #include <future>
 #include <memory>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -66,6 +67,17 @@ TEST(FileWriter, waits_once_for_a_file_system_that_does_not_answer) {
   EXPECT_THROW(files.flush(timeout), EnvironmentError);  // an hour later if it waited again
   goes_on->set_value();
   files.flush(timeout);  // nothing is lost where it answers again
+}
+
+TEST(FileWriter, does_not_take_lack_of_memory_for_a_fault_of_the_disk) {
+  FileWriter files([](const fs::path& path, const std::string&, bool) {
+    if (path == "a") throw std::bad_alloc();
+    throw std::runtime_error("no space left on device");
+  });
+  files.write("a", "");
+  EXPECT_THROW(files.flush({60}), std::bad_alloc);
+  files.write("b", "");
+  EXPECT_THROW(files.flush({60}), EnvironmentError);
 }
 
 TEST_F(RunFolders, files_that_are_written_again_are_there_and_those_that_cannot_be_are_not) {

@@ -16,12 +16,16 @@
 #include <csignal>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <memory>
 #include <random>
 #include <set>
 #include <thread>
 
 #include "bench/base/names.hpp"
+#include "bench/base/statistics.hpp"
 #include "bench/base/thread.hpp"
+#include "bench/model/groups.hpp"
 #include "reports/decision.hpp"
 #include "reports/findings.hpp"
 #include "reports/judge.hpp"
@@ -151,6 +155,124 @@ TEST(Suspects, are_several_where_several_are_slow) {
   EXPECT_THAT(names(cluster), UnorderedElementsAre("nic n1r8-11", "node n4", "gpu n0g7"));
   EXPECT_THAT(names({.nodes = 8, .longer = both(slow_node(2, 2), slow_node(5, 2))}),
               UnorderedElementsAre("node n2", "node n5"));
+}
+
+// As on a network with other users: every transfer between nodes is slow in this share of its samples.
+Report slow_alike(Cluster cluster, double share) {
+  cluster.outliers = 0;
+  Report report = report_of(cluster, 1);
+  std::mt19937_64 random(7);
+  std::uniform_real_distribution<double> uniform;
+  for (Result& result : report.results) {
+    if (result.measurement.measured_case.pair != "other_node") continue;
+    for (GroupResult& its : result.measurement.groups) {
+      for (int sample = 0; sample < 12; ++sample)
+        its.samples.push_back(static_cast<float>(its.median.count * (uniform(random) < share ? 1.15 : 1)));
+      its.median = Seconds{median(std::vector<double>(its.samples.begin(), its.samples.end()))};
+    }
+  }
+  return report;
+}
+
+TEST(Suspects, are_none_where_all_transfers_are_slow_equally_often) {
+  for (const int nodes : {2, 3, 4, 8})
+    for (const double share : {0.2, 0.36, 0.4}) {
+      SCOPED_TRACE(fmt::format("{} nodes, {} of samples", nodes, share));
+      const Diagnosis found = diagnose(slow_alike({.nodes = nodes}, share), {});
+      EXPECT_THAT(found.suspects, IsEmpty());
+      EXPECT_THAT(found.questions, IsEmpty());
+    }
+  const std::vector<Suspect> found = diagnose(slow_alike({.longer = slow_node(2, 2)}, 0.4), {}).suspects;
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].name, "n2") << "beside that, slow in all of them";
+}
+
+Longer slow_rails(int first, int last) {
+  return [=](int a, int ga, int b, int gb) {
+    const auto is_slow = [&](int gpu) { return first <= gpu && gpu <= last; };
+    return a != b && (is_slow(ga) || is_slow(gb)) ? 2.0 : 1.0;
+  };
+}
+
+TEST(Suspects, are_rails_where_gpus_of_one_number_are_slow_on_all_nodes) {
+  for (const int nodes : {3, 4, 8}) {
+    EXPECT_THAT(names({.nodes = nodes, .longer = slow_rails(5, 5)}), ElementsAre("rail 5")) << nodes;
+    EXPECT_THAT(names({.nodes = nodes, .longer = slow_rails(4, 7)}),
+                UnorderedElementsAre("rail 4", "rail 5", "rail 6", "rail 7"))
+        << nodes;
+  }
+  const Longer on_three_of_four = both(slow_nic(0, 5, 2), both(slow_nic(1, 5, 2), slow_nic(3, 5, 2)));
+  EXPECT_THAT(names({.longer = on_three_of_four}),
+              UnorderedElementsAre("nic n0r20-23", "nic n1r20-23", "nic n3r20-23"));
+}
+
+TEST(Suspects, are_all_that_are_slow_however_many) {
+  constexpr int faulty = 20;
+  const Longer longer = [](int a, int ga, int b, int gb) {
+    const auto is_slow = [](int node, int gpu) { return node < faulty && gpu == 3 * node % 8; };
+    return a != b && (is_slow(a, ga) || is_slow(b, gb)) ? 2.0 : 1.0;
+  };
+  const std::vector<std::string> found =
+      names({.nodes = faulty + 2, .most_shifts = 2, .outliers = 0, .longer = longer});
+  EXPECT_THAT(found, testing::SizeIs(faulty));
+  EXPECT_THAT(found, Each(StartsWith("nic ")));
+}
+
+TEST(Suspects, are_one_where_the_links_between_two_sets_of_nodes_are_slow) {
+  const auto found = [](int nodes, int most_shifts) {
+    const Longer longer = [=](int a, int, int b, int) { return (2 * a < nodes) != (2 * b < nodes) ? 1 / 0.7 : 1.0; };
+    return diagnose(report_of({.nodes = nodes, .most_shifts = most_shifts, .longer = longer}, 1), {});
+  };
+  const Diagnosis four = found(4, 8);
+  EXPECT_THAT(four.questions, IsEmpty());
+  ASSERT_EQ(four.suspects.size(), 1U);
+  EXPECT_EQ(four.suspects[0].kind + " " + four.suspects[0].name + four.suspects[0].host, "link n0,n1-n2,n3");
+  EXPECT_THAT(four.suspects[0].evidence, HasSubstr("reach each other at 70 % of the others' rate, over"));
+  EXPECT_THAT(four.suspects[0].action, HasSubstr("keep each job within one set"));
+  const Diagnosis many = found(12, 1);
+  EXPECT_THAT(many.questions, IsEmpty());
+  ASSERT_EQ(many.suspects.size(), 1U);
+  EXPECT_EQ(many.suspects[0].name, "n0,n1,n2,n3,n4,n5-n6,n7,n8,n9,n10,n11");
+}
+
+// More pairs share a NIC in the rounds of two whole hosts than in those with a host of fewer ranks.
+TEST(Suspects, are_none_where_hosts_of_unequal_ranks_share_their_nics) {
+  for (const std::vector<int>& ranks_of_hosts :
+       std::vector<std::vector<int>>{{8, 8, 4}, {8, 8, 8, 4}, {8, 8, 8, 8, 7}}) {
+    Report report;
+    report.topology = topo::synthetic(topo::find_platform("p3dn.24xlarge"), static_cast<int>(ranks_of_hosts.size()));
+    report.topology.host_of_rank.clear();
+    for (std::size_t host = 0; host < ranks_of_hosts.size(); ++host)
+      report.topology.host_of_rank.insert(report.topology.host_of_rank.end(),
+                                          static_cast<std::size_t>(ranks_of_hosts[host]), static_cast<int>(host));
+    const std::vector<int>& host_of = report.topology.host_of_rank;
+    report.run.ranks = static_cast<int>(host_of.size());
+    report.run.nodes = static_cast<int>(ranks_of_hosts.size());
+    Measurement& m = report.results.emplace_back().measurement;
+    Case& c = m.measured_case;
+    c.backend = "nccl";
+    c.collective = &find_collective("p2p");
+    c.pattern = "both_ways";
+    c.pair = "other_node";
+    c.bytes = MiB(256);
+    c.ranks = c.nodes = 2;
+    c.rounds = std::make_shared<const std::vector<Round>>(all_pairs(Placement(host_of), 1000, 1).other_domain);
+    std::mt19937_64 random(1);
+    std::normal_distribution<double> normal;
+    for (const Round& round : *c.rounds) {
+      std::map<int, int> ranks_at;
+      for (const Group& pair : round)
+        for (const int rank : pair) ++ranks_at[host_of[static_cast<std::size_t>(rank)]];
+      for (const Group& pair : round) {
+        int most = 1;
+        for (const int rank : pair) most = std::max(most, ranks_at[host_of[static_cast<std::size_t>(rank)]]);
+        m.groups.push_back({pair, {6e-3 * most * std::exp(0.01 * normal(random))}});
+      }
+    }
+    const Diagnosis found = diagnose(report, {});
+    EXPECT_THAT(found.suspects, IsEmpty());
+    EXPECT_THAT(found.questions, IsEmpty());
+  }
 }
 
 TEST(Suspects, of_a_node_whose_gpus_all_reach_each_other_slowly_are_the_node) {

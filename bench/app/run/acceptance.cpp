@@ -44,7 +44,7 @@ void measure(Run& run) {
     // Other ranks may wait for this one in the operation under test, where no message reaches them.
     if (run.machine.backend->recovers()) throw;
     const bool of_machine = dynamic_cast<const EnvironmentError*>(&problem) != nullptr;
-    throw JobLost(problem.what(), of_machine ? ExitCode::environment : ExitCode::unfinished);
+    throw JobLost(describe(problem), of_machine ? ExitCode::environment : ExitCode::unfinished);
   }
   look_for_programs(run, {});
 }

@@ -236,7 +236,7 @@ void attempt(ComparisonOutput& compared, const std::string& failure, ExitCode co
 } catch (const std::exception& problem) {
   compared.code = worse(compared.code, compared.text.empty() ? code : ExitCode::unfinished);
   compared.text +=
-      fmt::format("{}: {}\n", compared.text.empty() ? failure : "The comparison is not saved", problem.what());
+      fmt::format("{}: {}\n", compared.text.empty() ? failure : "The comparison is not saved", describe(problem));
 }
 
 }  // namespace

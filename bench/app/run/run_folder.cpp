@@ -11,10 +11,12 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <map>
 #include <mutex>
+#include <new>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -49,7 +51,7 @@ struct FileWriter::State {
   std::condition_variable changed;
   std::deque<Task> waiting;
   std::filesystem::path writing;  // the file being written
-  std::string problem;            // not thrown yet
+  std::exception_ptr problem;     // not thrown yet
   bool only_in_flush = false;
   bool unanswered = false;  // a flush gave up, and nothing was written since
   bool done = false;
@@ -64,16 +66,17 @@ struct FileWriter::State {
       waiting.pop_front();
       writing = std::move(task.path);
       lock.unlock();
-      const std::string why_not = perform(writing, task);
+      const std::exception_ptr failure = perform(writing, task);
       lock.lock();
       writing.clear();
       unanswered = false;
-      if (problem.empty()) problem = why_not;
+      if (!problem) problem = failure;
       changed.notify_all();
     }
   }
 
-  std::string perform(const std::filesystem::path& path, const Task& task) const try {
+  // Lack of memory is no fault of the disk.
+  std::exception_ptr perform(const std::filesystem::path& path, const Task& task) const try {
     const bool removes = task.action == Action::remove, appends = task.action == Action::append;
     if (write_file && !removes)
       write_file(path, task.text, appends);
@@ -83,14 +86,16 @@ struct FileWriter::State {
       reports::write_atomically(path, task.text);
     else if (std::filesystem::is_regular_file(std::filesystem::symlink_status(path)))
       std::filesystem::remove(path);
-    return "";
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return std::current_exception();
   } catch (const std::exception& failure) {
-    return failure.what();
+    return std::make_exception_ptr(EnvironmentError(failure.what()));
   }
 
   // Requires the lock.
   void throw_problem(bool flushes = false) {
-    if (!problem.empty() && (flushes || !only_in_flush)) throw EnvironmentError(std::exchange(problem, ""));
+    if (problem && (flushes || !only_in_flush)) std::rethrow_exception(std::exchange(problem, nullptr));
   }
 };
 
