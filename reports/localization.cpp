@@ -82,6 +82,8 @@ double probability_of_hits(const SampleCounts& trials, double p) {
 // Prior probability that a part is faulty, prior probability for a part that is known to have another fault, and the
 // fraction of faults that show only with more than two ranks.
 constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
+// Of faults of a rail: what its ranks share, such as a switch, has to carry all of them before it shows.
+constexpr double rail_only_at_scale = 0.9;
 // The same of all NICs of one number: less than of one NIC, which may explain the few pairs that were measured as well,
 // and more than of several.
 constexpr double prior_of_rail_of_nics = 3e-5;
@@ -361,7 +363,8 @@ class Localizer {
         kind_gains.emplace_back(kind, gains(part, its[kind], open, healthy_share_[kind]));
     Score best{minus_infinity, {}};
     for (std::size_t at = 0; at < shares.size(); ++at) {
-      std::array<Score, 2> modes{{{std::log1p(-only_at_scale), {}}, {std::log(only_at_scale), {}}}};
+      const double at_scale = part.kind == PartKind::rail ? rail_only_at_scale : only_at_scale;
+      std::array<Score, 2> modes{{{std::log1p(-at_scale), {}}, {std::log(at_scale), {}}}};
       for (const auto& [kind, its_gains] : kind_gains) {
         for (const Mode mode : {Mode::usual, Mode::at_scale}) {
           Score& of_mode = modes[static_cast<std::size_t>(mode)];
