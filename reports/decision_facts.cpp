@@ -38,7 +38,7 @@ bool is_at_fault(const Report& report) {
 std::set<std::string> rejected_as_slow_alone(const Report& report) {
   std::set<std::string> hosts = hosts_slow_alone(report);
   if (hosts.empty()) return hosts;
-  // What is between hosts slows nothing within one.
+  // Links and rails are between hosts and slow nothing within one.
   for (const Suspect& suspect : report.suspects) {
     if (suspect.kind == "link" || suspect.kind == "rail") continue;
     hosts.erase(suspect.host);

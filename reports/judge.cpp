@@ -397,7 +397,7 @@ std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) 
           ++of_host[hosts.at(static_cast<std::size_t>(group[at]))];
     }
     if (of_host.empty()) continue;
-    // Of unequal hosts the one with the fewest ranks binds a collective, and a ring of messages the one with the most.
+    // The unequal host with the fewest ranks binds a collective, and the one with the most a ring of messages.
     const auto fewest = std::ranges::min_element(of_host, {}, [](const auto& each) { return each.second; });
     found = std::max(found, c.fewest_per_domain && !ring ? fewest->second : most()->second);
     if (is_repeated(c)) break;

@@ -82,7 +82,7 @@ double probability_of_hits(const SampleCounts& trials, double p) {
 // Prior probability that a part is faulty, prior probability for a part that is known to have another fault, and the
 // fraction of faults that show only with more than two ranks.
 constexpr double prior = 1e-3, prior_of_known = 0.5, only_at_scale = 0.1;
-// Of faults of a rail: what its ranks share, such as a switch, has to carry all of them before it shows.
+// The same fraction of a rail: what its ranks share, such as a switch, has to carry all of them before it shows.
 constexpr double rail_only_at_scale = 0.9;
 // The same of all NICs of one number: less than of one NIC, which may explain the few pairs that were measured as well,
 // and more than of several.
@@ -460,8 +460,8 @@ class Localizer {
   }
 
   // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
-  // their log odds. None if they are at nearly all
-  // GPUs of a node: what these share is at fault, even where each of them fits a little better by itself.
+  // their log odds. None if they are at nearly all GPUs of a node: what these share is at fault, even where each of
+  // them fits a little better by itself.
   template <class Allowed>
   std::pair<std::optional<ScoredPart>, double> explain_by(const std::map<Part, double>& parts, const Allowed& allowed,
                                                           Mask its, const Part& whole, double least) const {

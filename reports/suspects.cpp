@@ -497,7 +497,8 @@ void join_to_rails(std::vector<FaultyPart>& all, const topo::Topology& topology,
   }
 }
 
-// Nodes that are fast with each other, where the links between such sets are all slow: one cause, not one per link.
+// Nodes that are fast with each other, where the links between such sets are all slow, and each node is an end of one:
+// one cause, not one per link.
 struct NodeSets {
   std::vector<std::vector<int>> sets;  // of nodes, ascending
   FaultyPart between;                  // its part is one of the links
@@ -528,13 +529,17 @@ std::optional<NodeSets> split_of_nodes(const std::vector<FaultyPart>& all, std::
   if (sets.size() < 2 || std::ranges::any_of(sets, is_lone)) return std::nullopt;
   NodeSets split;
   for (auto& [number, nodes] : sets) split.sets.push_back(std::move(nodes));
+  std::set<int> ends;
   for (const FaultyPart& each : all) {
     if (!split.is_between(each.part)) continue;
+    ends.insert({each.part.node, each.part.number});
     if (split.between.observations.empty())
       split.between = each;
     else
       add_observations(split.between, each);
   }
+  // Nodes may be apart because they were not measured with each other.
+  if (ends.size() < topology.hosts.size()) return std::nullopt;
   return split;
 }
 
@@ -606,7 +611,12 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     if (fault == Fault::slow) {
       join_to_rails(all, report.topology, paths);
       const std::optional<NodeSets> split = split_of_nodes(all, observations, report.topology);
-      if (split && slowdown(split->between.observations) >= least_slowdown && split->between.repeated) {
+      const auto is_sure = [&](const FaultyPart& between) {
+        const double its = slowdown(between.observations);
+        const bool waited = !busy.empty() && slowdown_of_fastest(between, observations) - 1 < (its - 1) / 2;
+        return between.repeated && between.confidence >= least_confidence && its >= least_slowdown && !waited;
+      };
+      if (split && is_sure(split->between)) {
         found.suspects.push_back(suspect_of(*split, report.topology));
         std::erase_if(all, [&](const FaultyPart& each) { return split->is_between(each.part); });
       }

@@ -64,7 +64,7 @@ struct Unavailable {
   std::string why;
 };
 
-// What the first participant tells that tells something.
+// The first text that is not empty; "" if none.
 std::string first_told(const std::vector<std::string>& parts) {
   const auto found = std::ranges::find_if(parts, [](const std::string& part) { return !part.empty(); });
   return found == parts.end() ? std::string() : *found;

@@ -235,6 +235,18 @@ TEST(Suspects, are_one_where_the_links_between_two_sets_of_nodes_are_slow) {
   EXPECT_EQ(many.suspects[0].name, "n0,n1,n2,n3,n4,n5-n6,n7,n8,n9,n10,n11");
 }
 
+TEST(Suspects, are_single_links_where_nodes_were_not_measured_with_each_other) {
+  Report report = report_of({.longer = slow_link(0, 2, 2)}, 1);
+  for (Result& result : report.results)
+    std::erase_if(result.measurement.groups, [](const GroupResult& its) {
+      const int a = its.group.front() / 8, b = its.group.back() / 8;
+      return a < 2 && b >= 2 && !(a == 0 && b == 2);
+    });
+  const Diagnosis found = diagnose(report, {});
+  for (const Suspect& each : found.suspects) EXPECT_EQ(each.name.find(','), std::string::npos) << each.name;
+  EXPECT_EQ(found.suspects.size() + found.questions.size(), 1U);
+}
+
 // More pairs share a NIC in the rounds of two whole hosts than in those with a host of fewer ranks.
 TEST(Suspects, are_none_where_hosts_of_unequal_ranks_share_their_nics) {
   for (const std::vector<int>& ranks_of_hosts :

@@ -407,7 +407,7 @@ bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   return m.wrong_elements > 0 || m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
-// What is kept of a line of the journal. Cases that are not in the plan are measured again.
+// The result that a line of the journal keeps, if any. Cases that are not in the plan are measured again.
 std::optional<reports::Result> result_to_keep(const std::string& line, const EarlierRun& earlier) {
   try {
     reports::Result result = reports::result_from_json(parse_json(line));

@@ -61,7 +61,7 @@ std::vector<tuner::SizePoint> points_of(const std::vector<Case>& cases) {
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
 constexpr double agreement_s = 1e-3;
 
-// Of each side of a comparison: one has no variation.
+// Fewest launches of each side of a comparison: a single one has no variation.
 constexpr int least_launches = 2;
 
 // The same stages, which end after this time.

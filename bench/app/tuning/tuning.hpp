@@ -61,7 +61,7 @@ tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options
 std::vector<std::pair<std::string, std::string>> conditions_of_validity(
     const std::map<std::string, std::string>& software, const topo::Topology& topology, const std::string& group);
 
-// What decides how NCCL with these variables runs a call, and must be equal on all ranks: its configuration file, the
+// The files and variables that decide how NCCL runs a call, and must be equal on all ranks: its configuration file, the
 // tuner's table and library, each with its hash, and what our plugin reads besides. `tunes`: a tuner will be loaded.
 Environment what_decides_calls(const Environment& of_worker, bool tunes);
 
