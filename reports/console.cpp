@@ -23,7 +23,8 @@
 #include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
-#include "reports/suspects.hpp"
+#include "reports/part_names.hpp"
+#include "reports/suspect_text.hpp"
 #include "reports/traffic.hpp"
 #include "reports/writer.hpp"
 

@@ -15,9 +15,9 @@
 #include "reports/local_checks.hpp"
 #include "reports/nodes.hpp"
 #include "reports/observations.hpp"
+#include "reports/part_names.hpp"
 #include "reports/reachability.hpp"
 #include "reports/report.hpp"
-#include "reports/suspects.hpp"
 
 namespace p5::reports::decision {
 

@@ -14,7 +14,6 @@
 #include "reports/nodes.hpp"
 #include "reports/reachability.hpp"
 #include "reports/report.hpp"
-#include "reports/suspects.hpp"
 
 namespace p5::reports::decision {
 

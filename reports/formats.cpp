@@ -16,7 +16,8 @@
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/markup.hpp"
-#include "reports/suspects.hpp"
+#include "reports/part_names.hpp"
+#include "reports/suspect_text.hpp"
 #include "reports/writer.hpp"
 
 namespace p5::reports {

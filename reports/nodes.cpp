@@ -23,7 +23,8 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/observations.hpp"
-#include "reports/suspects.hpp"
+#include "reports/part_names.hpp"
+#include "reports/suspect_text.hpp"
 
 namespace p5::reports {
 

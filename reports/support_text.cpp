@@ -10,6 +10,8 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
+#include "reports/part_names.hpp"
+#include "reports/suspect_text.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {

@@ -30,31 +30,8 @@ struct Diagnosis {
 // is not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting = {});
 
-// The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
-std::string next_step(const std::vector<Part>& candidates, std::string_view fault = "slow");
-
-// "nic n1r5", "link n0-n2": kind and name of a part in suspects and open questions.
-std::string full_name(const Part& part);
-// The part of that name; std::nullopt for other texts.
-std::optional<Part> part_named(std::string_view full_name);
-std::optional<Part> part_of(const Suspect& suspect);
-
-// Indices of the hosts that the part is on or joins: both ends of a link, all hosts of an NVLink domain or of a rail.
-std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology);
-std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology);
-
-// A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
-struct RetestCase {
-  Case like;
-  std::vector<Group> pairs;
-  bool silent = false;
-  double slowest = 0;  // of the pair that has most slow samples, their share
-};
-// Cases that are slow in a part that may be faulty, and those that were silent without a part that alone explains it.
-std::vector<RetestCase> to_retest(const Report& report);
-
-// "nic n1r5 (host, instance, device): evidence. To do: action".
-std::string sentence_about(const Suspect& suspect);
+// What the transfers of a run use.
+Paths paths_of(const Report& report, const NicNumbers& numbers);
 
 // Text for a support case: parts, instances, evidence, versions. "" without suspects, open questions and errors about
 // hardware or fabric.

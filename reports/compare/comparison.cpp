@@ -16,7 +16,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/nccl_tests.hpp"
-#include "reports/suspects.hpp"
+#include "reports/part_names.hpp"
 
 namespace p5::reports {
 

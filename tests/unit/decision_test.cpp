@@ -10,7 +10,6 @@
 #include "bench/base/text.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
-#include "reports/suspects.hpp"
 
 namespace p5::reports {
 namespace {

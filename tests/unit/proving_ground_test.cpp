@@ -23,6 +23,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/control/control_planes.hpp"
 #include "bench/model/plan.hpp"
+#include "reports/retests.hpp"
 #include "reports/suspects.hpp"
 #include "topo/platform.hpp"
 #include "topo/topology.hpp"

@@ -1,4 +1,7 @@
 // Simulated clusters with a slow part: only that part is named, despite noise.
+#include "reports/part_names.hpp"
+#include "reports/retests.hpp"
+#include "reports/suspect_text.hpp"
 #include "reports/suspects.hpp"
 
 #include <sched.h>

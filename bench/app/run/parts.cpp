@@ -19,6 +19,7 @@
 #include "bench/model/backends.hpp"
 #include "reports/observations.hpp"
 #include "reports/reachability.hpp"
+#include "reports/suspect_text.hpp"
 #include "topo/tables.hpp"
 
 namespace p5 {

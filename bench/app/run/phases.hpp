@@ -25,7 +25,7 @@
 #include "bench/model/options.hpp"
 #include "bench/model/plan.hpp"
 #include "reports/report.hpp"
-#include "reports/suspects.hpp"
+#include "reports/retests.hpp"
 #include "topo/watch.hpp"
 #include "tuner/arms.hpp"
 #include "tuner/files.hpp"

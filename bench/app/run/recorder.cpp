@@ -14,6 +14,7 @@
 #include "reports/journal.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
+#include "reports/part_names.hpp"
 #include "reports/reachability.hpp"
 #include "reports/suspects.hpp"
 #include "reports/writer.hpp"

@@ -26,6 +26,7 @@
 #include "reports/nodes.hpp"
 #include "reports/other_programs.hpp"
 #include "reports/report.hpp"
+#include "reports/retests.hpp"
 #include "reports/suspects.hpp"
 #include "topo/watch.hpp"
 

@@ -15,6 +15,7 @@
 #include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/nodes.hpp"
+#include "reports/part_names.hpp"
 
 namespace p5 {
 

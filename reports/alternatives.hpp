@@ -1,0 +1,15 @@
+// The probability of a part that was found, against other explanations of the same transfers.
+#pragma once
+
+#include <vector>
+
+#include "reports/part_scores.hpp"
+
+namespace p5::reports {
+
+// Fills confidence and alternatives, and makes one NIC all NICs beside its GPU where it is open which of them it is.
+// `open`: transfers that the other parts of `all` leave unexplained.
+void weigh_alternatives(const PartScores& scores, const ScoredPart& found, const std::vector<ScoredPart>& all,
+                        OpenTransfers open, FaultyPart& faulty);
+
+}  // namespace p5::reports
