@@ -35,11 +35,6 @@ const std::map<std::string, std::string> type_names{
     {"double", "float64"},      {"f8e4m3", "float8_e4m3"}, {"f8e5m2", "float8_e5m2"}, {"fp8_e4m3", "float8_e4m3"},
     {"fp8_e5m2", "float8_e5m2"}};
 
-// Where the head of a table is.
-std::string place_of(const Table& table) {
-  return table.line > 0 ? fmt::format("line {}", table.line) : "/config/devices";
-}
-
 // True if `table` has a name of a program that p5bench does not know, and `otherwise` is given instead.
 bool is_renamed(const Table& table, const std::string& otherwise) {
   return !otherwise.empty() && !table.program.empty() && !try_find_collective(table.program);
@@ -71,151 +66,6 @@ std::optional<DataType> data_type_from(const std::string& name) {
 bool is_known_op(const std::string& name) {
   const auto names = reduce_op_names();
   return std::ranges::find(names, name) != names.end();
-}
-
-struct Ranks {
-  int ranks = 0, nodes = 0;
-  bool split = false;
-  int all_ranks = 0, all_nodes = 0;  // of the job; others are in groups beside these
-};
-
-// Range of busbw over algbw given the rounding of the table; empty if no figure has enough digits.
-struct Interval {
-  double low = 0, high = 1e9;
-  bool is_known = false;
-};
-Interval busbw_factor_of(const Table& table) {
-  constexpr double enough_digits = 1;
-  Interval factor;
-  for (const ResultRow& row : table.rows)
-    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
-      if (!*each || (*each)->algbw < enough_digits || (*each)->busbw <= 0) continue;
-      const Timing& t = **each;
-      factor.is_known = true;
-      factor.low = std::max(factor.low, (t.busbw - t.rounding.busbw) / (t.algbw + t.rounding.algbw));
-      factor.high = std::min(factor.high, (t.busbw + t.rounding.busbw) / (t.algbw - t.rounding.algbw));
-    }
-  return factor;
-}
-
-// The unique number of ranks that gives the table's busbw; null if none or several do.
-std::optional<int> ranks_in_figures(const Table& table, const Collective& collective) {
-  constexpr int most = 100000;
-  constexpr double slack = 1e-9;
-  const Interval factor = busbw_factor_of(table);
-  if (!factor.is_known || factor.low > factor.high + slack) return std::nullopt;
-  std::optional<int> found;
-  for (int ranks = 2; ranks <= most; ++ranks) {
-    const double each = collective.bus_factor(ranks);
-    if (each < factor.low - slack || each > factor.high + slack) continue;
-    if (found) return std::nullopt;
-    found = ranks;
-  }
-  return found;
-}
-
-// The number of ranks that divides all sizes; null if there is none or it varies.
-std::optional<int> ranks_in_sizes(const Table& table) {
-  std::optional<int> found;
-  for (const ResultRow& row : table.rows) {
-    if (row.count == 0) continue;
-    const std::optional<std::uint64_t> shares = shares_in(row);
-    constexpr std::uint64_t most = 1'000'000;
-    if (!shares || *shares < 2 || *shares > most || (found && static_cast<std::uint64_t>(*found) != *shares))
-      return std::nullopt;
-    found = static_cast<int>(*shares);
-  }
-  return found;
-}
-
-// "1, 2, 5 to 7"; long lists are truncated.
-std::string ranks_in_words(const std::vector<int>& ranks) {
-  constexpr std::size_t most = 10;
-  std::vector<std::string> runs;
-  const auto at = [&](std::size_t i) { return ranks.begin() + static_cast<std::ptrdiff_t>(i); };
-  for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const std::size_t first = i;
-    while (i + 1 < ranks.size() && ranks[i + 1] == ranks[i] + 1) ++i;
-    for (const int each : i - first < 2 ? std::vector<int>(at(first), at(i + 1)) : std::vector<int>{})
-      runs.push_back(fmt::format("{}", each));
-    if (i - first >= 2) runs.push_back(fmt::format("{} to {}", ranks[first], ranks[i]));
-  }
-  if (runs.size() > most) {
-    runs.resize(most);
-    runs.emplace_back("others");
-  }
-  return join(runs);
-}
-
-std::string advice_on_size(const std::optional<int>& fits, const Collective& collective) {
-  return fmt::format("say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
-                     fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
-}
-
-// Ranks of one GPU of one host name, the largest such set; empty if each has its own. NCCL refuses to share a GPU, so
-// these are of hosts that share a name, or whose names nccl-tests cut off at the same dot.
-std::vector<int> ranks_on_one_gpu(const Table& table) {
-  std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
-  std::vector<int> largest;
-  for (const Device& device : table.devices) {
-    if (device.bus_id.empty()) continue;
-    std::vector<int>& here = ranks[{device.host, device.bus_id}];
-    here.push_back(device.rank);
-    if (here.size() > std::max<std::size_t>(largest.size(), 1)) largest = here;
-  }
-  return largest;
-}
-
-// Ranks and hosts by the file or the user. Throws UsageError if neither has them or both disagree.
-Ranks ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
-  std::optional<int> fits = ranks_in_sizes(table);
-  if (!fits) fits = ranks_in_figures(table, collective);
-  const Ranks given{.ranks = job.ranks, .nodes = job.hosts, .all_ranks = job.ranks, .all_nodes = job.hosts};
-  const bool is_given = job.ranks > 0 && job.hosts > 0;
-  if (table.devices.empty()) {
-    if (is_given) return given;
-    throw UsageError(fmt::format(
-        "{}: nothing says how many ranks and hosts this table is of: {} missing; {}", place_of(table),
-        table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_size(fits, collective)));
-  }
-  // The table belongs to the group of rank 0.
-  const int group = table.devices.front().group;
-  Ranks found;
-  std::set<std::string> hosts, all_hosts;
-  for (const Device& device : table.devices) {
-    all_hosts.insert(device.host);
-    found.split = found.split || device.group != group;
-    if (device.group != group) continue;
-    ++found.ranks;
-    hosts.insert(device.host);
-  }
-  found.nodes = static_cast<int>(hosts.size());
-  found.all_ranks = static_cast<int>(table.devices.size());
-  found.all_nodes = static_cast<int>(all_hosts.size());
-  const int end = std::max(*table.ranks.rbegin() + 1, found.split ? 0 : fits.value_or(0));
-  std::vector<int> missing;
-  constexpr std::size_t enough = 1000;
-  for (int rank = 0; rank < end && missing.size() < enough; ++rank)
-    if (!table.ranks.contains(rank)) missing.push_back(rank);
-  if (!missing.empty()) {
-    if (is_given && job.ranks >= end) return given;
-    throw UsageError(fmt::format("{}: the list of ranks is not whole: {} of {} {} missing ({}); {}", place_of(table),
-                                 missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
-                                 advice_on_size(fits, collective)));
-  }
-  if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
-    if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))
-      return given;
-    const Device& device = *std::ranges::find(table.devices, same.front(), &Device::rank);
-    throw UsageError(fmt::format(
-        "{}: ranks {} are all on GPU {} of '{}', which NCCL refuses: {} hosts or more share this name; {}",
-        place_of(table), ranks_in_words(same), printable(device.bus_id), printable(device.host), same.size(),
-        found.split ? "give each a name of its own" : fmt::format("say --ranks {} --hosts N", found.ranks)));
-  }
-  if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
-    throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
-                                 place_of(table), found.ranks, found.nodes));
-  return found;
 }
 
 // Figures of a case in one program.
@@ -366,7 +216,7 @@ class Importer {
                        fmt::format("{} was left out: it is of NCCL {}, and those before it of {}; import it alone",
                                    in_words(table), nccl, first));
     if (nccl_.empty()) nccl_ = table.nccl;
-    const Ranks ranks = ranks_of(table, *collective, job_);
+    const RanksOfTable ranks = ranks_of(table, *collective, job_);
     if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
       report_.run.ranks = ranks.all_ranks;
@@ -543,7 +393,7 @@ class Importer {
                                 .about = topo::About::hardware});
   }
 
-  void add(const ResultRow& row, const Table& table, const Collective& collective, const Ranks& ranks) {
+  void add(const ResultRow& row, const Table& table, const Collective& collective, const RanksOfTable& ranks) {
     const std::optional<DataType> type = data_type_from(row.type);
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})

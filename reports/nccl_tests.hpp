@@ -98,7 +98,6 @@ struct JobSize {
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster,
                 const JobSize& job = {});
 
-// Finding of wrong data in a table that does not say where.
 // Remarks of an import on what its figures are. Tables of imports have them as comments.
 inline constexpr std::string_view of_simulator = "SIMULATED: the figures are of p5bench's simulator",
                                   means_over_ranks =
@@ -112,6 +111,7 @@ inline constexpr std::string_view blocking_context = "nccl-tests.blocking";
 // True for an import whose figures are those of p5bench's simulator.
 bool is_of_simulator(const Report& report);
 
+// Finding of wrong data in a table that does not say where.
 inline constexpr std::string_view out_of_bounds = "import.out_of_bounds";
 // Kinds of the findings of import().
 std::vector<topo::FindingKind> import_finding_kinds();

@@ -132,6 +132,8 @@ std::optional<FoundRow> find_row(std::string_view text, const Columns& columns, 
 
 // "line 17"; "/results/3" in JSON.
 std::string place_of(const ResultRow& row);
+// The place of a table's head: "line 9"; "/config/devices" in JSON.
+std::string place_of(const Table& table);
 // "the table of line 9"; "/results" in JSON.
 std::string in_words(const Table& table);
 
@@ -145,6 +147,14 @@ double rounding_in(std::string_view text);
 void add_device(Table& table, Device device, const std::string& place);
 // Ranks in the group of rank 0; 0 if the list is incomplete or missing.
 int listed_ranks(const Table& table);
+
+struct RanksOfTable {
+  int ranks = 0, nodes = 0;
+  bool split = false;
+  int all_ranks = 0, all_nodes = 0;  // of the job; others are in groups beside these
+};
+// By the file or the user. Throws UsageError if neither has them or both disagree.
+RanksOfTable ranks_of(const Table& table, const Collective& collective, const JobSize& job);
 
 // One remark for each gap between the sizes that a program was asked for and those of its rows.
 std::vector<std::string> missing_sizes(const Table& table, bool has_end);
