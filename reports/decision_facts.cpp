@@ -168,11 +168,11 @@ class ExplainedPairs {
     for (const Suspect& suspect : report.suspects) {
       const std::optional<Part> part = part_of(suspect);
       if (!part) continue;
-      std::set<std::size_t> hosts = hosts_of(*part, topology_);
-      for (std::size_t rank = 0; part->kind != Part::Kind::link && rank < places.size(); ++rank)
+      const std::set<std::size_t> hosts = hosts_of(*part, topology_);
+      for (std::size_t rank = 0; !is_of_links(*part) && rank < places.size(); ++rank)
         if (hosts.contains(static_cast<std::size_t>(places[rank].node)) && uses(places[rank], *part, numbers))
           is_explained_[rank] = true;
-      if (part->kind == Part::Kind::link) links_.push_back(std::move(hosts));
+      for (const auto& [one, other] : pairs_joined_by(*part)) links_.emplace(one, other);
     }
   }
 
@@ -183,7 +183,7 @@ class ExplainedPairs {
       if (!host || is_explained_.at(static_cast<std::size_t>(rank))) return true;
       hosts.insert(*host);
     }
-    return std::ranges::find(links_, hosts) != links_.end();
+    return hosts.size() == 2 && links_.contains({static_cast<int>(*hosts.begin()), static_cast<int>(*hosts.rbegin())});
   }
 
  private:
@@ -198,8 +198,8 @@ class ExplainedPairs {
   }
 
   const topo::Topology& topology_;
-  std::vector<bool> is_explained_;            // by rank
-  std::vector<std::set<std::size_t>> links_;  // suspected ones, by their ends
+  std::vector<bool> is_explained_;       // by rank
+  std::set<std::pair<int, int>> links_;  // suspected ones, by their ends
 };
 
 }  // namespace

@@ -1,9 +1,9 @@
 // The search for faulty parts is greedy, with corrections. A transfer is "open" as long as no found part explains it. A
 // node or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight make a
-// node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is in
-// half of them. Then each found part is replaced by the part that best explains what the other found parts leave open,
-// and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers between two
-// slow nodes are slower than others.
+// node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is
+// in half of them. Then each found part is replaced by the part that best explains what the other found parts leave
+// open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers between
+// two slow nodes are slower than others.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "reports/alternatives.hpp"
+#include "reports/part_names.hpp"
 #include "reports/part_scores.hpp"
 
 namespace p5::reports {
@@ -74,8 +75,9 @@ class Localizer {
     return best;
   }
 
-  // Replaces a node or rail, which may be slow in some of its transfers only, by the first of the parts that together
-  // explain its transfers better: links, rails or the parts of a node, of which each is likely by all of its transfers.
+  // Replaces a node, link or rail, which may be slow in some of its transfers only, by the first of the parts that
+  // together explain its transfers better: links, rails or the parts of a node, of which each is likely by all of its
+  // transfers.
   ScoredPart parts_or_whole(const ScoredPart& whole, const OpenTransfers& open, double least) const {
     OpenTransfers its(open.size(), false);
     for (const std::vector<std::size_t>& list : scores_.parts().at(whole.part))
@@ -84,11 +86,10 @@ class Localizer {
     for (const auto& [part, list] : scores_.parts()) {
       if (!may_replace(whole.part, part) || !scores_.has_hits(list, its)) continue;
       // A node's own parts and links have no other transfers.
-      const bool has_others = whole.part.kind == PartKind::rail || part.kind == PartKind::rail;
+      const bool has_others = whole.part.kind != PartKind::node || part.kind == PartKind::rail;
       const double by_all = has_others ? scores_.score(part, open).log_odds : std::numeric_limits<double>::infinity();
       if (by_all >= std::max(least, 0.0)) likely.emplace(part, by_all);
     }
-    const auto is_link = [](const Part& part) { return part.kind == PartKind::link; };
     const auto is_rail = [](const Part& part) { return part.kind == PartKind::rail; };
     ScoredPart best = whole;
     double log_odds = whole.score.log_odds;
@@ -96,20 +97,23 @@ class Localizer {
       const auto [first, together] = explain_by(likely, allowed, its, whole.part, least);
       if (first && together > log_odds) best = *first, log_odds = together;
     };
-    if (whole.part.kind == PartKind::rail) try_with(is_link);
+    if (whole.part.kind == PartKind::rail) try_with(is_of_links);
     try_with(is_rail);
-    try_with([&](const Part& part) { return !is_rail(part) && (!is_link(part) || whole.part.kind == PartKind::node); });
+    try_with(
+        [&](const Part& part) { return !is_rail(part) && (!is_of_links(part) || whole.part.kind == PartKind::node); });
     return best;
   }
 
-  // Parts that have transfers in common with a node or rail, and may explain them in its place. An only rail has all.
+  // Parts that have transfers in common with a node, link or rail, and may explain them in its place. An only rail has
+  // all.
   bool may_replace(const Part& whole, const Part& part) const {
-    if (whole.kind == PartKind::rail) return part.kind == PartKind::link || (is_in_node(part) && !is_whole(part));
-    if (part.kind == PartKind::link) return part.node == whole.node || part.number == whole.node;
-    if (part.kind == PartKind::rail)
+    if (part.kind == PartKind::rail && whole.kind != PartKind::rail)
       return std::ranges::count_if(scores_.parts(),
                                    [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;
-    return is_in_node(part) && !is_whole(part) && part.node == whole.node;
+    if (whole.kind == PartKind::node && part.kind == PartKind::link) return nodes_of(part).contains(whole.node);
+    if (whole.kind == PartKind::rail && is_of_links(part)) return true;
+    const bool is_smaller = is_in_node(part) && part.kind != PartKind::node;
+    return is_smaller && (whole.kind == PartKind::rail || nodes_of(whole).contains(part.node));
   }
 
   // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
@@ -144,7 +148,9 @@ class Localizer {
     return {first, together};
   }
 
-  static bool is_whole(const Part& part) { return part.kind == PartKind::node || part.kind == PartKind::rail; }
+  static bool is_whole(const Part& part) {
+    return part.kind == PartKind::node || part.kind == PartKind::link || part.kind == PartKind::rail;
+  }
 
   std::vector<ScoredPart> search(double least) {
     std::vector<ScoredPart> found;

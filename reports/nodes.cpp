@@ -539,7 +539,9 @@ namespace {
 std::set<std::set<std::size_t>> ends_of_broken_links(const Report& report) {
   std::set<std::set<std::size_t>> all;
   const auto add = [&](const std::optional<Part>& part) {
-    if (part && part->kind == Part::Kind::link) all.insert(hosts_of(*part, report.topology));
+    if (!part) return;
+    for (const auto& [one, other] : pairs_joined_by(*part))
+      all.insert({static_cast<std::size_t>(one), static_cast<std::size_t>(other)});
   };
   for (const Suspect& suspect : report.suspects) add(part_of(suspect));
   for (const OpenQuestion& question : report.open_questions)

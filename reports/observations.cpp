@@ -143,15 +143,18 @@ class Collector {
     }
     for (const auto& [operation, classes] : alike) {
       const double drift = again ? drift_of(classes) : 1;
+      std::map<TransferClass, FastTimes> fresh;
+      for (const auto& [of_class, transfers] : classes)
+        if (!of_class.crossed && !fast_.contains(of_class)) fresh.emplace(of_class, fast_times_of(transfers));
+      for (const auto& [of_class, own] : fresh) fast_.emplace(of_class, least_of_shares(of_class, fresh));
       for (const auto& [of_class, transfers] : classes) {
         const auto known = fast_.find(of_class);
-        const bool fresh = known == fast_.end();
-        const std::optional<FastTimes> fast = !fresh             ? known->second
-                                              : of_class.crossed ? fast_times_of_crossed(of_class, transfers)
-                                                                 : fast_times_of(transfers);
+        const bool is_new = known == fast_.end() || fresh.contains(of_class);
+        const std::optional<FastTimes> fast =
+            known == fast_.end() ? fast_times_of_crossed(of_class, transfers) : known->second;
         if (!fast) continue;
         fast_.emplace(of_class, *fast);
-        count_slow(transfers, {fast->time * (fresh ? 1 : drift), fast->deviation}, again);
+        count_slow(transfers, {fast->time * (is_new ? 1 : drift), fast->deviation}, again);
       }
     }
   }
@@ -295,6 +298,21 @@ class Collector {
     for (const Timed& each : transfers) times.push_back(time_of(*each.result));
     const double fast = middle_of_fast(std::move(times));
     return {fast, relative_deviation(transfers, fast)};
+  }
+
+  // The fast time of a class, or of one with another number of ranks at a NIC where that says that the whole class is
+  // slow, as where all its pairs use one slow NIC: a healthy transfer takes no longer beside fewer ranks than beside
+  // more, and beside more ranks at most as much longer as there are more.
+  static FastTimes least_of_shares(const TransferClass& of_class, const std::map<TransferClass, FastTimes>& all) {
+    const FastTimes own = all.at(of_class);
+    FastTimes least = own;
+    for (TransferClass other = of_class; const auto& [each, fast] : all) {
+      other.at_once = each.at_once;
+      if (each != other) continue;
+      const double most = fast.time * std::max(1.0, static_cast<double>(of_class.at_once) / each.at_once);
+      if (most * (1 + gap_of_fault) < own.time && most < least.time) least = {most, fast.deviation};
+    }
+    return least;
   }
 
   // The time of those whose two NICs are both fast with the NICs of their own numbers; without such ones that of the
@@ -573,6 +591,7 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::usual}, {no, no, perhaps, perhaps, mostly, no, no, perhaps, perhaps, no}},
       {{PartKind::only_nic, Mode::usual}, {no, no, likely, surely, likely, no, no, likely, likely, no}},
       {{PartKind::link, Mode::usual}, {no, no, surely, likely, likely, no, no, perhaps, perhaps, no}},
+      {{PartKind::links, Mode::usual}, {no, no, surely, likely, likely, no, no, likely, likely, no}},
       {{PartKind::rail, Mode::usual}, {no, no, likely, likely, mostly, no, no, surely, no, no}},
       {{PartKind::domain, Mode::usual},
        {surely, surely, perhaps, perhaps, no, likely, likely, perhaps, perhaps, likely}},
@@ -583,6 +602,7 @@ std::optional<double> show_probability(Part::Kind part, Mode mode, Transfers kin
       {{PartKind::nic, Mode::at_scale}, {no, no, never, never, never, no, no, surely, surely, no}},
       {{PartKind::only_nic, Mode::at_scale}, {no, no, never, perhaps, never, no, no, surely, surely, no}},
       {{PartKind::link, Mode::at_scale}, {no, no, never, perhaps, never, no, no, perhaps, perhaps, no}},
+      {{PartKind::links, Mode::at_scale}, {no, no, never, perhaps, never, no, no, likely, likely, no}},
       {{PartKind::rail, Mode::at_scale}, {no, no, never, never, never, no, no, surely, no, no}},
       {{PartKind::domain, Mode::at_scale},
        {never, never, never, never, no, perhaps, perhaps, perhaps, perhaps, surely}},
@@ -650,9 +670,53 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
   if (through_links && over_nics)
     for (auto one = nodes.begin(); one != nodes.end(); ++one)
       for (auto other = std::next(one); other != nodes.end(); ++other) parts.insert({Part::Kind::link, *one, *other});
+  const auto sets_that_meet = std::ranges::count_if(paths.sets, [&](const std::vector<int>& set) {
+    return std::ranges::any_of(nodes, [&](int node) { return std::ranges::binary_search(set, node); });
+  });
+  if (over_nics && sets_that_meet > 1) parts.insert({Part::Kind::links, 0, 0, 0, paths.sets});
   if (transfer.kind == Transfers::rail_group) parts.insert(rail_of(transfer.ranks.front(), paths));
   std::erase_if(parts, [&](const Part& part) { return !show_probability(part.kind, Mode::usual, transfer.kind); });
   return {parts.begin(), parts.end()};
+}
+
+std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
+                                            SampleCounts TransferRecord::*trials) {
+  std::map<std::pair<int, int>, SampleCounts> pairs;  // of nodes
+  for (const TransferRecord& each : observations) {
+    if (!each.is_pair() || each.kind == Transfers::within_node || each.kind == Transfers::within_domain) continue;
+    SampleCounts& its = pairs[std::minmax(each.ranks[0].node, each.ranks[1].node)];
+    its.count += (each.*trials).count;
+    its.hits += (each.*trials).hits;
+  }
+  double most = 0;
+  std::map<int, int> set_of;  // by node, the number of its set
+  for (const auto& [nodes, its] : pairs) {
+    most = std::max(most, its.share());
+    set_of[nodes.first] = nodes.first, set_of[nodes.second] = nodes.second;
+  }
+  const auto join = [&](int from, int to) {
+    for (auto& [node, set] : set_of)
+      if (set == from) set = to;
+  };
+  const auto is_slow = [&](const SampleCounts& its) { return its.share() > most / 2; };
+  for (const auto& [nodes, its] : pairs)
+    if (its.count > 0 && !is_slow(its)) join(set_of[nodes.first], set_of[nodes.second]);
+  std::map<int, std::vector<int>> sets;
+  for (const auto& [node, set] : set_of) sets[set].push_back(node);
+  std::erase_if(sets, [](const auto& each) { return each.second.size() < 2; });
+  // Nodes may be apart because they were not measured with each other.
+  std::set<int> ends;
+  for (const auto& [nodes, its] : pairs) {
+    const int one = set_of[nodes.first], other = set_of[nodes.second];
+    if (one != other && is_slow(its) && sets.contains(one) && sets.contains(other))
+      ends.insert({nodes.first, nodes.second});
+  }
+  std::vector<std::vector<int>> all;
+  for (auto& [set, nodes] : sets) {
+    std::erase_if(nodes, [&](int node) { return !ends.contains(node); });
+    if (nodes.size() > 1) all.push_back(std::move(nodes));
+  }
+  return all.size() > 1 ? all : std::vector<std::vector<int>>();
 }
 
 std::vector<int> nodes_of(const TransferRecord& group) {

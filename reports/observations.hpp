@@ -125,17 +125,19 @@ std::vector<std::size_t> cases_of_pairs(const Report& report);
 
 struct Part {
   // nics: all NICs beside one GPU, if the faulty one is unknown. only_nic: the only NIC beside a GPU, which carries all
-  // its messages. rail: the i-th ranks of all nodes, without GPUs the i-th NICs. domain: the switches of an NVLink
-  // domain of several nodes.
-  enum class Kind { node, gpu, nics, nic, only_nic, link, rail, domain } kind = Kind::node;
-  int node = 0;    // link: the lower one; rail: 0; domain: its number
+  // its messages. links: all links between sets of nodes. rail: the i-th ranks of all nodes, without GPUs the i-th
+  // NICs. domain: the switches of an NVLink domain of several nodes.
+  enum class Kind { node, gpu, nics, nic, only_nic, link, links, rail, domain } kind = Kind::node;
+  int node = 0;    // link: the lower one; links, rail: 0; domain: its number
   int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail
   int last = 0;    // nics: number of the last NIC
+  std::vector<std::vector<int>> sets = {};  // links: the nodes of each set, ascending
   auto operator<=>(const Part&) const = default;
 };
+inline bool is_of_links(const Part& part) { return part.kind == Part::Kind::link || part.kind == Part::Kind::links; }
 // Part::node of other parts is a link's end, nothing, or the number of a domain.
 inline bool is_in_node(const Part& part) {
-  return part.kind != Part::Kind::link && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
+  return !is_of_links(part) && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
 }
 
 // True if two links share a node.
@@ -196,7 +198,15 @@ struct Paths {
   bool gpus = true;      // messages are in GPU memory
   bool own_nics = true;  // messages use the NICs beside their rank; those of MPI processes use any NIC of the host
   std::vector<int> domain_of_node = {};  // NVLink domains; empty: each node is one
+  // Sets of two nodes or more, ascending, between which all pairs have a fault and within which not all have it; empty
+  // without such sets.
+  std::vector<std::vector<int>> sets = {};
 };
+
+// Paths::sets by the pairs between nodes that are slow (silent, wrong) most often. A node without such a pair to
+// another set is in no set, nor is a set of one node.
+std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
+                                            SampleCounts TransferRecord::*trials);
 
 // `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
 enum class Mode { usual, at_scale };

@@ -3,9 +3,13 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
+#include <iterator>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
+
+#include "bench/base/names.hpp"
 
 namespace p5::reports {
 
@@ -14,12 +18,22 @@ using PartKind = Part::Kind;
 }  // namespace
 
 std::string kind_name(const Part& part) {
-  constexpr std::array names{"node", "gpu", "nic", "nic", "nic", "link", "rail", "domain"};  // indexed by PartKind
+  constexpr std::array names{"node", "gpu",  "nic",  "nic",   "nic",
+                             "link", "link", "rail", "domain"};  // indexed by PartKind
   return names[static_cast<std::size_t>(part.kind)];
 }
 
 std::string name_of(const Part& part) {
-  const auto [kind, node, number, last] = part;
+  const auto& [kind, node, number, last, sets] = part;
+  if (kind == PartKind::links) {
+    std::vector<std::string> names;
+    for (const std::vector<int>& set : sets) {
+      std::vector<std::string> nodes;
+      for (const int each : set) nodes.push_back(fmt::format("n{}", each));
+      names.push_back(join(nodes, ","));
+    }
+    return join(names, "-");
+  }
   if (kind == PartKind::rail) return number == last ? std::to_string(number) : fmt::format("{}-{}", number, last);
   if (kind == PartKind::domain) return fmt::format("d{}", node);
   if (kind == PartKind::node) return fmt::format("n{}", node);
@@ -58,8 +72,17 @@ std::optional<Part> part_named(std::string_view full_name) {
     if (kind == "node") {
       known = true;
     } else if (kind == "link") {
-      part.kind = PartKind::link;
-      known = take_number("-n", part.number);
+      std::vector<std::vector<int>> sets{{part.node}};
+      for (int node = 0; !rest.empty();) {
+        const bool next_set = take_number("-n", node);
+        if (!next_set && !take_number(",n", node)) break;
+        if (next_set) sets.emplace_back();
+        sets.back().push_back(node);
+      }
+      known = sets.size() > 1;
+      part = sets.size() == 2 && sets[0].size() == 1 && sets[1].size() == 1
+                 ? Part{PartKind::link, sets[0][0], sets[1][0]}
+                 : Part{PartKind::links, 0, 0, 0, sets};
     } else if (kind == "gpu") {
       part.kind = PartKind::gpu;
       known = take_number("g", part.number);
@@ -79,18 +102,27 @@ std::optional<Part> part_of(const Suspect& suspect) { return part_named(suspect.
 
 std::set<int> nodes_of(const Part& part) {
   if (part.kind == PartKind::link) return {part.node, part.number};
-  if (part.kind == PartKind::rail || part.kind == PartKind::domain) return {};
-  return {part.node};
+  return is_in_node(part) ? std::set{part.node} : std::set<int>();
+}
+
+std::set<std::pair<int, int>> pairs_joined_by(const Part& part) {
+  std::set<std::pair<int, int>> pairs;
+  if (part.kind == PartKind::link) pairs.emplace(part.node, part.number);
+  for (auto one = part.sets.begin(); one != part.sets.end(); ++one)
+    for (auto other = std::next(one); other != part.sets.end(); ++other)
+      for (const int a : *one)
+        for (const int b : *other) pairs.insert(std::minmax(a, b));
+  return pairs;
 }
 
 std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology) {
   std::set<std::size_t> all;
   const std::vector<int> domains = domains_of_hosts(topology);
+  std::set<int> nodes = nodes_of(part);
+  for (const std::vector<int>& set : part.sets) nodes.insert(set.begin(), set.end());
   for (std::size_t host = 0; host < topology.hosts.size(); ++host)
     if (part.kind == PartKind::domain ? part.node == domains[host]
-        : part.kind == PartKind::rail
-            ? true
-            : std::cmp_equal(part.node, host) || (part.kind == PartKind::link && std::cmp_equal(part.number, host)))
+                                      : part.kind == PartKind::rail || nodes.contains(static_cast<int>(host)))
       all.insert(host);
   return all;
 }

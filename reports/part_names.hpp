@@ -1,4 +1,4 @@
-// Names of the parts of a cluster: "nic n1r5", "link n0-n2".
+// Names of the parts of a cluster: "nic n1r5", "link n0-n2", "link n0,n1-n2,n3" (all links between sets of nodes).
 #pragma once
 
 #include <cstddef>
@@ -6,6 +6,7 @@
 #include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "reports/observations.hpp"
 
@@ -20,9 +21,11 @@ std::string full_name(const Part& part);
 std::optional<Part> part_named(std::string_view full_name);
 std::optional<Part> part_of(const Suspect& suspect);
 
-// Nodes that the part is on or joins; empty for rails and NVLink domains.
+// The node that the part is on, or both ends of a link; empty for what more nodes have in common.
 std::set<int> nodes_of(const Part& part);
-// Indices of the hosts that the part is on or joins: both ends of a link, all hosts of an NVLink domain or of a rail.
+// Pairs of nodes, the lower one first, whose way to each other the part is; empty for all parts but links.
+std::set<std::pair<int, int>> pairs_joined_by(const Part& part);
+// Indices of the hosts that the part is on or joins: the ends of links, all hosts of an NVLink domain or of a rail.
 std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology);
 std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology);
 

@@ -90,9 +90,11 @@ PartScores::PartScores(std::span<const TransferRecord> records, const Paths& pat
   const bool pairs_only = fault != Fault::slow && std::ranges::any_of(records, [&](const TransferRecord& each) {
                             return each.is_pair() && (each.*channel()).hits > 0;
                           });
+  Paths with_sets = paths;
+  with_sets.sets = sets_of_nodes(records, channel());
   for (std::size_t i = 0; i < records.size(); ++i)
     if (trials(i).count > 0 && (!pairs_only || records[i].is_pair()))
-      for (const Part& part : parts_on(records[i], paths))
+      for (const Part& part : parts_on(records[i], with_sets))
         of_part_[part][static_cast<std::size_t>(records[i].kind)].push_back(i);
   if (fault == Fault::slow) find_hardly_slow_nics();
   only_small_.fill(true);

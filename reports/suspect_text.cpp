@@ -109,6 +109,17 @@ std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   return fmt::format("the {} {} to {}", counted(names.size(), "node"), names.front(), names.back());
 }
 
+// "n0, n1" or "n0 to n5".
+std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
+  constexpr std::ptrdiff_t all_named = 3;
+  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
+    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(name(node));
+  return join(names);
+}
+
 struct Wording {
   std::string subject, action;
 };
@@ -162,6 +173,13 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       return {fmt::format("{} and {} reach each other", host(part.node), host(part.number)),
               "the network between the two is at fault: do not use both in one job, and open a case with support.txt"};
     }
+    case PartKind::links: {
+      std::vector<std::string> sets;
+      for (const std::vector<int>& nodes : part.sets) sets.push_back(names_of(nodes, topology));
+      return {fmt::format("the nodes {} reach each other", join(sets, " and ")),
+              "what joins these sets of nodes is at fault, such as a spine of the network: compare their placement "
+              "(aws ec2 describe-instance-topology), keep each job within one set, and open a case with support.txt"};
+    }
     case PartKind::domain:
       return {fmt::format("all GPUs of {} reach each other", hosts_of_domain(part.node, topology)),
               "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; if all its "
@@ -208,7 +226,7 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   Suspect s;
   s.kind = kind_name(part);
   s.name = name_of(part);
-  if (part.kind != PartKind::rail && part.kind != PartKind::domain) {
+  if (is_in_node(part) || part.kind == PartKind::link) {
     const topo::Host& host = topology.hosts.at(static_cast<std::size_t>(part.node));
     s.host = host.name;
     s.instance = host.instance;
@@ -227,6 +245,8 @@ Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std
   if (s.partners_tested > 0)
     s.evidence += "; seen with " + counted(static_cast<std::size_t>(s.partners_tested), "partner");
   if (part.kind == PartKind::link) s.evidence += ": each of them is fast with other nodes";
+  if (part.kind == PartKind::links)
+    s.evidence += ": within each of these sets nodes reach each other faster, but for other parts that are named";
   if (part.kind == PartKind::nics) s.evidence += about_nics(faulty, records, slow_nodes, numbers);
   if (shows_only_in_groups(faulty)) s.evidence += "; pairs are fast: the fault appears only when many ranks take part";
   return s;
@@ -245,8 +265,7 @@ OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topolog
   std::set<int> nodes;
   for (const Part& part : candidates) {
     question.candidates.push_back(full_name(part));
-    for (const int node : nodes_of(part)) nodes.insert(part.kind == PartKind::link ? -1 : node);
-    if (part.kind == PartKind::rail || part.kind == PartKind::domain) nodes.insert(-1);
+    nodes.insert(is_in_node(part) ? part.node : -1);
   }
   if (nodes.size() == 1 && *nodes.begin() >= 0)
     question.host = topology.hosts.at(static_cast<std::size_t>(*nodes.begin())).name;
@@ -267,6 +286,9 @@ std::string next_step(const std::vector<Part>& candidates, std::string_view faul
   std::vector<std::string> names;
   for (const int node : nodes) names.push_back(fmt::format("n{}", node));
   for (const int domain : domains) names.push_back(fmt::format("domain d{}", domain));
+  if (std::ranges::find(candidates, PartKind::links, &Part::kind) != candidates.end())
+    return fmt::format("measure each of these sets of nodes by itself: if none is {}, what joins them is at fault",
+                       fault);
   if (names.empty())
     return fmt::format("measure each rail by itself, with --group rail: the one that is {} then is at fault", fault);
   const std::string_view sound = fault == "slow" ? "fast" : fault == "wrong" ? "right" : "no longer silent";

@@ -4,7 +4,6 @@
 #include <functional>
 #include <iterator>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <ranges>
 #include <set>
@@ -16,7 +15,6 @@
 #include "bench/base/names.hpp"
 #include "bench/model/backends.hpp"
 #include "reports/findings.hpp"
-#include "reports/markup.hpp"
 #include "reports/part_names.hpp"
 #include "reports/suspect_text.hpp"
 
@@ -161,100 +159,28 @@ void add_observations(FaultyPart& joined, const FaultyPart& other) {
                        [&](const TransferRecord* each) { return !known.contains(each); });
 }
 
-// Joins slow NICs of one rail of which each host has one: a switch, or a setting, is likelier than a fault in each.
+// Joins slow NICs of one number, of which each host has one, to their rail: a switch, or a setting, is likelier than a
+// fault in each, as long as they are equally slow.
 void join_to_rails(std::vector<FaultyPart>& all, const topo::Topology& topology, const Paths& paths) {
-  std::map<Part, std::vector<FaultyPart>> by_rail;
+  const auto without_node = [](Part part) {
+    part.node = 0;
+    return part;
+  };
+  std::map<Part, std::vector<FaultyPart>> alike;
   for (const FaultyPart& each : all)
-    if (const std::optional<Part> rail = rail_of_nic(each.part, topology, paths)) by_rail[*rail].push_back(each);
-  for (const auto& [rail, nics] : by_rail) {
-    std::set<int> nodes;
-    for (const FaultyPart& each : nics) nodes.insert(each.part.node);
-    if (nodes.size() < 2 || nodes.size() < topology.hosts.size()) continue;
+    if (rail_of_nic(each.part, topology, paths)) alike[without_node(each.part)].push_back(each);
+  for (const auto& [nic, nics] : alike) {
+    std::vector<double> slowdowns;
+    for (const FaultyPart& each : nics) slowdowns.push_back(slowdown(each.observations));
+    const auto [least, most] = std::ranges::minmax(slowdowns);
+    if (nics.size() < 2 || nics.size() < topology.hosts.size() || most > least * (1 + gap_of_fault)) continue;
     FaultyPart joined = nics.front();
-    joined.part = rail;
+    joined.part = *rail_of_nic(nics.front().part, topology, paths);
     joined.alternatives.clear();
     for (const FaultyPart& each : nics | std::views::drop(1)) add_observations(joined, each);
-    std::erase_if(all, [&](const FaultyPart& each) { return rail_of_nic(each.part, topology, paths) == rail; });
+    std::erase_if(all, [&](const FaultyPart& each) { return without_node(each.part) == nic; });
     all.insert(all.begin(), joined);
   }
-}
-
-// Nodes that are fast with each other, where the links between such sets are all slow, and each node is an end of one:
-// one cause, not one per link.
-struct NodeSets {
-  std::vector<std::vector<int>> sets;  // of nodes, ascending
-  FaultyPart between;                  // its part is one of the links
-
-  bool is_between(const Part& part) const {
-    return part.kind == PartKind::link && std::ranges::none_of(sets, [&](const std::vector<int>& nodes) {
-             return std::ranges::binary_search(nodes, part.node) && std::ranges::binary_search(nodes, part.number);
-           });
-  }
-};
-
-std::optional<NodeSets> split_of_nodes(const std::vector<FaultyPart>& all, std::span<const TransferRecord> observations,
-                                       const topo::Topology& topology) {
-  std::set<std::pair<int, int>> slow;
-  for (const FaultyPart& each : all)
-    if (each.part.kind == PartKind::link) slow.emplace(each.part.node, each.part.number);
-  std::vector<int> set_of(topology.hosts.size());
-  std::iota(set_of.begin(), set_of.end(), 0);
-  for (const TransferRecord& each : observations) {
-    if (!each.is_pair() || each.slow.count == 0) continue;
-    const int a = each.ranks[0].node, b = each.ranks[1].node;
-    const int from = set_of.at(static_cast<std::size_t>(b)), to = set_of.at(static_cast<std::size_t>(a));
-    if (!slow.contains(std::minmax(a, b))) std::ranges::replace(set_of, from, to);
-  }
-  std::map<int, std::vector<int>> sets;
-  for (std::size_t node = 0; node < set_of.size(); ++node) sets[set_of[node]].push_back(static_cast<int>(node));
-  const auto is_lone = [](const auto& each) { return each.second.size() < 2; };
-  if (sets.size() < 2 || std::ranges::any_of(sets, is_lone)) return std::nullopt;
-  NodeSets split;
-  for (auto& [number, nodes] : sets) split.sets.push_back(std::move(nodes));
-  std::set<int> ends;
-  for (const FaultyPart& each : all) {
-    if (!split.is_between(each.part)) continue;
-    ends.insert({each.part.node, each.part.number});
-    if (split.between.observations.empty())
-      split.between = each;
-    else
-      add_observations(split.between, each);
-  }
-  // Nodes may be apart because they were not measured with each other.
-  if (ends.size() < topology.hosts.size()) return std::nullopt;
-  return split;
-}
-
-// "n0, n1" or "n0 to n5".
-std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
-  constexpr std::ptrdiff_t all_named = 3;
-  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
-  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
-    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
-  std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(name(node));
-  return join(names);
-}
-
-Suspect suspect_of(const NodeSets& split, const topo::Topology& topology) {
-  std::vector<std::string> names, sets;
-  for (const std::vector<int>& nodes : split.sets) {
-    std::vector<std::string> numbers;
-    for (const int node : nodes) numbers.push_back(fmt::format("n{}", node));
-    names.push_back(join(numbers, ","));
-    sets.push_back(names_of(nodes, topology));
-  }
-  Suspect s;
-  s.kind = kind_name(split.between.part);
-  s.name = join(names, "-");
-  s.fault = fault_name(split.between.fault);
-  s.confidence = split.between.confidence;
-  s.evidence = fmt::format("the nodes {} reach each other {}: within each of these sets all is fast",
-                           join(sets, " and "), figures_of(split.between, topology));
-  s.action =
-      "what joins these sets of nodes is at fault, such as a spine of the network: compare their placement (aws ec2 "
-      "describe-instance-topology), keep each job within one set, and open a case with support.txt";
-  return s;
 }
 
 }  // namespace
@@ -303,19 +229,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
   std::set<Part> known;  // to have a fault
   for (const Fault fault : {Fault::silent, Fault::wrong, Fault::slow}) {
     std::vector<FaultyPart> all = localize(observations, paths, fault, accepted_log_odds, known);
-    if (fault == Fault::slow) {
-      join_to_rails(all, report.topology, paths);
-      const std::optional<NodeSets> split = split_of_nodes(all, observations, report.topology);
-      const auto is_sure = [&](const FaultyPart& between) {
-        const double its = slowdown(between.observations);
-        const bool waited = !busy.empty() && slowdown_of_fastest(between, observations) - 1 < (its - 1) / 2;
-        return between.repeated && between.confidence >= least_confidence && its >= least_slowdown && !waited;
-      };
-      if (split && is_sure(split->between)) {
-        found.suspects.push_back(suspect_of(*split, report.topology));
-        std::erase_if(all, [&](const FaultyPart& each) { return split->is_between(each.part); });
-      }
-    }
+    if (fault == Fault::slow) join_to_rails(all, report.topology, paths);
     std::set<int> nodes;
     for (const FaultyPart& each : all)
       if (each.part.kind == PartKind::node) nodes.insert(each.part.node);

@@ -1,8 +1,8 @@
 // Simulated clusters with a slow part: only that part is named, despite noise.
+#include "reports/suspects.hpp"
 #include "reports/part_names.hpp"
 #include "reports/retests.hpp"
 #include "reports/suspect_text.hpp"
-#include "reports/suspects.hpp"
 
 #include <sched.h>
 #include <sys/wait.h>
@@ -34,6 +34,7 @@
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
 #include "reports/observations.hpp"
+#include "tests/unit/clusters.hpp"
 #include "topo/discover.hpp"
 #include "topo/platform.hpp"
 
@@ -47,86 +48,6 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::StartsWith;
 using testing::UnorderedElementsAre;
-
-struct Cluster {
-  std::string platform = "p5.48xlarge";
-  int nodes = 4, gpus = 8;
-  int most_shifts = 8;  // distances of paired indices on two nodes
-  double noise = 0.02, outliers = 0.03;
-  // Slowdown of a pair, by node and GPU of either end.
-  std::function<double(int, int, int, int)> longer = [](int, int, int, int) { return 1.0; };
-};
-
-Report report_of(const Cluster& cluster, unsigned seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<double> normal;
-  std::uniform_real_distribution<double> uniform;
-  Report report;
-  report.topology = topo::synthetic(topo::find_platform(cluster.platform), cluster.nodes);
-  report.topology.host_of_rank.clear();
-  for (int rank = 0; rank < cluster.nodes * cluster.gpus; ++rank)
-    report.topology.host_of_rank.push_back(rank / cluster.gpus);
-  report.run.ranks = cluster.nodes * cluster.gpus;
-  report.run.nodes = cluster.nodes;
-  const auto measured = [&](const std::string& kind, const std::string& pattern) -> Measurement& {
-    Measurement& m = report.results.emplace_back().measurement;
-    Case& c = m.measured_case;
-    c.backend = "sim";
-    c.collective = &p2p;
-    c.pattern = pattern;
-    c.pair = kind;
-    c.bytes = MiB(256);
-    c.ranks = 2;
-    return m;
-  };
-  const auto add = [&](Measurement& m, int a, int b, double base) {
-    const int g = cluster.gpus;
-    const double blip = uniform(random) < cluster.outliers ? 1.4 : 1;
-    const double time =
-        base * cluster.longer(a / g, a % g, b / g, b % g) * std::exp(cluster.noise * normal(random)) * blip;
-    m.groups.push_back({{a, b}, {time}});
-  };
-  for (const char* const pattern : {"one_way", "both_ways", "ping_pong"}) {
-    Measurement& within = measured("same_node", pattern);
-    for (int node = 0; node < cluster.nodes; ++node)
-      for (int a = 0; a < cluster.gpus; ++a)
-        for (int b = a + 1; b < cluster.gpus; ++b) add(within, node * cluster.gpus + a, node * cluster.gpus + b, 1e-3);
-    if (cluster.nodes < 2) continue;
-    Measurement& between = measured("other_node", pattern);
-    for (int i = 0; i < cluster.nodes; ++i)
-      for (int j = i + 1; j < cluster.nodes; ++j)
-        for (int shift = 0; shift < std::min(cluster.most_shifts, cluster.gpus); ++shift)
-          for (int g = 0; g < cluster.gpus; ++g)
-            // Paths between rails are longer.
-            add(between, i * cluster.gpus + g, j * cluster.gpus + (g + shift) % cluster.gpus, shift == 0 ? 6e-3 : 7e-3);
-  }
-  return report;
-}
-
-std::vector<std::string> names(const Cluster& cluster, unsigned seed = 1) {
-  std::vector<std::string> all;
-  for (const Suspect& suspect : diagnose(report_of(cluster, seed), {}).suspects)
-    all.push_back(suspect.kind + " " + suspect.name);
-  return all;
-}
-
-using Longer = std::function<double(int, int, int, int)>;
-Longer slow_gpu(int node, int gpu, double times) {
-  return
-      [=](int a, int ga, int b, int gb) { return (a == node && ga == gpu) || (b == node && gb == gpu) ? times : 1.0; };
-}
-Longer slow_nic(int node, int gpu, double times) {
-  return [=](int a, int ga, int b, int gb) { return a == b ? 1.0 : slow_gpu(node, gpu, times)(a, ga, b, gb); };
-}
-Longer slow_node(int node, double times) {
-  return [=](int a, int, int b, int) { return a != b && (a == node || b == node) ? times : 1.0; };
-}
-Longer slow_link(int from, int to, double times) {
-  return [=](int a, int, int b, int) { return std::minmax(a, b) == std::minmax(from, to) ? times : 1.0; };
-}
-Longer both(const Longer& one, const Longer& other) {
-  return [=](int a, int ga, int b, int gb) { return one(a, ga, b, gb) * other(a, ga, b, gb); };
-}
 
 TEST(Suspects, are_none_on_healthy_clusters) {
   const unsigned share = std::getenv("P5BENCH_NIGHTLY") ? 1 : 5;
@@ -190,13 +111,6 @@ TEST(Suspects, are_none_where_all_transfers_are_slow_equally_often) {
   EXPECT_EQ(found[0].name, "n2") << "beside that, slow in all of them";
 }
 
-Longer slow_rails(int first, int last) {
-  return [=](int a, int ga, int b, int gb) {
-    const auto is_slow = [&](int gpu) { return first <= gpu && gpu <= last; };
-    return a != b && (is_slow(ga) || is_slow(gb)) ? 2.0 : 1.0;
-  };
-}
-
 TEST(Suspects, are_rails_where_gpus_of_one_number_are_slow_on_all_nodes) {
   for (const int nodes : {3, 4, 8}) {
     EXPECT_THAT(names({.nodes = nodes, .longer = slow_rails(5, 5)}), ElementsAre("rail 5")) << nodes;
@@ -219,75 +133,6 @@ TEST(Suspects, are_all_that_are_slow_however_many) {
       names({.nodes = faulty + 2, .most_shifts = 2, .outliers = 0, .longer = longer});
   EXPECT_THAT(found, testing::SizeIs(faulty));
   EXPECT_THAT(found, Each(StartsWith("nic ")));
-}
-
-TEST(Suspects, are_one_where_the_links_between_two_sets_of_nodes_are_slow) {
-  const auto found = [](int nodes, int most_shifts) {
-    const Longer longer = [=](int a, int, int b, int) { return (2 * a < nodes) != (2 * b < nodes) ? 1 / 0.7 : 1.0; };
-    return diagnose(report_of({.nodes = nodes, .most_shifts = most_shifts, .longer = longer}, 1), {});
-  };
-  const Diagnosis four = found(4, 8);
-  EXPECT_THAT(four.questions, IsEmpty());
-  ASSERT_EQ(four.suspects.size(), 1U);
-  EXPECT_EQ(four.suspects[0].kind + " " + four.suspects[0].name + four.suspects[0].host, "link n0,n1-n2,n3");
-  EXPECT_THAT(four.suspects[0].evidence, HasSubstr("reach each other at 70 % of the others' rate, over"));
-  EXPECT_THAT(four.suspects[0].action, HasSubstr("keep each job within one set"));
-  const Diagnosis many = found(12, 1);
-  EXPECT_THAT(many.questions, IsEmpty());
-  ASSERT_EQ(many.suspects.size(), 1U);
-  EXPECT_EQ(many.suspects[0].name, "n0,n1,n2,n3,n4,n5-n6,n7,n8,n9,n10,n11");
-}
-
-TEST(Suspects, are_single_links_where_nodes_were_not_measured_with_each_other) {
-  Report report = report_of({.longer = slow_link(0, 2, 2)}, 1);
-  for (Result& result : report.results)
-    std::erase_if(result.measurement.groups, [](const GroupResult& its) {
-      const int a = its.group.front() / 8, b = its.group.back() / 8;
-      return a < 2 && b >= 2 && !(a == 0 && b == 2);
-    });
-  const Diagnosis found = diagnose(report, {});
-  for (const Suspect& each : found.suspects) EXPECT_EQ(each.name.find(','), std::string::npos) << each.name;
-  EXPECT_EQ(found.suspects.size() + found.questions.size(), 1U);
-}
-
-// More pairs share a NIC in the rounds of two whole hosts than in those with a host of fewer ranks.
-TEST(Suspects, are_none_where_hosts_of_unequal_ranks_share_their_nics) {
-  for (const std::vector<int>& ranks_of_hosts :
-       std::vector<std::vector<int>>{{8, 8, 4}, {8, 8, 8, 4}, {8, 8, 8, 8, 7}}) {
-    Report report;
-    report.topology = topo::synthetic(topo::find_platform("p3dn.24xlarge"), static_cast<int>(ranks_of_hosts.size()));
-    report.topology.host_of_rank.clear();
-    for (std::size_t host = 0; host < ranks_of_hosts.size(); ++host)
-      report.topology.host_of_rank.insert(report.topology.host_of_rank.end(),
-                                          static_cast<std::size_t>(ranks_of_hosts[host]), static_cast<int>(host));
-    const std::vector<int>& host_of = report.topology.host_of_rank;
-    report.run.ranks = static_cast<int>(host_of.size());
-    report.run.nodes = static_cast<int>(ranks_of_hosts.size());
-    Measurement& m = report.results.emplace_back().measurement;
-    Case& c = m.measured_case;
-    c.backend = "nccl";
-    c.collective = &find_collective("p2p");
-    c.pattern = "both_ways";
-    c.pair = "other_node";
-    c.bytes = MiB(256);
-    c.ranks = c.nodes = 2;
-    c.rounds = std::make_shared<const std::vector<Round>>(all_pairs(Placement(host_of), 1000, 1).other_domain);
-    std::mt19937_64 random(1);
-    std::normal_distribution<double> normal;
-    for (const Round& round : *c.rounds) {
-      std::map<int, int> ranks_at;
-      for (const Group& pair : round)
-        for (const int rank : pair) ++ranks_at[host_of[static_cast<std::size_t>(rank)]];
-      for (const Group& pair : round) {
-        int most = 1;
-        for (const int rank : pair) most = std::max(most, ranks_at[host_of[static_cast<std::size_t>(rank)]]);
-        m.groups.push_back({pair, {6e-3 * most * std::exp(0.01 * normal(random))}});
-      }
-    }
-    const Diagnosis found = diagnose(report, {});
-    EXPECT_THAT(found.suspects, IsEmpty());
-    EXPECT_THAT(found.questions, IsEmpty());
-  }
 }
 
 TEST(Suspects, of_a_node_whose_gpus_all_reach_each_other_slowly_are_the_node) {
@@ -903,14 +748,15 @@ TEST(Suspects, of_the_nics_of_a_gpu_are_the_one_that_nobody_found_fast) {
 
 TEST(Suspects, are_found_again_by_their_names) {
   using enum Part::Kind;
-  for (const Part& part :
-       {Part{node, 3}, Part{gpu, 0, 7}, Part{nic, 12, 31}, Part{nics, 1, 8, 11}, Part{nics, 2, -4, -4},
-        Part{link, 0, 2}, Part{rail, 0, 5, 5}, Part{rail, 0, 4, 7}, Part{domain, 1}})
+  for (const Part& part : {Part{node, 3}, Part{gpu, 0, 7}, Part{nic, 12, 31}, Part{nics, 1, 8, 11},
+                           Part{nics, 2, -4, -4}, Part{link, 0, 2}, Part{links, 0, 0, 0, {{0, 1}, {2, 3}}},
+                           Part{rail, 0, 5, 5}, Part{rail, 0, 4, 7}, Part{domain, 1}})
     EXPECT_EQ(part_named(full_name(part)), part) << full_name(part);
-  for (const char* text :
-       {"",        "node",     "node ",     "node n",    "node n1 ",          "node n-1",  "node 1",    "gpu n1",
-        "gpu n1g", "gpu n1r1", "nic n1r5-", "nic n1r-5", "link n0",           "link n0-1", "link n0-n", "rail",
-        "rail x",  "rail 1-",  "domain 1",  "domain dn", "node n99999999999", "switch n1", "all"})
+  for (const char* text : {"",        "node",      "node ",     "node n",     "node n1 ",          "node n-1",
+                           "node 1",  "gpu n1",    "gpu n1g",   "gpu n1r1",   "nic n1r5-",         "nic n1r-5",
+                           "link n0", "link n0-1", "link n0-n", "link n0,n1", "link n0-n1,",       "rail",
+                           "rail x",  "rail 1-",   "domain 1",  "domain dn",  "node n99999999999", "switch n1",
+                           "all"})
     EXPECT_EQ(part_named(text), std::nullopt) << text;
 }
 

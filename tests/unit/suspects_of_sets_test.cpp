@@ -1,0 +1,167 @@
+// Faults that many nodes have in common or that hosts of unequal ranks have: sets of nodes, rails, shared NICs.
+#include "reports/suspects.hpp"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "bench/model/groups.hpp"
+#include "reports/nodes.hpp"
+#include "reports/part_names.hpp"
+#include "tests/unit/clusters.hpp"
+
+namespace p5::reports {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+using testing::UnorderedElementsAre;
+
+// Nodes below `first` reach the others slowly.
+Longer slow_between_sets(int first) {
+  return [=](int a, int, int b, int) { return (a < first) != (b < first) ? 1 / 0.7 : 1.0; };
+}
+
+TEST(SuspectsOfSets, are_one_where_the_links_between_two_sets_of_nodes_are_slow) {
+  struct Sets {
+    const char* platform;
+    int nodes, gpus, first;
+    std::string name;
+  };
+  for (const Sets& each :
+       std::vector<Sets>{{"p5.48xlarge", 4, 8, 2, "link n0,n1-n2,n3"},
+                         {"p5.48xlarge", 12, 8, 6, "link n0,n1,n2,n3,n4,n5-n6,n7,n8,n9,n10,n11"},
+                         {"p5.4xlarge", 8, 1, 4, "link n0,n1,n2,n3-n4,n5,n6,n7"},
+                         {"p5.4xlarge", 16, 1, 8, "link n0,n1,n2,n3,n4,n5,n6,n7-n8,n9,n10,n11,n12,n13,n14,n15"},
+                         {"p3dn.24xlarge", 8, 8, 4, "link n0,n1,n2,n3-n4,n5,n6,n7"},
+                         {"p4d.24xlarge", 8, 8, 2, "link n0,n1-n2,n3,n4,n5,n6,n7"}}) {
+    SCOPED_TRACE(each.name);
+    const Cluster cluster{.platform = each.platform,
+                          .nodes = each.nodes,
+                          .gpus = each.gpus,
+                          .most_shifts = each.nodes > 4 ? 1 : 8,
+                          .longer = slow_between_sets(each.first)};
+    const Diagnosis found = diagnose(report_of(cluster, 1), {});
+    EXPECT_THAT(found.questions, IsEmpty());
+    ASSERT_EQ(found.suspects.size(), 1U);
+    EXPECT_EQ(found.suspects[0].kind + " " + found.suspects[0].name + found.suspects[0].host, each.name);
+    EXPECT_THAT(found.suspects[0].evidence, HasSubstr(" of the others' rate, over"));
+    EXPECT_THAT(found.suspects[0].action, HasSubstr("keep each job within one set"));
+  }
+}
+
+TEST(SuspectsOfSets, are_found_among_forty_nodes) {
+  const std::vector<std::string> found =
+      names({.platform = "p5.4xlarge", .nodes = 40, .gpus = 1, .longer = slow_between_sets(20)});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(pairs_joined_by(part_named(found[0]).value()).size(), 400U);
+}
+
+TEST(SuspectsOfSets, are_named_beside_a_slow_node_or_nic_of_a_set) {
+  EXPECT_THAT(names({.nodes = 6, .most_shifts = 2, .longer = both(slow_between_sets(3), slow_node(0, 2))}),
+              UnorderedElementsAre("node n0", "link n1,n2-n3,n4,n5"));
+  EXPECT_THAT(names({.longer = both(slow_between_sets(2), slow_nic(0, 3, 2))}),
+              UnorderedElementsAre("nic n0r12-15", "link n0,n1-n2,n3"));
+}
+
+TEST(SuspectsOfSets, leave_one_set_to_go_on_with) {
+  Report report = report_of({.longer = both(slow_between_sets(2), slow_nic(0, 3, 2))}, 1);
+  report.suspects = diagnose(report, {}).suspects;
+  const std::set<std::string> left_out = hosts_to_leave_out(report);
+  EXPECT_THAT(left_out, ElementsAre(report.topology.hosts[0].name, report.topology.hosts[1].name));
+  for (const NodeVerdict& each : judge_nodes(report)) EXPECT_FALSE(each.unfit.empty() && each.in_doubt.empty());
+}
+
+TEST(SuspectsOfSets, are_single_links_where_nodes_were_not_measured_with_each_other) {
+  Report report = report_of({.longer = slow_link(0, 2, 2)}, 1);
+  for (Result& result : report.results)
+    std::erase_if(result.measurement.groups, [](const GroupResult& its) {
+      const int a = its.group.front() / 8, b = its.group.back() / 8;
+      return a < 2 && b >= 2 && !(a == 0 && b == 2);
+    });
+  const Diagnosis found = diagnose(report, {});
+  for (const Suspect& each : found.suspects) EXPECT_EQ(each.name.find(','), std::string::npos) << each.name;
+  EXPECT_EQ(found.suspects.size() + found.questions.size(), 1U);
+}
+
+TEST(SuspectsOfNics, are_the_nics_of_half_of_a_host_and_no_link_of_two_hosts) {
+  Longer of_one = slow_nic(0, 4, 2);
+  for (int gpu = 5; gpu < 8; ++gpu) of_one = both(of_one, slow_nic(0, gpu, 2));
+  EXPECT_THAT(names({.platform = "p6-b200.48xlarge", .nodes = 2, .longer = of_one}),
+              UnorderedElementsAre("nic n0r4", "nic n0r5", "nic n0r6", "nic n0r7"));
+}
+
+// Pairs of all ranks of hosts with one NIC each. More pairs share a NIC in the rounds of two whole hosts than in those
+// with a host of fewer ranks. `slow_host` has a NIC of half the rate; -1: none.
+Report report_of_unequal_hosts(const std::vector<int>& ranks_of_hosts, int slow_host) {
+  Report report;
+  report.topology = topo::synthetic(topo::find_platform("p3dn.24xlarge"), static_cast<int>(ranks_of_hosts.size()));
+  std::vector<int>& host_of = report.topology.host_of_rank;
+  host_of.clear();
+  for (std::size_t host = 0; host < ranks_of_hosts.size(); ++host)
+    host_of.insert(host_of.end(), static_cast<std::size_t>(ranks_of_hosts[host]), static_cast<int>(host));
+  report.run.ranks = static_cast<int>(host_of.size());
+  report.run.nodes = static_cast<int>(ranks_of_hosts.size());
+  Measurement& m = report.results.emplace_back().measurement;
+  Case& c = m.measured_case;
+  c.backend = "nccl";
+  c.collective = &find_collective("p2p");
+  c.pattern = "both_ways";
+  c.pair = "other_node";
+  c.bytes = MiB(256);
+  c.ranks = c.nodes = 2;
+  c.rounds = std::make_shared<const std::vector<Round>>(all_pairs(Placement(host_of), 1000, 1).other_domain);
+  std::mt19937_64 random(1);
+  std::normal_distribution<double> normal;
+  for (const Round& round : *c.rounds) {
+    std::map<int, int> ranks_at;
+    for (const Group& pair : round)
+      for (const int rank : pair) ++ranks_at[host_of[static_cast<std::size_t>(rank)]];
+    for (const Group& pair : round) {
+      int most = 1;
+      for (const int rank : pair) {
+        const int host = host_of[static_cast<std::size_t>(rank)];
+        most = std::max(most, ranks_at[host] * (host == slow_host ? 2 : 1));
+      }
+      m.groups.push_back({pair, {6e-3 * most * std::exp(0.01 * normal(random))}});
+    }
+  }
+  return report;
+}
+
+TEST(SuspectsOfNics, are_none_where_hosts_of_unequal_ranks_share_their_nics) {
+  for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{8, 8, 4}, {8, 8, 8, 4}, {8, 8, 8, 8, 7}}) {
+    const Diagnosis found = diagnose(report_of_unequal_hosts(ranks, -1), {});
+    EXPECT_THAT(found.suspects, IsEmpty());
+    EXPECT_THAT(found.questions, IsEmpty());
+  }
+}
+
+// All pairs with as many ranks at a NIC may use the slow one.
+TEST(SuspectsOfNics, are_on_the_host_whose_ranks_share_a_slow_one_whatever_the_others_have) {
+  for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{8, 8, 8}, {8, 8, 7}, {8, 8, 4}, {8, 8, 8, 8, 7}})
+    for (int slow = 0; slow < std::ssize(ranks); ++slow) {
+      // A NIC of half the rate takes as long beside four ranks as another one beside eight.
+      if (ranks[static_cast<std::size_t>(slow)] == 4) continue;
+      SCOPED_TRACE(testing::Message() << ranks.size() << " hosts, the last of " << ranks.back() << ", slow: " << slow);
+      const Diagnosis found = diagnose(report_of_unequal_hosts(ranks, slow), {});
+      const std::string node = "n" + std::to_string(slow), nic = node + "r0";
+      if (found.suspects.empty()) {
+        ASSERT_EQ(found.questions.size(), 1U);
+        EXPECT_THAT(found.questions[0].candidates, UnorderedElementsAre("node " + node, "nic " + nic));
+      } else {
+        ASSERT_EQ(found.suspects.size(), 1U);
+        EXPECT_THAT(found.suspects[0].name, testing::AnyOf(node, nic));
+      }
+    }
+}
+
+}  // namespace
+}  // namespace p5::reports
