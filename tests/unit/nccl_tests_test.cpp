@@ -995,27 +995,40 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
   EXPECT_EQ(times_of(import(carriage, "", "lab").report), plain);
 }
 
-// The AWS CLI prints events of CloudWatch as words with tabs between them, times at the end.
+// The AWS CLI prints events of CloudWatch as words with tabs between them, times at the end; results of a query have
+// the line and its time in the form of the tool.
 TEST(NcclTests, are_read_before_the_times_of_events) {
-  const auto as_events = [](const std::string& text) {
+  const auto as_events = [](const std::string& text, const auto& before, const auto& time) {
     std::string events;
     std::istringstream lines(text);
     int number = 0;
     for (std::string line; std::getline(lines, line); ++number)
-      events += fmt::format("EVENTS\t{}\t{}\t{}\n", 1764331200000 + number, line, 1764331200030 + 5 * number);
+      events += fmt::format("{}{}\t{}\n", before(number), line, time(number));
     return events;
   };
-  const Report plain = import(three_sizes, "", "lab").report, events = import(as_events(three_sizes), "", "lab").report;
-  EXPECT_EQ(times_of(events), times_of(plain));
-  EXPECT_EQ(events.run.remarks, plain.run.remarks);
+  const auto nothing = [](int) { return std::string(); };
+  const auto of_event = [](int number) { return fmt::format("EVENTS\t{}\t", 1764331200000 + number); };
+  const auto in_form = [](const std::string& form) {
+    return [form](int number) { return fmt::format(fmt::runtime(form), number); };
+  };
   const auto names = [](const Report& report) {
     std::vector<std::string> all;
     for (const topo::Host& host : report.topology.hosts)
       for (const topo::Gpu& gpu : host.gpu_devices) all.push_back(gpu.name);
     return all;
   };
-  EXPECT_EQ(names(events), names(plain));
+  const Report plain = import(three_sizes, "", "lab").report;
   EXPECT_THAT(names(plain), Not(IsEmpty()));
+  for (const std::string& events : {as_events(three_sizes, of_event, in_form("17643312000{:02}")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28T10:00:{:02}.123Z")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02}.123")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02},123 UTC")),
+                                    as_events(three_sizes, nothing, in_form("11/28/2026, 10:00:{:02} AM"))}) {
+    const Report report = import(events, "", "lab").report;
+    EXPECT_EQ(times_of(report), times_of(plain)) << events;
+    EXPECT_EQ(report.run.remarks, plain.run.remarks) << events;
+    EXPECT_EQ(names(report), names(plain)) << events;
+  }
 }
 
 // Hydra puts its prefix before each write of a process.
