@@ -117,13 +117,14 @@ void unwrap_json(std::vector<Line>& lines) {
 
 // ---- prefixes and suffixes
 
-// Length of a tab and a number or time at the end of a line: the AWS CLI prints the time of an event behind it, too.
+// Length of a tab and a number or time at the end of a line: the AWS CLI and the query tools of log collectors print
+// the time of an event behind it, too, in their own forms.
 std::size_t length_of_suffix(std::string_view line) {
   const std::size_t tab = line.rfind('\t');
   if (tab == std::string_view::npos) return 0;
   const std::string_view time = line.substr(tab + 1);
   const auto is_of_time = [](char c) {
-    return is_digit(c) || std::string_view("-+:.TZ").find(c) != std::string_view::npos;
+    return is_digit(c) || (c >= 'A' && c <= 'Z') || std::string_view("-+:.,/ ").find(c) != std::string_view::npos;
   };
   return !time.empty() && is_digit(time.front()) && std::ranges::all_of(time, is_of_time) ? line.size() - tab : 0;
 }

@@ -56,6 +56,15 @@ struct Pending {
   std::set<int> lines;
 };
 
+// What a line about the end of a program tells: a fault, or the exit code of a program that says FAILED itself, or what
+// such an exit may have caused.
+enum class Ending { fault, answer, consequence };
+struct Failure {
+  Ending ending = Ending::fault;
+  std::string text;
+};
+constexpr int most_failures = 5;
+
 // Parser for the lines of a log; lines outside tables (logs of NCCL, warnings) are skipped.
 class Reader {
  public:
@@ -187,24 +196,41 @@ class Reader {
 
   // "host: Test NCCL failure common.cu:401 'unhandled system error ...'"
   void note_failure(std::string_view text) {
-    constexpr std::size_t most = 5, longest = 300;
     constexpr std::array<std::string_view, 3> failures{"Test NCCL failure ", "Test CUDA failure ", "Test timeout ("};
     // What launchers and libraries print about a process that was killed; before a program it is of something else.
-    constexpr std::array<std::string_view, 8> ends{
-        " exited on signal ", "Caught signal ",          "Process received signal",
-        "Segmentation fault", "BAD TERMINATION OF ",     "slurmstepd: error: *** ",
-        ": Killed",           ": Exited with exit code "};
-    const auto stands = [&](auto each) { return text.find(each) != std::string_view::npos; };
-    // A program exits with an error behind a whole table, too, if it says FAILED itself.
-    constexpr std::array<std::string_view, 2> exits{"BAD TERMINATION OF ", ": Exited with exit code "};
-    const bool is_behind_table = !columns_ && program_line_ == 0 && !log_.tables.empty();
-    const bool says_failed = is_behind_table && (table().below_demanded || table().out_of_bounds);
-    const auto is_end = [&](auto each) {
-      return stands(each) && !(says_failed && std::ranges::find(exits, each) != exits.end());
-    };
-    const bool is_in_program = columns_ || program_line_ > 0 || !log_.tables.empty();
-    if (std::ranges::none_of(failures, stands) && !(is_in_program && std::ranges::any_of(ends, is_end))) return;
-    if (failures_.size() < most) failures_.push_back(printable(trimmed(text).substr(0, longest)));
+    constexpr std::array<std::string_view, 5> ends{" exited on signal ", "Caught signal ", "Process received signal",
+                                                   "Segmentation fault", "slurmstepd: error: *** "};
+    // These may be the end of the other processes after one exits. Slurm names other reasons: "DUE TO TIME LIMIT".
+    constexpr std::array<std::string_view, 3> consequences{": Killed", "slurmstepd: error: *** STEP ",
+                                                           "BAD TERMINATION OF "};
+    // Lines of Slurm, MPICH and Intel MPI.
+    constexpr std::array<std::string_view, 3> exits{": Exited with exit code ", "=   EXIT CODE: ", "=   EXIT STATUS: "};
+    constexpr int code_of_failed = 1;
+    const auto stands = [&](std::string_view each) { return text.find(each) != std::string_view::npos; };
+    int code = 0;
+    for (const std::string_view each : exits)
+      code = std::max(code, number_in<int>(value_after(text, each, is_digit)).value_or(0));
+    Ending ending = Ending::fault;
+    if (std::ranges::none_of(failures, stands)) {
+      if (!columns_ && program_line_ == 0 && log_.tables.empty()) return;
+      if (code == code_of_failed)
+        ending = Ending::answer;
+      else if (code == 0 && std::ranges::any_of(consequences, stands) && !stands("DUE TO "))
+        ending = Ending::consequence;
+      else if (code == 0 && std::ranges::none_of(ends, stands))
+        return;
+    }
+    constexpr std::size_t longest = 300;
+    if (std::ranges::count(failures_, ending, &Failure::ending) < most_failures)
+      failures_.push_back({ending, printable(trimmed(text).substr(0, longest))});
+  }
+
+  // A program that says FAILED behind its table exits with an error, and launchers may end the other processes then.
+  void drop_answers() {
+    const bool has_table = columns_ || (program_line_ == 0 && !log_.tables.empty());
+    if (!has_table || !(table().below_demanded || table().out_of_bounds)) return;
+    if (std::ranges::find(failures_, Ending::answer, &Failure::ending) == failures_.end()) return;
+    std::erase_if(failures_, [](const Failure& each) { return each.ending != Ending::fault; });
   }
 
   // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
@@ -328,6 +354,7 @@ class Reader {
 
   // Called at the beginning of the next program and at the end of the file.
   void end_program() {
+    drop_answers();
     const bool in_table = columns_.has_value();
     const int began = program_line_;
     bool died = !failures_.empty();
@@ -350,10 +377,11 @@ class Reader {
     } else if (died) {
       what = fmt::format("{} failed behind a table", name);
     }
-    for (const std::string& failure : failures_) what += (what.empty() ? "" : "; ") + failure;
+    if (failures_.size() > most_failures) failures_.resize(most_failures);
+    for (const Failure& failure : failures_) what += (what.empty() ? "" : "; ") + failure.text;
     if (!what.empty()) log_.remarks.push_back(what);
     if (died && log_.ended_by.empty())
-      log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front());
+      log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front().text);
     failures_.clear();
     program_line_ = 0;
     Table fresh;
@@ -604,7 +632,7 @@ class Reader {
   std::vector<ResultRow> mismatched_;  // complete rows whose element count does not fit their size
   std::set<int> stray_;                // possible lines of rows outside a table since the last comment
   std::set<int> lost_;                 // lines of the table without a row
-  std::vector<std::string> failures_;
+  std::vector<Failure> failures_;
   std::size_t tries_ = 0;  // attempts to join pieces
   bool has_footer_ = false;
   int program_line_ = 0;  // first line of the program; 0: it has a table already, or it is unknown

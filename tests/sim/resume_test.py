@@ -59,6 +59,12 @@ class Resume(Folder):
         self.assertEqual(done.returncode, exits, done.stderr + done.stdout)
         return done
 
+    def assert_continued(self, earlier, results):
+        report = read_report(self.folder_of_run() / "report.json")
+        remarks = report["run"]["remarks"]
+        self.assertTrue(any(str(earlier) in remark and f"; {results} results" in remark for remark in remarks), remarks)
+        self.assertEqual((report["status"], len(report["measurements"])), ("complete", 6))
+
     def refuse(self, *arguments, says):
         before = sorted(self.folder.rglob("*"))
         done = self.resume(*arguments, exits=2)
@@ -131,15 +137,17 @@ class Resume(Folder):
         self.assertTrue((before / "report.json").exists())
 
     def test_a_run_that_cannot_keep_the_earlier_results_takes_no_link_from_them(self):
-        earlier, _ = self.ended(2)
         full = {"LD_PRELOAD": str(BUILD / "tests/failing_files.so"), "P5BENCH_FAIL_BELOW": str(self.folder / "out"), "P5BENCH_FAIL_WITH": "ENOSPC",
                 "P5BENCH_FAIL_ON": "write", "P5BENCH_FAIL_FROM": "2"}
-        done = self.run_it(*PLAN, *SIM, "--resume", variables=full)
-        self.assertIn(done.returncode, (12, 13), done.stderr)
-        self.assertEqual((self.folder / "out" / "latest").resolve(), earlier.resolve())
-        self.resume()
-        report = read_report((self.folder / "out" / "latest").resolve() / "report.json")
-        self.assertTrue(any("; 2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
+        for how in (PLAN, [*PLAN, "--timeout", "50s"]):
+            with self.subTest(how=how):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier, _ = self.ended(2, how=how)
+                done = self.run_it(*PLAN, *SIM, "--resume", variables=full)
+                self.assertIn(done.returncode, (12, 13), done.stderr)
+                self.assertEqual((self.folder / "out" / "latest").resolve(), earlier.resolve())
+                self.resume()
+                self.assert_continued(earlier, 2)
 
     def test_measurements_under_other_variables_do_not_mix(self):
         self.ended(2)
@@ -426,20 +434,50 @@ class Resume(Folder):
         report = read_report(self.folder_of_run() / "report.json")
         self.assertTrue(any(str(earlier) in remark and "2 results" in remark for remark in report["run"]["remarks"]), report["run"]["remarks"])
 
+    def ended_in_first_case(self, how=(), by="ended by SIGTERM"):
+        return self.ended(0, how=how, ended_by=by, outcome="failed", because=by)[0]
+
+    def ended_in_preflight(self, how=()):
+        folder = self.ended_in_first_case(how)
+        (folder / "measurements.jsonl").unlink()
+        return folder
+
+    def test_a_run_that_ended_before_its_first_result_begins_again_whatever_ran_before(self):
+        """The runs before are complete, or of other options, and none has results that this one lacks."""
+        other, longer = ["--collectives", "broadcast", "--sizes", "64,1GiB"], [*PLAN, "--timeout", "50s"]
+        full_disk = "p5bench: 'measurements.jsonl' cannot be written. Make room, or make the folder writable"
+        befores = {
+            "complete, other": lambda: self.run_it(*other, *SIM),
+            "interrupted, other": lambda: self.ended(1, how=other),
+            "complete, same": lambda: self.run_it(*PLAN, *SIM)}
+        laters = {
+            "preflight": self.ended_in_preflight,
+            "first case": self.ended_in_first_case,
+            "full disk": lambda: self.ended_in_first_case(by=full_disk),
+            "preflight, with a limit": lambda: self.ended_in_preflight(longer)}
+        for before, make_before in befores.items():
+            for later, make_later in laters.items():
+                if later.endswith("limit") and before != "complete, other":
+                    continue
+                with self.subTest(before=before, later=later):
+                    shutil.rmtree(self.folder / "out", ignore_errors=True)
+                    make_before()
+                    earlier = make_later()
+                    self.resume()
+                    self.assert_continued(earlier, 0)
+                    self.assertEqual(read_report(self.folder_of_run() / "report.json")["run"]["seed"], 7)
+        self.ended_in_first_case()
+        self.assertEqual(self.run_it(*PLAN, *SIM).returncode, 0)
+        self.refuse(says=["nothing is left to measure"])
+
     def test_a_later_run_with_nothing_to_continue_or_of_other_options_does_not_hide_the_interrupted_one(self):
         """Later runs: ended in the preflight, in the first case, a soak, and one of other options."""
-        def ended_in_first_case():
-            return self.ended(0, outcome="failed", because="ended by SIGTERM")[0]
-
-        def ended_in_preflight():
-            (ended_in_first_case() / "measurements.jsonl").unlink()
-
         def soak():
             self.assertEqual(self.run_it(*PLAN, "--soak", "2s", *SIM).returncode, 0)
             folder = self.folder_of_run()
             self.end(folder, [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()[:3]], "ended by SIGTERM")
 
-        for later in (ended_in_preflight, ended_in_first_case, soak, lambda: self.ended(2, how=[*PLAN[:3], "64,1GiB"])):
+        for later in (self.ended_in_preflight, self.ended_in_first_case, soak, lambda: self.ended(2, how=[*PLAN[:3], "64,1GiB"])):
             with self.subTest(later=later):
                 shutil.rmtree(self.folder / "out", ignore_errors=True)
                 earlier, _ = self.ended(2)

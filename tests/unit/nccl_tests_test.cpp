@@ -909,27 +909,52 @@ TEST(NcclTests, of_which_a_process_was_killed_say_so) {
   EXPECT_EQ(import(mpirun + three_sizes, "", "lab").report.status, "complete") << "of what ran before";
 }
 
-// nccl-tests exits with an error where it says FAILED, behind a whole table.
+// nccl-tests exits with an error where it says FAILED, behind a whole table, and launchers may end the other processes.
 TEST(NcclTests, that_say_failed_did_not_die_because_of_their_exit_code) {
   const std::string exit_code = "srun: error: node-y: tasks 2-3: Exited with exit code 1\n";
+  const std::string killed = "srun: error: node-y: task 3: Killed\n";
+  const std::string step = "slurmstepd: error: *** STEP 7.0 ON node-x CANCELLED AT 2026-11-20T10:00:00";
+  const std::string mpich = "=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n=   PID 801 RUNNING AT node-y\n";
   const auto with = [](const std::string& line, const std::string& ending) {
     std::string text = three_sizes;
     return text.insert(text.find('\n', text.find(line)), ending);
   };
   const std::string below = with("# Avg bus bandwidth", " FAILED");
-  for (const std::string& said :
-       {exit_code, std::string("=   BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n")}) {
-    const Report report = import(below + said, "", "lab").report;
-    EXPECT_EQ(report.status, "complete") << said;
-    EXPECT_EQ(report.exit_code, ExitCode::ok) << said;
-    EXPECT_THAT(report.run.remarks, Contains(HasSubstr("below what was demanded of it"))) << said;
-  }
   std::string wrong = three_sizes;
   const std::size_t ok = wrong.find("OK", wrong.find("# Out of bounds"));
   wrong.replace(ok, 2, "FAILED");
-  EXPECT_EQ(import(wrong + exit_code, "", "lab").report.exit_code, ExitCode::wrong_data);
-  EXPECT_EQ(import(wrong + exit_code, "", "lab").report.status, "complete");
-  EXPECT_EQ(import(below + "srun: error: node-y: task 3: Killed\n", "", "lab").report.status, "partial");
+  for (const std::string& said :
+       {exit_code, exit_code + "srun: Terminating StepId=7.0\n" + step + " ***\n", exit_code + killed,
+        step + " ***\n" + killed + exit_code, mpich + "=   EXIT CODE: 1\n", mpich + "=   EXIT STATUS: 1\n"}) {
+    for (const bool is_within : {false, true}) {
+      std::string text = below;
+      text.insert(is_within ? text.find("# Avg bus bandwidth") : text.size(), said);
+      const Report report = import(text, "", "lab").report;
+      EXPECT_EQ(report.status, "complete") << said << is_within;
+      EXPECT_EQ(report.exit_code, ExitCode::ok) << said << is_within;
+      EXPECT_THAT(report.run.remarks, Contains(HasSubstr("below what was demanded of it"))) << said;
+      EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("failed behind")))) << said;
+    }
+    const Report report = import(wrong + said, "", "lab").report;
+    EXPECT_EQ(report.exit_code, ExitCode::wrong_data) << said;
+    EXPECT_EQ(report.status, "complete") << said;
+  }
+  for (const std::string& fault :
+       {killed, step + " ***\n", exit_code + step + " DUE TO TIME LIMIT ***\n",
+        exit_code + "srun: error: node-x: task 0: Exited with exit code 127\n", mpich + "=   EXIT CODE: 127\n",
+        mpich + "=   KILLED BY SIGNAL: 9 (Killed)\n",
+        exit_code + "[node-y:801:0:801] Caught signal 11 (Segmentation fault: address not mapped to object)\n"}) {
+    const Report report = import(below + fault, "", "lab").report;
+    EXPECT_EQ(report.status, "partial") << fault;
+    EXPECT_EQ(report.exit_code, ExitCode::unfinished) << fault;
+  }
+  // The lines of an answer leave place for the fault behind them.
+  std::string many;
+  for (int i = 0; i < 20; ++i) many += exit_code;
+  const Report report =
+      import(below + many + "srun: error: node-x: task 0: Exited with exit code 127\n", "", "lab").report;
+  EXPECT_THAT(report.run.ended_by, HasSubstr("exit code 127"));
+  EXPECT_EQ(import(three_sizes + exit_code, "", "lab").report.status, "partial") << "the table does not say FAILED";
 }
 
 TEST(NcclTests, that_are_cut_off_anywhere_keep_their_whole_rows) {
@@ -970,27 +995,40 @@ TEST(NcclTests, are_read_behind_any_prefix_and_in_colours) {
   EXPECT_EQ(times_of(import(carriage, "", "lab").report), plain);
 }
 
-// The AWS CLI prints events of CloudWatch as words with tabs between them, times at the end.
+// The AWS CLI prints events of CloudWatch as words with tabs between them, times at the end; results of a query have
+// the line and its time in the form of the tool.
 TEST(NcclTests, are_read_before_the_times_of_events) {
-  const auto as_events = [](const std::string& text) {
+  const auto as_events = [](const std::string& text, const auto& before, const auto& time) {
     std::string events;
     std::istringstream lines(text);
     int number = 0;
     for (std::string line; std::getline(lines, line); ++number)
-      events += fmt::format("EVENTS\t{}\t{}\t{}\n", 1764331200000 + number, line, 1764331200030 + 5 * number);
+      events += fmt::format("{}{}\t{}\n", before(number), line, time(number));
     return events;
   };
-  const Report plain = import(three_sizes, "", "lab").report, events = import(as_events(three_sizes), "", "lab").report;
-  EXPECT_EQ(times_of(events), times_of(plain));
-  EXPECT_EQ(events.run.remarks, plain.run.remarks);
+  const auto nothing = [](int) { return std::string(); };
+  const auto of_event = [](int number) { return fmt::format("EVENTS\t{}\t", 1764331200000 + number); };
+  const auto in_form = [](const std::string& form) {
+    return [form](int number) { return fmt::format(fmt::runtime(form), number); };
+  };
   const auto names = [](const Report& report) {
     std::vector<std::string> all;
     for (const topo::Host& host : report.topology.hosts)
       for (const topo::Gpu& gpu : host.gpu_devices) all.push_back(gpu.name);
     return all;
   };
-  EXPECT_EQ(names(events), names(plain));
+  const Report plain = import(three_sizes, "", "lab").report;
   EXPECT_THAT(names(plain), Not(IsEmpty()));
+  for (const std::string& events : {as_events(three_sizes, of_event, in_form("17643312000{:02}")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28T10:00:{:02}.123Z")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02}.123")),
+                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02},123 UTC")),
+                                    as_events(three_sizes, nothing, in_form("11/28/2026, 10:00:{:02} AM"))}) {
+    const Report report = import(events, "", "lab").report;
+    EXPECT_EQ(times_of(report), times_of(plain)) << events;
+    EXPECT_EQ(report.run.remarks, plain.run.remarks) << events;
+    EXPECT_EQ(names(report), names(plain)) << events;
+  }
 }
 
 // Hydra puts its prefix before each write of a process.

@@ -451,8 +451,14 @@ std::vector<std::string> lines_of_journal(const EarlierRun& earlier) {
   return lines;
 }
 
+bool has_journal(const EarlierRun& earlier) {
+  std::error_code unknown;
+  return fs::exists(earlier.folder / reports::journal_name, unknown);
+}
+
 // A journal that cannot be read counts: its run is refused with the reason.
 bool has_results_to_keep(const EarlierRun& earlier) {
+  if (!has_journal(earlier)) return false;
   try {
     return std::ranges::any_of(lines_of_journal(earlier),
                                [&](const std::string& line) { return result_to_keep(line, earlier).has_value(); });
@@ -487,6 +493,11 @@ std::vector<std::string> words_of_plan(const std::vector<std::string>& arguments
   return words;
 }
 
+// A run that could not begin to continue another one, which still has the results, is no run to continue.
+bool began(const EarlierRun& run) {
+  return has_journal(run) || std::ranges::find(run.report.run.command, "--resume") == run.report.run.command.end();
+}
+
 constexpr const char* job_variable = "SLURM_JOB_ID";
 
 // The job that Slurm has started again, which keeps its number; "" if it did not.
@@ -507,8 +518,7 @@ bool began_here(const reports::Report& report) {
   return report.provenance == "simulated" || (!hosts.empty() && hosts.front().name == topo::host_name().name);
 }
 
-// The runs of OUT/CLUSTER/TIME that have something to continue: a journal, which those lack that could not begin to
-// continue another. Folders that cannot be read have none.
+// The runs of OUT/CLUSTER/TIME. Folders that cannot be read have none.
 std::vector<fs::path> runs_in(const fs::path& out, const std::string& cluster) {
   std::vector<fs::path> found;
   const auto each_folder = [](const fs::path& of, const auto& take) {
@@ -520,8 +530,7 @@ std::vector<fs::path> runs_in(const fs::path& out, const std::string& cluster) {
     if (cluster.empty() || of_cluster.filename() == cluster)
       each_folder(of_cluster, [&](const fs::path& run) {
         std::error_code unknown;
-        if (fs::exists(run / "report.json", unknown) && fs::exists(run / reports::journal_name, unknown))
-          found.push_back(run);
+        if (fs::exists(run / "report.json", unknown)) found.push_back(run);
       });
   });
   return found;
@@ -531,9 +540,18 @@ bool may_be_continued(const Options& options, const reports::Report& report) {
   return reports::takes_resume(report) && reports::subcommand_of(report) == options.command;
 }
 
-// The newest run that began here and was interrupted with something to keep, of the same options, or else of others,
-// such as another --timeout; a complete one where it is newer. Where Slurm started the job again, only runs of this job
-// and of the same options count. Null if there is none.
+// The run with the largest preference is continued, the newest of equal ones. An interrupted run without results begins
+// again; a complete one mostly has nothing left to measure.
+int preference(bool same_options, bool complete, bool has_results) {
+  if (complete) return same_options ? 2 : 0;
+  if (has_results) return same_options ? 4 : 3;
+  return same_options ? 3 : 1;
+}
+
+// The preferred run that began here. No run counts that is older than a complete one of the same options; of other
+// options, such as another --timeout, the newest counts that is complete or has results, and any without results that
+// is newer. Where Slurm started the job again, only interrupted runs of this job and of the same options count. Null if
+// there is none.
 std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::vector<std::string>& arguments,
                                              const std::string& requeued) {
   constexpr std::size_t most_read = 100;
@@ -541,27 +559,31 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
   std::vector<fs::path> folders = runs_in(options.out, options.cluster);
   std::ranges::stable_sort(folders, std::greater(), parse_stamp);
   if (folders.size() > most_read) folders.resize(most_read);
-  std::optional<EarlierRun> of_other_options;
+  std::optional<EarlierRun> found;
+  constexpr int none = -1;
+  int best = none;
   for (const fs::path& folder : folders) {
     try {
       const std::string file = (folder / "report.json").string();
       EarlierRun run{fs::canonical(folder), reports::read_report(file, not_needed)};
-      if (!began_here(run.report) || !may_be_continued(options, run.report)) continue;
+      if (!began_here(run.report) || !began(run) || !may_be_continued(options, run.report)) continue;
       const bool same = words_of_plan(run.report.run.command) == words_of_plan(arguments);
       if (!requeued.empty() && (!same || job_of(run.report) != requeued)) continue;
-      if (!same && of_other_options) continue;
+      if (!same && best != none && best != preference(false, false, false)) continue;
       const bool complete = run.report.status == "complete";
-      if (!complete && !has_results_to_keep(run)) continue;
-      if (same && complete && !requeued.empty()) return {};
-      if (same && complete && of_other_options && of_other_options->report.status != "complete") break;
-      run.report = reports::read_report(file);
-      if (same) return run;
-      of_other_options = std::move(run);
+      if (complete && !requeued.empty()) break;
+      const bool has_results = !complete && has_results_to_keep(run);
+      if (const int preferred = preference(same, complete, has_results); preferred > best) {
+        run.report = reports::read_report(file);
+        found = std::move(run);
+        best = preferred;
+      }
+      if (same && (complete || has_results)) break;
     } catch (const std::exception&) {
       continue;  // not a run of this version
     }
   }
-  return of_other_options;
+  return found;
 }
 
 }  // namespace

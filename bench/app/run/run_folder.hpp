@@ -108,8 +108,9 @@ struct EarlierRun {
 };
 
 // The newest run in --out that this job made and has results to keep: with the same options, but for time, formats and
-// folder, and the same first host. Without one the newest of other options, at last what `latest` leads to, with
-// --cluster of that cluster. Throws UsageError if there is none to continue.
+// folder, and the same first host. Without one the newest interrupted one that has none, or that has other options and
+// results, then a complete one, at last what `latest` leads to, with --cluster of that cluster. Throws UsageError if
+// there is none to continue.
 EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments);
 
 // A journal line of an earlier run that is kept.
