@@ -142,16 +142,18 @@ namespace {
 bool lacks_efa_driver(const Host& host) { return !has_efa(host) && host.efa_without_driver.value_or(0) > 0; }
 
 // The reason to assume that a host was launched with this number of EFA devices and has lost none; "": none. `counts`:
-// those of all hosts of its platform.
+// those of all hosts of its platform. A network card has one EFA device at most. EC2 does not say which interfaces have
+// one: that of the first card may have none, on all hosts alike.
 std::string sign_of_launch(const Host& host, const Platform& platform, int count, const std::vector<int>& counts) {
-  if (counts.size() > 1)
-    return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
-               ? "none of these hosts has more: they were launched with so many"
-               : "";
-  if (host.network_interfaces && *host.network_interfaces < platform.nics)
-    return fmt::format("EC2 has attached {} to it: it was launched with so few",
-                       plural(static_cast<std::size_t>(*host.network_interfaces), "network interface"));
-  return count == 0 ? "it was launched without, as a host does not lose all" : "";
+  const int cards = host.network_cards.value_or(platform.network_cards);
+  if (count == 0 && (cards < platform.network_cards || counts.size() == 1))
+    return "it was launched without, as a host does not lose all";
+  if (count == cards - (platform.network_cards - platform.nics))
+    return fmt::format("EC2 has attached interfaces to {} of its {} network cards: it was launched with so few", cards,
+                       platform.network_cards);
+  return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
+             ? "none of these hosts has more: they were launched with so many"
+             : "";
 }
 
 // Hosts whose number of EFA devices is not their platform's, by whether they were launched with it.
