@@ -494,6 +494,29 @@ TEST(TopoChecks, of_nics_know_ports_of_roce_as_well) {
   });
 }
 
+TEST(TopoChecks, of_nics_leave_out_ports_of_roce_that_are_slower_on_all_hosts) {
+  const auto spared = [](const char* id, auto damage) {
+    Topology topology = over_roce();
+    damage(topology.hosts[1].nics[8]);
+    EXPECT_THAT(only(topology, id), IsEmpty());
+    damage(topology.hosts[1].nics[3]);
+    EXPECT_THAT(only(topology, id), SizeIs(1)) << "another one is as fast as most";
+  };
+  spared("nic.rate", [](Nic& nic) { nic.rate = GBps{1.25}; });
+  spared("nic.pcie", [](Nic& nic) { nic.pcie.width = 8; });
+  spared("nic.mtu", [](Nic& nic) { nic.mtu = 9000; });
+  spared("nic.names", [](Nic& nic) { nic.name += "0"; });
+  spared("nic.unusable", [](Nic& nic) { nic.verbs_usable = false; });
+  Topology topology = over_roce();
+  topology.hosts.push_back(topology.hosts[0]);
+  topology.hosts[3].name = topology.hosts[3].boot_id = "n3";
+  topology.hosts[1].nics[8].state = "down";
+  ASSERT_THAT(only(topology, "nic.down"), SizeIs(1));
+  EXPECT_EQ(only(topology, "nic.down")[0].severity, Severity::info);
+  for (Host& host : topology.hosts) host.nics[8].verbs_usable = false;
+  EXPECT_THAT(only(topology, "nic.unusable"), IsEmpty()) << "as where a container gets the others";
+}
+
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {
   Topology topology = healthy();
   topology.platform = "";
