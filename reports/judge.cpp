@@ -4,6 +4,7 @@
 #include <array>
 #include <iterator>
 #include <map>
+#include <ranges>
 #include <set>
 #include <tuple>
 
@@ -162,6 +163,47 @@ bool reduced_in_switch(const Measurement& m) {
   return algorithm.starts_with("nvls") || algorithm.find("ldmc") != std::string::npos;
 }
 
+// NVLink domain of each rank; its host where nodes are domains.
+std::vector<int> domain_of_each_rank(const Case& c, const topo::Topology& topology) {
+  return domains_of(c) == c.nodes ? topology.host_of_rank : domains_of_ranks(topology);
+}
+
+// Numbers of ranks of the domains that may bind a case; null: as many in each. Those of the domain with the fewest have
+// the fewest NICs, and in an exchange most to send; but where GPUs share NICs, those of a domain with more have less of
+// them each. A star is bound by the root's domain.
+std::vector<std::optional<int>> ranks_of_binding_domains(const Case& c, const topo::Topology& topology) {
+  const Route route = c.collective->route;
+  const bool exchange = route == Route::all_to_all || route == Route::all_to_allv || route == Route::rooted;
+  if (route == Route::point_to_point) return {std::nullopt};
+  if (!exchange || !c.fewest_per_domain || !c.rounds || topology.host_of_rank.empty()) return {c.fewest_per_domain};
+  const std::vector<int> domains = domain_of_each_rank(c, topology);
+  const Round& round = c.rounds->front();
+  const Group& widest = *std::ranges::max_element(round, {}, &Group::size);
+  const auto domain = [&](int rank) { return domains.at(static_cast<std::size_t>(rank)); };
+  std::map<int, int> ranks;
+  for (const int rank : widest) ++ranks[domain(rank)];
+  if (route == Route::rooted && !c.every_root)
+    return {ranks.at(domain(widest.at(static_cast<std::size_t>(c.root.value_or(0)))))};
+  std::set<std::optional<int>> numbers;
+  for (const auto& [its, number] : ranks) numbers.insert(number);
+  return {numbers.begin(), numbers.end()};
+}
+
+// Lowest limit of those by the ranks of each domain that may bind the case. Null if one is unknown.
+template <class LimitOf>
+std::optional<topo::Limit> lowest_over_domains(const Case& c, const topo::Topology& topology, topo::Operation op,
+                                               const LimitOf& limit_of_one) {
+  std::optional<topo::Limit> lowest;
+  for (const std::optional<int>& ranks : ranks_of_binding_domains(c, topology)) {
+    op.per_domain = ranks;
+    op.at_once = ranks_at_once(c, topology, ranks);
+    const std::optional<topo::Limit> limit = limit_of_one(op);
+    if (!limit) return std::nullopt;
+    if (!lowest || limit->rate < lowest->rate) lowest = limit;
+  }
+  return lowest;
+}
+
 // Limit of GPUs: the GPU's link into its node, and across nodes also its NICs; the slower binds. The wire rate applies
 // if the achievable rate is unknown.
 std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& limits, const topo::Topology& topology) {
@@ -171,15 +213,13 @@ std::optional<topo::Limit> gpu_limit(const Measurement& m, const topo::Limits& l
                      .nodes = c.nodes,
                      .domains = domains_of(c),
                      .nodes_per_domain = c.nodes_per_domain,
-                     .fewest_per_domain = c.fewest_per_domain,
                      .nvls = reduced_in_switch(m),
-                     .alone = is_alone(c),
-                     .at_once = ranks_at_once(c, topology)};
+                     .alone = is_alone(c)};
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire}) {
-    if (auto limit = limit_of(limits, op, level)) return limit;
+    if (auto limit = limit_over_domains(c, topology, op, limits, level)) return limit;
     // The limit of NVLS is unknown, but NCCL chose it as faster than a ring.
     op.nvls = false;
-    if (auto limit = limit_of(limits, op, level)) return limit;
+    if (auto limit = limit_over_domains(c, topology, op, limits, level)) return limit;
   }
   return std::nullopt;
 }
@@ -198,12 +238,15 @@ std::optional<topo::Limit> limit_for(const Measurement& m, const topo::Limits& l
   if (c.nodes < 2) return host_limit(c, limits, topology);
   const auto* nics = find(limits, topo::node_nics, topo::Level::wire);
   if (!nics) return std::nullopt;
-  topo::Operation op{.route = c.collective->route, .ranks = c.ranks, .nodes = c.nodes};
-  if (!c.domains) op.fewest_per_domain = c.fewest_per_domain;
-  if (c.collective->route == Route::rooted) return exchange_limit(*nics, op);
-  if (c.collective->route != Route::all_to_all && c.collective->route != Route::all_to_allv) return *nics;
-  const int sharing = ranks_per_domain(op);
-  return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), op);
+  const Route route = c.collective->route;
+  if (route != Route::rooted && route != Route::all_to_all && route != Route::all_to_allv) return *nics;
+  const topo::Operation op{.route = route, .ranks = c.ranks, .nodes = c.nodes};
+  const auto exchanged = [&](const topo::Operation& one) -> std::optional<topo::Limit> {
+    if (route == Route::rooted) return exchange_limit(*nics, one);
+    const int sharing = ranks_per_domain(one);
+    return exchange_limit(scaled(*nics, 1.0 / sharing, fmt::format("; shared by {} ranks", sharing)), one);
+  };
+  return c.domains ? exchanged(op) : lowest_over_domains(c, topology, op, exchanged);
 }
 
 // Conflict of sources that prevents judging on this kind of machine; "" without one.
@@ -372,35 +415,40 @@ bool is_alone(const Case& c) {
          std::ranges::all_of(*c.rounds, [](const Round& round) { return round.size() == 1; });
 }
 
-std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology) {
+std::optional<topo::Limit> limit_over_domains(const Case& c, const topo::Topology& topology, const topo::Operation& op,
+                                              const topo::Limits& limits, topo::Level level) {
+  return lowest_over_domains(c, topology, op, [&](const topo::Operation& one) { return limit_of(limits, one, level); });
+}
+
+std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology, std::optional<int> per_domain) {
   const std::vector<int>& hosts = topology.host_of_rank;
   if (!c.rounds || hosts.empty() || domains_of(c) < 2) return std::nullopt;
   std::map<int, int> of_host;
-  const auto most = [&] { return std::ranges::max_element(of_host, {}, [](const auto& each) { return each.second; }); };
   // Rounds of pairs differ, and repetitions of them have some of the pairs only.
   if (c.collective->pairwise) {
     for (const int host : hosts) ++of_host[host];
-    return most()->second;
+    return std::ranges::max(std::views::values(of_host));
   }
-  const std::vector<int> domains = domains_of(c) == c.nodes ? hosts : domains_of_ranks(topology);
+  const std::vector<int> domains = domain_of_each_rank(c, topology);
   const bool ring = c.collective->route == Route::point_to_point;
   int found = 0;
   for (const Round& round : *c.rounds) {
     of_host.clear();
+    std::set<int> wanted;  // hosts
     for (const Group& group : round) {
       const auto domain = [&](std::size_t at) { return domains.at(static_cast<std::size_t>(group[at])); };
-      bool leaves = false;
-      for (std::size_t at = 1; at < group.size(); ++at) leaves = leaves || domain(at) != domain(0);
-      // All ranks use NICs, but in a ring of messages only those whose neighbour is in another domain.
-      for (std::size_t at = 0; leaves && at < group.size(); ++at)
-        if (!ring || domain(at) != domain((at + 1) % group.size()))
-          ++of_host[hosts.at(static_cast<std::size_t>(group[at]))];
+      std::map<int, int> of_domain;
+      for (std::size_t at = 0; at < group.size(); ++at) ++of_domain[domain(at)];
+      for (std::size_t at = 0; of_domain.size() > 1 && at < group.size(); ++at) {
+        const int host = hosts.at(static_cast<std::size_t>(group[at]));
+        if (!per_domain || of_domain[domain(at)] == *per_domain) wanted.insert(host);
+        // All ranks use NICs, but in a ring of messages only those whose neighbour is in another domain.
+        if (!ring || domain(at) != domain((at + 1) % group.size())) ++of_host[host];
+      }
     }
-    if (of_host.empty()) continue;
-    // The unequal host with the fewest ranks binds a collective, and the one with the most a ring of messages.
-    const auto fewest = std::ranges::min_element(of_host, {}, [](const auto& each) { return each.second; });
-    found = std::max(found, c.fewest_per_domain && !ring ? fewest->second : most()->second);
-    if (is_repeated(c)) break;
+    for (const auto& [host, ranks] : of_host)
+      if (wanted.contains(host)) found = std::max(found, ranks);
+    if (found > 0 && is_repeated(c)) break;
   }
   return found > 0 ? std::optional(found) : std::nullopt;
 }

@@ -99,9 +99,13 @@ const std::vector<Floor>& all_floors();
 Bytes bytes_of_rank(const Case& c);
 // A case whose pairs run one at a time.
 bool is_alone(const Case& c);
-// Most ranks of a host that use its NICs at the same time; of a collective with unequal numbers of ranks on its hosts
-// the fewest; of pairs, the ranks of the host. Null if that is unknown, or nothing leaves an NVLink domain.
-std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology);
+// Most ranks of a host that use its NICs at the same time, or of a host in a domain where a group has `per_domain`; of
+// pairs, the ranks of the host. Null if that is unknown, or nothing leaves an NVLink domain.
+std::optional<int> ranks_at_once(const Case& c, const topo::Topology& topology, std::optional<int> per_domain = {});
+// Limit of the operation, which is that of the case: the lowest of those by the ranks of each NVLink domain that may
+// bind it. Null if one is unknown.
+std::optional<topo::Limit> limit_over_domains(const Case& c, const topo::Topology& topology, const topo::Operation& op,
+                                              const topo::Limits& limits, topo::Level level);
 
 // Bars that match the case at any size, ascending by their smallest size.
 std::vector<const Bar*> find_bars(const Case& c, const topo::Topology& topology);

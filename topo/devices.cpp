@@ -58,8 +58,10 @@ bool held_back(std::uint64_t mask) {
   return false;
 }
 
-// ---- NVML's mask of the health of a GPU's fabric: fields of two bits each, 1: it is so, 2: it is not, 0: not
-// reported; then one of four bits, a number, of which 0 is not reported and 1 none.
+// ---- NVML's mask of the health of a GPU's fabric: fields of two bits each, 1: it is so, 3: it is so until a reset, 2:
+// it is not, 0: not reported; then one of four bits, a number, of which 0 is not reported and 1 none; then, by newer
+// drivers in place of its "no partition", two bits: 1: the GPU is in a partition, 2: it is in none, 0: not reported
+// (open-gpu-kernel-modules, src/common/nvlink/interface/nvlink_inband_msg.h).
 
 std::vector<std::string> fabric_troubles(unsigned mask) {
   constexpr std::array<const char*, 4> troubles{"degraded bandwidth", "route recovery in progress", "route unhealthy",
@@ -69,13 +71,16 @@ std::vector<std::string> fabric_troubles(unsigned mask) {
                                              "invalid GPU state"};
   std::vector<std::string> found;
   for (const char* const trouble : troubles) {
-    if ((mask & 3U) == 1) found.emplace_back(trouble);
+    const unsigned state = mask & 3U;
+    if (state % 2 == 1) found.push_back(fmt::format("{}{}", trouble, state == 3 ? ", reset required" : ""));
     mask >>= 2;
   }
-  constexpr unsigned first_wrong = 2;
+  constexpr unsigned first_wrong = 2, in_no_partition = 2;
   if (const unsigned number = mask & 0xfU; number >= first_wrong)
     found.push_back(number - first_wrong < wrong.size() ? wrong.at(number - first_wrong)
                                                         : fmt::format("wrong configuration {}", number));
+  if ((mask >> 4 & 3U) == in_no_partition && std::ranges::find(found, no_partition) == found.end())
+    found.emplace_back(no_partition);
   return found;
 }
 

@@ -137,7 +137,7 @@ void finish(Host& host, const fs::path& files) {
 void add_metadata(Host& host, std::map<std::string, std::string> told) {
   if (host.instance.empty()) host.instance = told["instance"];
   if (host.instance_type.empty()) host.instance_type = told["instance type"];
-  if (const auto count = leading_number(told["network interfaces"])) host.network_interfaces = static_cast<int>(*count);
+  if (const auto count = leading_number(told["network cards"])) host.network_cards = static_cast<int>(*count);
   for (const char* name : {"availability zone", "vpc", "subnet", "placement group", "partition"})
     if (const auto at = told.find(name); at != told.end()) host.placement.insert(*at);
 }

@@ -101,7 +101,8 @@ void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci);
 Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::optional<Environment>& environment);
 
 // EC2's instance metadata: "instance", "instance type", "availability zone", "vpc", "subnet", "placement group",
-// "partition", and the number of "network interfaces"; what it does not answer within the limit is not there.
+// "partition", and the number of "network cards" that have an interface; what it does not answer within the limit is
+// not there.
 std::map<std::string, std::string> ask_instance_metadata(Seconds limit);
 
 }  // namespace p5::topo

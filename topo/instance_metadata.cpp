@@ -7,6 +7,7 @@
 #include <array>
 #include <charconv>
 #include <cstdlib>
+#include <set>
 #include <string_view>
 
 #include "bench/base/connection.hpp"
@@ -98,8 +99,13 @@ std::map<std::string, std::string> ask_instance_metadata(Seconds limit) {
   if (const auto mac = said("mac"))
     for (const auto& [name, path] : of_interface)
       if (const auto text = said(fmt::format("{}{}/{}", interfaces, *mac, path))) told[name] = *text;
-  if (const auto list = said(interfaces); list && !list->empty())
-    told["network interfaces"] = std::to_string(lines_of(*list).size());
+  std::set<std::string> cards;
+  for (const std::string& interface : lines_of(said(interfaces).value_or(""))) {
+    const auto card = reply(fmt::format("{}{}network-card", interfaces, interface));  // "02:00:00:00:00:01/"
+    if (!card || (card->status != "200" && card->status != "404")) return told;
+    cards.insert(card->status == "200" ? card->body : "0");  // no such path where there is one card
+  }
+  if (!cards.empty()) told["network cards"] = std::to_string(cards.size());
   return told;
 }
 

@@ -366,7 +366,7 @@ Limit scaled(const Limit& part, double factor, const std::string& why) {
   return out;
 }
 
-// On a node of the domain that has the fewest ranks.
+// On a node of the domain whose limit is wanted.
 int ranks_per_node(const Operation& op) {
   return (ranks_per_domain(op) + op.nodes_per_domain - 1) / op.nodes_per_domain;
 }
@@ -379,9 +379,8 @@ std::string domains_of(const Operation& op) {
 // "4 GPUs of each node"
 std::string gpus_of_nodes(const Operation& op) {
   const char* const all = op.domains == op.nodes ? "" : "each node of ";
-  return fmt::format(
-      "{} GPUs of {}", ranks_per_node(op),
-      op.fewest_per_domain ? fmt::format("{}the {} with the fewest ranks", all, domain_word(op)) : "each node");
+  return fmt::format("{} GPUs of {}", ranks_per_node(op),
+                     op.per_domain ? fmt::format("{}the {} with the fewest ranks", all, domain_word(op)) : "each node");
 }
 
 // All-reduce in the switches of its domains. Algorithm bandwidth is link x g / (g + 1) whatever their number.
@@ -496,7 +495,7 @@ std::optional<Limit> between_domains(const Limits& parts, const Operation& op, L
 
 int ranks_per_domain(const Operation& op) {
   const int on_node = (op.ranks + op.nodes - 1) / op.nodes;
-  return op.fewest_per_domain.value_or(std::min(op.ranks, on_node * op.nodes_per_domain));
+  return op.per_domain.value_or(std::min(op.ranks, on_node * op.nodes_per_domain));
 }
 
 Limit exchange_limit(const Limit& nics, const Operation& op) {

@@ -54,16 +54,17 @@ struct Operation {
   int ranks = 2, nodes = 1;                // one group; for pairs: one pair, one direction
   int domains = nodes;                     // NVLink domains that it spans
   int nodes_per_domain = nodes / domains;  // of the smallest domain, which has the fewest NICs and most to send
-  // Of the domain with the fewest, whose ranks have the fewest NICs and most to send; null: as many on each node.
-  std::optional<int> fewest_per_domain = {};
+  // Ranks of the domain whose limit is wanted, where domains have different numbers of them: those of the one with the
+  // fewest bind a ring, which has the fewest NICs there. Null: as many on each node.
+  std::optional<int> per_domain = {};
   bool nvls = false;   // reduced within the switch of each node
   bool alone = false;  // no other group uses the NICs of its nodes at the same time
-  // Most ranks of a node that use its NICs at the same time, in all groups; with `fewest_per_domain` those of a node of
-  // that domain. Null: all GPUs of a node do, and of a ring of messages one.
+  // Most ranks of a node that use its NICs at the same time, in all groups; with `per_domain` those of a node of that
+  // domain. Null: all GPUs of a node do, and of a ring of messages one.
   std::optional<int> at_once = {};
 };
 
-// Ranks in the domain that has the fewest.
+// Ranks in the domain whose limit is wanted.
 int ranks_per_domain(const Operation& operation);
 
 // Limit on the bus bandwidth (nccl-tests' definition) of an operation, derived from the limits of the parts at one

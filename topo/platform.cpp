@@ -68,7 +68,12 @@ class Fields {
 
   std::string text_or_null(const std::string& field) { return at(field).is_null() ? "" : text(field); }
 
-  // A field that need not be there.
+  // A field that need not be there, as the next one.
+  int whole_or(const std::string& field, int least, int most, int otherwise) {
+    known_.insert(field);
+    return object_.contains(field) ? whole(field, least, most) : otherwise;
+  }
+
   std::string text_or(const std::string& field, const std::string& otherwise) {
     known_.insert(field);
     return object_.contains(field) ? text_or_null(field) : otherwise;
@@ -187,6 +192,7 @@ void read_network(Fields& fields, Platform& platform) {
   if (platform.network != "efa" && platform.network != "any")
     throw fields.refused("network", fmt::format("has to be \"efa\" or \"any\", not \"{}\"", platform.network));
   platform.nics = fields.at("nics").is_null() ? 0 : fields.whole("nics", 0, 1024);
+  platform.network_cards = fields.whole_or("network_cards", platform.nics, 1024, platform.nics);
   platform.nic_rate = {fields.number_or_null("nic_rate_gb_per_s", 0, 1e6).value_or(0)};
   platform.nic_efficiency = fields.number_or_null("nic_efficiency", 0, 1);
   platform.gpu_direct_rdma = fields.yes("gpu_direct_rdma");

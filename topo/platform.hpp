@@ -50,6 +50,7 @@ struct Platform {
   std::string baseboard;                   // platform whose figures within a node are this one's too, ""
   std::string network;                     // "efa", or "any": as found
   int nics = 0;                            // per node; 0: none, or not known
+  int network_cards = 0;                   // of EC2; more than `nics` where some have no EFA
   GBps nic_rate;                           // one NIC, one direction
   std::optional<double> nic_efficiency;    // share of the wire rate that NCCL's protocols reached over it
   bool gpu_direct_rdma = false;            // NICs have to reach GPU memory

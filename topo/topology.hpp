@@ -53,7 +53,7 @@ struct Host {
   std::vector<PciBridge> bridges{};         // above the GPUs and NICs
   std::optional<int> nvswitches{};          // on PCI; in a virtual machine they may be hidden
   std::optional<int> efa_without_driver{};  // EFA functions on PCI that the driver `efa` does not serve
-  std::optional<int> network_interfaces{};  // that EC2 has attached, by its metadata
+  std::optional<int> network_cards{};       // to which EC2 has attached an interface, by its metadata
   std::optional<bool> virtual_machine{}, container{};
   std::optional<bool> iommu{};                        // it translates addresses of GPUs or NICs
   std::optional<std::vector<std::string>> modules{};  // loaded, of those in interesting_modules()

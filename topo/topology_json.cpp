@@ -204,7 +204,7 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.may("bridges", host.bridges);
   archive.may("nvswitches", host.nvswitches);
   archive.some("efa_without_driver", host.efa_without_driver);
-  archive.some("network_interfaces", host.network_interfaces);
+  archive.some("network_cards", host.network_cards);
   archive.may("virtual_machine", host.virtual_machine);
   archive.may("container", host.container);
   archive.may("iommu", host.iommu);

@@ -145,7 +145,9 @@ class Watch(unittest.TestCase):
 class Metadata(http.server.BaseHTTPRequestHandler):
     TEXTS = {"instance-id": "i-0fake", "instance-type": "p5.48xlarge", "placement/availability-zone": "us-east-1z",
              "placement/group-name": "tight", "mac": "02:00:00:00:00:01",
-             "network/interfaces/macs/": "02:00:00:00:00:01/\n02:00:00:00:00:02/",
+             "network/interfaces/macs/": "02:00:00:00:00:01/\n02:00:00:00:00:02/\n02:00:00:00:00:03/",
+             "network/interfaces/macs/02:00:00:00:00:02/network-card": "0",
+             "network/interfaces/macs/02:00:00:00:00:03/network-card": "1",
              "network/interfaces/macs/02:00:00:00:00:01/vpc-id": "vpc-0fake",
              "network/interfaces/macs/02:00:00:00:00:01/subnet-id": "subnet-0fake"}
 
@@ -325,7 +327,7 @@ class Command(Folder):
         self.assertEqual(host["placement"], {"availability zone": "us-east-1z", "placement group": "tight",
                                              "vpc": "vpc-0fake", "subnet": "subnet-0fake"})
         self.assertEqual((host["instance"], host["instance_type"]), ("i-0fake", "p5.48xlarge"))
-        self.assertEqual(host["network_interfaces"], 2)
+        self.assertEqual(host["network_cards"], 2, "two of the three interfaces are of one card")
         with unittest.mock.patch.dict(Metadata.TEXTS):
             del Metadata.TEXTS["placement/group-name"]
             host = self.topo_json(**there)["topology"]["hosts"][0]

@@ -329,6 +329,29 @@ TEST(Judge, binds_unequal_hosts_by_the_one_with_the_fewest_ranks) {
   EXPECT_NEAR(limit(all_to_all), 12.5 * 0.85 * 11 / 8, 1e-9);
 }
 
+// Of three p4d two have eight ranks, of which two share a NIC and send 12 of 19 blocks through it, and one has four.
+TEST(Judge, binds_unequal_hosts_in_an_exchange_by_the_one_that_takes_longest_and_a_star_by_the_roots) {
+  const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
+  topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 3);
+  topology.host_of_rank = {0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 2, 2, 2, 2};
+  Group all(20);
+  for (int rank = 0; rank < 20; ++rank) all[static_cast<std::size_t>(rank)] = rank;
+  const auto limit = [&](const Collective& collective, std::optional<int> root = {}) {
+    Measurement m = measured(collective, GiB(1), 5, 20, 3, "nccl");
+    m.measured_case.fewest_per_domain = 4;
+    m.measured_case.root = root;
+    m.measured_case.every_root = collective.rooted && !root;
+    m.measured_case.rounds = std::make_shared<const std::vector<Round>>(1, Round{all});
+    return judge(m, limits, topology, {}).limit.value().count;
+  };
+  EXPECT_NEAR(limit(all_to_all), 6.25 * 0.85 * 19 / 12, 1e-9);
+  EXPECT_NEAR(limit(gather, 0), 12.5 * 0.85 * 19 / 12, 1e-9) << "12 blocks pass the NIC of the root";
+  EXPECT_NEAR(limit(gather, 19), 12.5 * 0.85 * 19 / 16, 1e-9);
+  EXPECT_NEAR(limit(scatter), 12.5 * 0.85 * 19 / 16, 1e-9) << "the slowest of all roots";
+  EXPECT_NEAR(limit(all_gather), 4 * 12.5 * 0.85, 1e-9);
+  EXPECT_NEAR(limit(send_recv), 12.5 * 0.85, 1e-9);
+}
+
 // One rank on each of two p4d has a NIC alone, as a single pair has: no source shows that it saturates it.
 TEST(Judge, holds_no_pairs_of_some_gpus_against_the_nics_that_all_share) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));

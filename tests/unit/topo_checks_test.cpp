@@ -323,21 +323,53 @@ TEST(TopoChecks, efa_devices_without_a_driver_are_not_lost) {
   EXPECT_THAT(only(topology, "nic.count"), SizeIs(1));
 }
 
-TEST(TopoChecks, a_host_alone_that_was_launched_with_fewer_efa_devices_is_not_condemned) {
+TEST(TopoChecks, a_host_alone_that_was_launched_with_fewer_efa_devices_is_not_condemned_while_it_has_these) {
   Topology alone = healthy(1);
   Host& host = alone.hosts[0];
   const auto condemned = [&] { return std::ranges::any_of(look(alone), condemns); };
   host.nics.resize(16);
   EXPECT_TRUE(condemned()) << "nothing tells with how many it was launched";
-  host.network_interfaces = 32;
-  EXPECT_TRUE(condemned()) << "all interfaces are attached";
-  host.network_interfaces = 17;
+  host.network_cards = 32;
+  EXPECT_TRUE(condemned()) << "all cards have interfaces";
+  host.network_cards = 16;
   EXPECT_FALSE(condemned());
-  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
-  host.network_interfaces.reset();
+  ASSERT_THAT(only(alone, "nic.launched"), SizeIs(1));
+  EXPECT_THAT(only(alone, "nic.launched")[0].evidence,
+              HasSubstr("shows 16 EFA devices, p5.48xlarge has 32, and EC2 has attached interfaces to 16 of its 32"));
+  for (const std::size_t left : {15u, 6u}) {
+    host.nics.resize(left);
+    EXPECT_TRUE(condemned()) << "it has lost some of the 16";
+    EXPECT_THAT(only(alone, "nic.launched"), IsEmpty());
+  }
+  host.network_cards.reset();
   host.nics.clear();
   EXPECT_FALSE(condemned()) << "a host does not lose all of its NICs";
   EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+}
+
+TEST(TopoChecks, the_first_network_card_of_p6_b300_has_no_efa_device_to_lose) {
+  Topology alone = synthetic(find_platform("p6-b300.48xlarge"), 1);
+  Host& host = alone.hosts[0];
+  host.nics.resize(15);
+  host.network_cards = 16;
+  EXPECT_THAT(only(alone, "nic.launched"), SizeIs(1));
+  EXPECT_THAT(only(alone, "nic.count"), IsEmpty());
+  host.network_cards = 17;
+  EXPECT_THAT(only(alone, "nic.launched"), IsEmpty());
+  EXPECT_THAT(only(alone, "nic.count"), SizeIs(1));
+}
+
+TEST(TopoChecks, a_host_that_was_launched_with_fewer_efa_devices_than_others_is_not_condemned) {
+  for (const std::size_t launched : {0u, 16u}) {
+    Topology two = healthy(2);
+    two.hosts[0].network_cards = 32;
+    two.hosts[1].network_cards = static_cast<int>(std::max<std::size_t>(launched, 1));
+    two.hosts[1].nics.resize(launched);
+    const auto found = only(two, "nic.launched");
+    ASSERT_THAT(found, SizeIs(1)) << launched;
+    EXPECT_EQ(found[0].subject.host, "n1");
+    EXPECT_THAT(only(two, "nic.count"), IsEmpty());
+  }
 }
 
 TEST(TopoChecks, fewer_efa_devices_on_one_host_or_on_hosts_of_which_another_has_all_are_its_own) {
@@ -460,6 +492,29 @@ TEST(TopoChecks, of_nics_know_ports_of_roce_as_well) {
   broken("nic.unusable", [](Host& host) {
     for (Nic& nic : host.nics) nic.verbs_usable = false;
   });
+}
+
+TEST(TopoChecks, of_nics_leave_out_ports_of_roce_that_are_slower_on_all_hosts) {
+  const auto spared = [](const char* id, auto damage) {
+    Topology topology = over_roce();
+    damage(topology.hosts[1].nics[8]);
+    EXPECT_THAT(only(topology, id), IsEmpty());
+    damage(topology.hosts[1].nics[3]);
+    EXPECT_THAT(only(topology, id), SizeIs(1)) << "another one is as fast as most";
+  };
+  spared("nic.rate", [](Nic& nic) { nic.rate = GBps{1.25}; });
+  spared("nic.pcie", [](Nic& nic) { nic.pcie.width = 8; });
+  spared("nic.mtu", [](Nic& nic) { nic.mtu = 9000; });
+  spared("nic.names", [](Nic& nic) { nic.name += "0"; });
+  spared("nic.unusable", [](Nic& nic) { nic.verbs_usable = false; });
+  Topology topology = over_roce();
+  topology.hosts.push_back(topology.hosts[0]);
+  topology.hosts[3].name = topology.hosts[3].boot_id = "n3";
+  topology.hosts[1].nics[8].state = "down";
+  ASSERT_THAT(only(topology, "nic.down"), SizeIs(1));
+  EXPECT_EQ(only(topology, "nic.down")[0].severity, Severity::info);
+  for (Host& host : topology.hosts) host.nics[8].verbs_usable = false;
+  EXPECT_THAT(only(topology, "nic.unusable"), IsEmpty()) << "as where a container gets the others";
 }
 
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {

@@ -111,9 +111,9 @@ TEST(OperationLimits, of_pairs_and_rails_are_a_gpus_own_nics) {
 
 // Eight ranks on one node and four on another, whose NICs carry all that the eight send and receive.
 TEST(OperationLimits, of_nodes_with_different_numbers_of_ranks_are_of_the_one_with_the_fewest) {
-  const auto uneven = [](const Collective& collective, std::optional<int> fewest, bool nvls = false) {
+  const auto uneven = [](const Collective& collective, std::optional<int> per_domain, bool nvls = false) {
     return Operation{
-        .route = collective.route, .ranks = 12, .nodes = 2, .fewest_per_domain = fewest, .nvls = nvls, .at_once = 8};
+        .route = collective.route, .ranks = 12, .nodes = 2, .per_domain = per_domain, .nvls = nvls, .at_once = 8};
   };
   EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", uneven(all_gather, 4)).rate.count, 4 * 44.5);
   EXPECT_THAT(achievable("p5.48xlarge", uneven(all_gather, 4)).because,
@@ -122,6 +122,7 @@ TEST(OperationLimits, of_nodes_with_different_numbers_of_ranks_are_of_the_one_wi
   EXPECT_DOUBLE_EQ(achievable("p5.48xlarge", uneven(all_to_all, 4)).rate.count, 44.5 * 11 / 8);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_to_allv, 4)), 50 * (11.0 / 12) / (1 - 12.0 / 132));
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_reduce, 4, true)), 4 * 50 * 2 * 11.0 / 12) << "sums of both nodes";
+  EXPECT_DOUBLE_EQ(wire("p4d.24xlarge", uneven(all_to_all, 8)), 6.25 * 11 / 4) << "of the eight, whose GPUs share NICs";
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_gather, 1)), 50);
   EXPECT_DOUBLE_EQ(wire("p5.48xlarge", uneven(all_gather, {})), 300) << "six on each";
   Limits pairs = parts("p5.48xlarge");
@@ -191,12 +192,8 @@ TEST(OperationLimits, between_nvlink_domains_are_the_nics_of_all_their_nodes) {
   EXPECT_DOUBLE_EQ(rate({.route = p2p.route, .ranks = 2, .nodes = 2, .domains = 2}), 50);
   // 18 trays of one domain and two of another, which bind: their NICs, and 72 of the 79 blocks of each of their ranks.
   const auto uneven = [&](const Collective& collective) {
-    return rate({.route = collective.route,
-                 .ranks = 80,
-                 .nodes = 20,
-                 .domains = 2,
-                 .nodes_per_domain = 2,
-                 .fewest_per_domain = 8});
+    return rate(
+        {.route = collective.route, .ranks = 80, .nodes = 20, .domains = 2, .nodes_per_domain = 2, .per_domain = 8});
   };
   EXPECT_DOUBLE_EQ(uneven(all_gather), 400);
   EXPECT_DOUBLE_EQ(uneven(all_to_all), 50 * 79.0 / 72);

@@ -194,6 +194,10 @@ TEST(TopoSoftware, all_conditions_of_the_health_of_a_fabric_are_words) {
   EXPECT_THAT(fabric_troubles(0x1aa), IsEmpty()) << "all are reported, and none is so";
   EXPECT_THAT(fabric_troubles(0x0aa), IsEmpty()) << "no configuration is reported";
   EXPECT_THAT(fabric_troubles(0x59a), ElementsAre("route unhealthy", "insufficient NVLinks"));
+  EXPECT_THAT(fabric_troubles(0x1ba), ElementsAre("route unhealthy, reset required"));
+  EXPECT_THAT(fabric_troubles(0x11aa), IsEmpty()) << "in a partition";
+  EXPECT_THAT(fabric_troubles(0x21aa), ElementsAre(no_partition)) << "by newer drivers";
+  EXPECT_THAT(fabric_troubles(0x24aa), ElementsAre(no_partition)) << "by both";
   EXPECT_THAT(fabric_troubles(0x2aa), ElementsAre("wrong system GUID"));
   EXPECT_THAT(fabric_troubles(0x8aa), ElementsAre("invalid GPU state"));
   EXPECT_THAT(fabric_troubles(0xcaa), ElementsAre("wrong configuration 12")) << "of a later driver";

@@ -174,12 +174,11 @@ inline bool has_efa(const Host& host) {
   return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
 }
 
-// `nic`: one of the host's. Some instance types show InfiniBand devices of their boards beside EFA, which carry
-// nothing.
-inline bool carries(const Host& host, const Nic& nic) {
-  const std::vector<const Nic*> nics = nics_with_rdma(host);
-  return std::ranges::find(nics, &nic) != nics.end();
-}
+// The NICs of each host that carry a job's traffic, as far as this is known. Some instance types show InfiniBand
+// devices of their boards beside EFA, which carry nothing. An Ethernet port of RoCE carries it if one of its name has
+// the rate of most names on any host of the kind; the others manage hosts or serve storage.
+using NicsOfHosts = std::vector<std::set<const Nic*>>;
+NicsOfHosts carrying_nics(const Topology& topology);
 
 // The ports of each host that are down, though ports of their names carry traffic on most other hosts of its kind, two
 // at least, and it has fewer that do.
@@ -206,12 +205,13 @@ inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics,
 template <class Troubled, class Evidence>
 std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
                                        const char* action, Troubled troubled) {
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::vector<Finding> findings;
   for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
     const Host& host = topology.hosts[at];
     std::vector<const Nic*> found;
-    for (const Nic& nic : host.nics)
-      if (carries(host, nic) && call_for_host(troubled, at, nic)) found.push_back(&nic);
+    for (const Nic* const nic : carrying[at])
+      if (call_for_host(troubled, at, *nic)) found.push_back(nic);
     if (!found.empty())
       findings.push_back(about_nics(host, found, id, severity, call_for_host(evidence, at, *found.front()), action));
   }

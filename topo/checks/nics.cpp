@@ -31,8 +31,8 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
 
 // A port that is down where the others' are up is a fault. An Ethernet port without a cable, or an InfiniBand one that
 // carries no traffic of the job, is ordinary; one of the fabric is not.
-Finding down(const Host& host, const Nic& nic, bool alone) {
-  const bool of_job = alone || (nic.kind != "ethernet" && carries(host, nic));
+Finding down(const Host& host, const Nic& nic, bool carries, bool alone) {
+  const bool of_job = alone || (nic.kind != "ethernet" && carries);
   const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
   return {"nic.down",
           severity,
@@ -57,20 +57,20 @@ std::vector<std::string> kinds_of_hosts(const Topology& topology, const std::vec
   return kinds;
 }
 
-// The highest rate of a NIC of each name on any host of the kind; empty where all of them have the same rates, under
+// Highest rate of a NIC of each name on any host of the kind; empty where all of them have the same rates, under
 // whatever names.
-std::map<std::string, double> rates_of_places(const Topology& topology, const std::vector<std::string>& kinds,
+std::map<std::string, double> rates_of_places(const NicsOfHosts& carrying, const std::vector<std::string>& kinds,
                                               const std::string& kind) {
   std::map<std::string, double> highest;
   std::set<std::vector<double>> of_hosts;
   for (std::size_t at = 0; at < kinds.size(); ++at) {
     if (kinds[at] != kind) continue;
     std::vector<double> rates;
-    for (const Nic& nic : topology.hosts[at].nics) {
-      if (!carries(topology.hosts[at], nic) || !nic.rate || nic.state != "up") continue;
-      rates.push_back(nic.rate->count);
-      double& its = highest[nic.name];
-      its = std::max(its, nic.rate->count);
+    for (const Nic* const nic : carrying[at]) {
+      if (!nic->rate || nic->state != "up") continue;
+      rates.push_back(nic->rate->count);
+      double& its = highest[nic->name];
+      its = std::max(its, nic->rate->count);
     }
     std::ranges::sort(rates);
     of_hosts.insert(std::move(rates));
@@ -78,14 +78,33 @@ std::map<std::string, double> rates_of_places(const Topology& topology, const st
   return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
 }
 
-// The ports of a host that are up and may carry a job's traffic.
-std::vector<const Nic*> ports_up(const Host& host) {
-  std::vector<const Nic*> ports = nics_with_rdma(host);
-  std::erase_if(ports, [](const Nic* nic) { return nic->state != "up"; });
-  return ports;
-}
-
 }  // namespace
+
+NicsOfHosts carrying_nics(const Topology& topology) {
+  const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  std::map<std::string, std::map<std::string, double>> highest;  // of Ethernet ports by kind of host and name
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic* const nic : nics_with_rdma(topology.hosts[at])) {
+      // A device of NCCL may have the rates of several NICs.
+      if (nic->kind != "ethernet" || nic->state != "up" || !nic->rate || !topology.hosts[at].seen_by.empty()) continue;
+      double& its = highest[kinds[at]][nic->name];
+      its = std::max(its, nic->rate->count);
+    }
+  std::map<std::string, double> full;
+  for (const auto& [kind, places] : highest) {
+    std::vector<double> rates;
+    for (const auto& [name, rate] : places) rates.push_back(rate);
+    full[kind] = usual(rates).value_or(std::ranges::max(rates));
+  }
+  NicsOfHosts carrying(kinds.size());
+  for (std::size_t at = 0; at < kinds.size(); ++at)
+    for (const Nic* const nic : nics_with_rdma(topology.hosts[at])) {
+      const std::map<std::string, double>& places = highest[kinds[at]];
+      const auto place = nic->kind == "ethernet" ? places.find(nic->name) : places.end();
+      if (place == places.end() || place->second >= 0.99 * full.at(kinds[at])) carrying[at].insert(nic);
+    }
+  return carrying;
+}
 
 std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology) {
   using Place = std::pair<std::string, std::string>;  // the kind of the port and its name
@@ -95,14 +114,18 @@ std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology) 
     std::vector<int> numbers;  // of ports that are up
   };
   const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::map<std::string, Kind> all;
   std::vector<int> number_up;
   for (std::size_t at = 0; at < kinds.size(); ++at) {
-    const std::vector<const Nic*> ports = ports_up(topology.hosts[at]);
     Kind& its = all[kinds[at]];
     ++its.hosts;
-    for (const Nic* const nic : ports) ++its.up[{nic->kind, nic->name}];
-    number_up.push_back(static_cast<int>(ports.size()));
+    number_up.push_back(0);
+    for (const Nic* const nic : carrying[at]) {
+      if (nic->state != "up") continue;
+      ++its.up[{nic->kind, nic->name}];
+      ++number_up.back();
+    }
     its.numbers.push_back(number_up.back());
   }
   std::map<std::string, int> usual_number;
@@ -124,6 +147,7 @@ std::vector<std::vector<const Nic*>> ports_down_alone(const Topology& topology) 
 std::vector<Finding> nics_down(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const std::vector<std::vector<const Nic*>> alone = ports_down_alone(topology);
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::vector<Finding> findings;
   for (std::size_t at = 0; at < platforms.size(); ++at)
     for (const Nic& nic : topology.hosts[at].nics) {
@@ -131,7 +155,7 @@ std::vector<Finding> nics_down(const Topology& topology) {
       const bool idle = nic.kind == "virtual" || (has_efa_by(platforms[at]) && nic.kind == "infiniband");
       if (idle || nic.state == "up" || nic.state == "unknown") continue;
       const bool is_alone = std::ranges::find(alone[at], &nic) != alone[at].end();
-      findings.push_back(down(topology.hosts[at], nic, is_alone));
+      findings.push_back(down(topology.hosts[at], nic, carrying[at].contains(&nic), is_alone));
     }
   return findings;
 }
@@ -142,16 +166,18 @@ namespace {
 bool lacks_efa_driver(const Host& host) { return !has_efa(host) && host.efa_without_driver.value_or(0) > 0; }
 
 // The reason to assume that a host was launched with this number of EFA devices and has lost none; "": none. `counts`:
-// those of all hosts of its platform.
+// those of all hosts of its platform. A network card has one EFA device at most. EC2 does not say which interfaces have
+// one: that of the first card may have none, on all hosts alike.
 std::string sign_of_launch(const Host& host, const Platform& platform, int count, const std::vector<int>& counts) {
-  if (counts.size() > 1)
-    return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
-               ? "none of these hosts has more: they were launched with so many"
-               : "";
-  if (host.network_interfaces && *host.network_interfaces < platform.nics)
-    return fmt::format("EC2 has attached {} to it: it was launched with so few",
-                       plural(static_cast<std::size_t>(*host.network_interfaces), "network interface"));
-  return count == 0 ? "it was launched without, as a host does not lose all" : "";
+  const int cards = host.network_cards.value_or(platform.network_cards);
+  if (count == 0 && (cards < platform.network_cards || counts.size() == 1))
+    return "it was launched without, as a host does not lose all";
+  if (count == cards - (platform.network_cards - platform.nics))
+    return fmt::format("EC2 has attached interfaces to {} of its {} network cards: it was launched with so few", cards,
+                       platform.network_cards);
+  return count == std::ranges::max(counts) && std::ranges::count(counts, count) > 1
+             ? "none of these hosts has more: they were launched with so many"
+             : "";
 }
 
 // Hosts whose number of EFA devices is not their platform's, by whether they were launched with it.
@@ -215,11 +241,12 @@ std::vector<Finding> without_efa_driver(const Topology& topology) {
 std::vector<Finding> slow_nics(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms);
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::map<std::string, std::vector<double>> rates;
   for (std::size_t at = 0; at < kinds.size(); ++at)
-    for (const Nic& nic : topology.hosts[at].nics)
-      if (topology.hosts[at].seen_by.empty() && carries(topology.hosts[at], nic) && nic.rate && nic.state == "up")
-        rates[kinds[at]].push_back(nic.rate->count);
+    for (const Nic* const nic : carrying[at])
+      if (topology.hosts[at].seen_by.empty() && nic->rate && nic->state == "up")
+        rates[kinds[at]].push_back(nic->rate->count);
   // Beside its EFA devices an instance may have InfiniBand devices of other rates, which carry nothing.
   std::map<std::string, std::optional<double>> usual_of_kinds;
   for (const auto& [kind, its] : rates) usual_of_kinds[kind] = usual(its);
@@ -231,7 +258,7 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   std::map<std::string, std::map<std::string, double>> places_of_kinds;
   for (std::size_t at = 0; at < kinds.size(); ++at) {
     full.push_back(states_one_rate_for_all(topology.hosts[at], platforms[at]) ? std::nullopt : full_rate(at));
-    if (!places_of_kinds.contains(kinds[at])) places_of_kinds[kinds[at]] = rates_of_places(topology, kinds, kinds[at]);
+    if (!places_of_kinds.contains(kinds[at])) places_of_kinds[kinds[at]] = rates_of_places(carrying, kinds, kinds[at]);
   }
   // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host of the
   // kind has a faster one in their place.
@@ -292,11 +319,11 @@ std::vector<Finding> narrow_nics(const Topology& topology) {
   const auto like = [&](std::size_t host, const Nic& nic) {
     return Like{kinds[host], nic.kind, nic.rate ? nic.rate->count : 0};
   };
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::map<Like, std::vector<int>> generations;
   for (std::size_t at = 0; at < kinds.size(); ++at)
-    for (const Nic& nic : topology.hosts[at].nics)
-      if (carries(topology.hosts[at], nic) && nic.pcie.generation)
-        generations[like(at, nic)].push_back(*nic.pcie.generation);
+    for (const Nic* const nic : carrying[at])
+      if (nic->pcie.generation) generations[like(at, *nic)].push_back(*nic->pcie.generation);
   std::map<Like, std::optional<int>> usual_generations;
   for (const auto& [its, all] : generations) usual_generations[its] = usual(all);
   const auto full = [&](std::size_t host, const Nic& nic) {
@@ -342,21 +369,19 @@ namespace {
 // True if the NIC supports RDMA verbs: InfiniBand, or Ethernet with an RDMA device (RoCE).
 bool has_verbs(const Nic& nic) { return nic.kind == "infiniband" || (nic.kind == "ethernet" && !nic.verbs.empty()); }
 
-std::set<std::string> names_of_carrying(const Host& host) {
+std::set<std::string> names_of_carrying(const Host&, const std::set<const Nic*>& nics) {
   std::set<std::string> names;
-  for (const Nic& nic : host.nics)
-    if (carries(host, nic)) names.insert(nic.name);
+  for (const Nic* const nic : nics) names.insert(nic->name);
   return names;
 }
 
 // "mlx5_3 at 0000:9a:00.0"; none where one is not known. What a virtual machine shows is the hypervisor's choice.
-std::set<std::string> places_of_carrying(const Host& host) {
+std::set<std::string> places_of_carrying(const Host& host, const std::set<const Nic*>& nics) {
   std::set<std::string> places;
   if (host.virtual_machine != false) return {};
-  for (const Nic& nic : host.nics) {
-    if (!carries(host, nic)) continue;
-    if (nic.pci.address.empty()) return {};
-    places.insert(fmt::format("{} at {}", nic.name, nic.pci.address));
+  for (const Nic* const nic : nics) {
+    if (nic->pci.address.empty()) return {};
+    places.insert(fmt::format("{} at {}", nic->name, nic->pci.address));
   }
   return places;
 }
@@ -372,11 +397,12 @@ std::vector<std::string> missing_in(const std::set<std::string>& all, const std:
 // NCCL's variables select NICs by name, so NCCL_IB_HCA selects other NICs on a host where names or PCI addresses
 // differ. A host with another number of NICs has findings of its own.
 std::vector<Finding> renamed_nics(const Topology& topology) {
+  const NicsOfHosts carrying = carrying_nics(topology);
   std::vector<Finding> findings;
   std::set<std::string> told;
   for (const auto list : {names_of_carrying, places_of_carrying}) {
     std::vector<std::set<std::string>> all;
-    for (const Host& host : topology.hosts) all.push_back(list(host));
+    for (std::size_t i = 0; i < carrying.size(); ++i) all.push_back(list(topology.hosts[i], carrying[i]));
     const std::optional<std::set<std::string>> most = usual(all);
     for (std::size_t i = 0; most && i < all.size(); ++i) {
       const Host& host = topology.hosts[i];
@@ -397,9 +423,9 @@ std::vector<Finding> odd_nic_mtus(const Topology& topology) {
   const auto like = [](const Nic& nic) { return std::pair{nic.kind, nic.rate ? nic.rate->count : 0}; };
   const auto counts = [](const Nic& nic) { return has_verbs(nic) && nic.state == "up" && nic.mtu; };
   std::map<std::pair<std::string, double>, std::vector<int>> mtus;
-  for (const Host& host : topology.hosts)
-    for (const Nic& nic : host.nics)
-      if (carries(host, nic) && counts(nic)) mtus[like(nic)].push_back(*nic.mtu);
+  for (const std::set<const Nic*>& nics : carrying_nics(topology))
+    for (const Nic* const nic : nics)
+      if (counts(*nic)) mtus[like(*nic)].push_back(*nic->mtu);
   const auto most = [&](const Nic& nic) { return usual(mtus.at(like(nic))).value_or(*nic.mtu); };
   return nics_of_each_host(
       topology, "nic.mtu", Severity::warning,
@@ -414,7 +440,8 @@ std::vector<Finding> odd_nic_mtus(const Topology& topology) {
 std::vector<Finding> without_peermem(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts) {
-    const bool verbs = !has_efa(host) && host.gpus > 0 && !ports_up(host).empty();
+    const bool up = std::ranges::any_of(nics_with_rdma(host), [](const Nic* nic) { return nic->state == "up"; });
+    const bool verbs = !has_efa(host) && host.gpus > 0 && up;
     if (!verbs || !host.modules || host.modules->empty()) continue;
     const auto loaded = [&](const char* name) { return std::ranges::find(*host.modules, name) != host.modules->end(); };
     if (loaded("nvidia_peermem") || loaded("nv_peer_mem")) continue;

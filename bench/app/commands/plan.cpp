@@ -32,13 +32,11 @@ CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case&
                            .ranks = c.ranks,
                            .nodes = c.nodes,
                            .domains = domains_of(c),
-                           .nodes_per_domain = c.nodes_per_domain,
-                           .fewest_per_domain = c.fewest_per_domain,
-                           .at_once = reports::ranks_at_once(c, machine.topology)};
+                           .nodes_per_domain = c.nodes_per_domain};
   std::optional<topo::Limit> limit;
   if (c.shape.traffic) limit = reports::traffic_limit(c, parts, machine.topology);
-  if (!limit) limit = limit_of(parts, op, topo::Level::achievable);
-  if (!limit) limit = limit_of(parts, op, topo::Level::wire);
+  if (!limit) limit = reports::limit_over_domains(c, machine.topology, op, parts, topo::Level::achievable);
+  if (!limit) limit = reports::limit_over_domains(c, machine.topology, op, parts, topo::Level::wire);
   if (!limit) return machine.backend->cost();
   Seconds latency = machine.backend->cost().latency;
   if (machine.platform) latency = domains_of(c) < 2 ? machine.platform->link_latency : machine.platform->nic_latency;
