@@ -336,6 +336,18 @@ class Faulty(Simulation):
         # Three nodes send only sums, 24 / 23 * 2 / 3 of a ring's data, and healthy NICs have room to spare.
         self.assert_has(report, "all_reduce", 0.69)
 
+    def test_nics_of_other_numbers_beside_gpus_of_one_number_are_no_rail(self):
+        report = self.fault("nic:n0r4:0.5", "nic:n1r6:0.5", "nic:n2r5:0.6", exits=10)
+        self.assertEqual({f"{each['kind']} {each['name']}" for each in report["suspects"]}, {"nic n0r4", "nic n1r6", "nic n2r5"})
+        self.assertEqual(report["decision"]["reject"], ["n0", "n1", "n2"])
+
+    def test_a_check_says_which_sets_of_nodes_reach_each_other_slowly(self):
+        halves = [option for a in (0, 1) for b in (2, 3) for option in ("--fault", f"link:n{a}-n{b}:0.7")]
+        done = self.run_it("check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", *halves)
+        self.assertEqual(done.returncode, 10, done.stdout)
+        for node in range(4):
+            self.assertIn(f"n{node}: IN DOUBT: link n0,n1-n2,n3", done.stdout)
+
     def test_a_slow_node_shows_in_all_its_pairs(self):
         report = self.fault("node:n2:0.5", exits=10)
         self.assert_slow_where(report, lambda a, b: 2 in (a // 8, b // 8))
