@@ -637,6 +637,32 @@ TEST(StepOfAJob, gains_nothing_without_two_launches_of_both_sides) {
   EXPECT_GT(two.gain->interval.low, 0);
 }
 
+// A guess by bytes and a rate refused jobs that fit, or kept too little.
+TEST(StepOfAJob, is_replayed_first_for_the_time_that_its_launches_take) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.operation_s = 1.3;
+  const TuningLimits full = limits_of_mode("full");
+  std::vector<tuner::Failure> failures;
+  const auto timed = [&] {
+    Trials trials(*control, {&standard}, all_reduces({MiB(1)}), {});
+    return time_step_with(trials, full, failures);
+  };
+  const StepTime step = timed();
+  EXPECT_EQ(step.failure, "");
+  EXPECT_NEAR(step.of_launch.count, (full.samples + 6) * 1.3, 0.2);
+  standard.operation_s = 1e-6;
+  EXPECT_NEAR(timed().of_launch.count, (full.samples + 6) * full.burst.count, 1e-9) << "a sample lasts a burst";
+  EXPECT_TRUE(failures.empty());
+  standard.unavailable = {MiB(1)};
+  EXPECT_EQ(timed().failure, "needs NCCL 2.29");
+  EXPECT_TRUE(failures.empty()) << "no fault of the machine";
+  standard.unavailable.clear();
+  standard.wrong_at = MiB(1);
+  EXPECT_NE(timed().failure, "") << "before anything is searched";
+  expect_wrong_default(failures, MiB(1));
+}
+
 // Two sets of workers do not fit where one takes most of the memory.
 TEST(StepOfAJob, has_the_devices_to_itself) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);

@@ -430,6 +430,18 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
   return result;
 }
 
+StepTime time_step_with(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
+  constexpr int untimed = 6;  // operations before the samples: warm-up, choice of the burst, filling and checking
+  Alternation once(trials, {{.sides = {{0, 0}}, .samples = 1, .quantities = {Quantity::throughput}}},
+                   {.burst = tuning_limits.burst});
+  once.launch();
+  add_failures_of_default(once, points_of(trials.cases()), failures);
+  const SideSamples& found = once.at(0, 0);
+  if (!found.failure.empty()) return {.of_launch = {0}, .failure = found.failure};
+  const double sample_s = std::max(found.of(Quantity::throughput).front().median_s, tuning_limits.burst.count);
+  return {.of_launch = {(tuning_limits.samples + untimed) * sample_s}, .failure = ""};
+}
+
 namespace {
 
 // On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).
@@ -439,14 +451,20 @@ constexpr int joins_to_confirm = 2 * least_launches;
 
 double excess_join_time(double join_s) { return std::max(0.0, join_s - typical_join_s); }
 
+// Minimum time of the comparison of a job's step, including its joins.
+double comparison_of_step(double join_s, std::optional<Seconds> of_launch) {
+  return of_launch ? joins_to_confirm * (std::max(join_s, typical_join_s) + of_launch->count) : 0;
+}
+
 }  // namespace
 
-TuningClock::TuningClock(Seconds budget, std::function<double()> wall, std::optional<Seconds> step)
-    : budget_(budget), wall_(std::move(wall)), step_(step) {}
+TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
 
-Seconds TuningClock::step() const {
-  if (!step_) return {0};
-  return {2.0 * least_launches * (std::max(longest_join_, typical_join_s) + step_->count)};
+Seconds TuningClock::step() const { return {comparison_of_step(longest_join_, step_)}; }
+
+void TuningClock::keep_for_step(Seconds of_launch, double worked_before) {
+  waited_ += worked() - worked_before;
+  step_ = of_launch;
 }
 
 void TuningClock::joined(Seconds took) {
@@ -473,19 +491,21 @@ std::string TuningClock::objection() const {
                                ? fmt::format("its workers take {} to join here, so it would take some {} more",
                                              to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
                                : fmt::format("it takes some {}", to_text(Seconds{needed}));
-  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,
+  return fmt::format("No time for tuning: {}{}, and --budget leaves {}. Give it more, or --tuning off.", slow,
+                     step_ ? fmt::format(", {} of it to replay the job's step", to_text(step())) : "",
                      to_text(Seconds{std::max(0.0, budget_left_for_step())}));
 }
 
-Seconds predict_tuning_time(const std::string& mode, Seconds join) {
+Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step) {
   constexpr int joins_to_search = 1;
-  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count)};
+  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count) +
+          comparison_of_step(join.count, step)};
 }
 
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join) {
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join, std::optional<Seconds> step) {
   const double most = budget.count / 4;
   if (limits_of_mode("quick").end.count > most) return {0};
-  return {std::min(predict_tuning_time(mode, join).count, most)};
+  return {std::min(predict_tuning_time(mode, join, step).count, most)};
 }
 
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {

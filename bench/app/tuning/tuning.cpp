@@ -74,12 +74,10 @@ class Tuning {
         machine_(machine),
         place_(role_on_host(control, machine.topology)),
         temporary_(job.temporary),
-        clock_(
-            job.time_left, [this] { return since(start_).count; },
-            job.step ? std::optional(predict_round(*job.step, machine.backend->cost())) : std::nullopt),
+        clock_(job.time_left, [this] { return since(start_).count; }),
         whole_limits_(options.beside.empty() ? limits_of_mode(job.mode)
                                              : limits_beside(limits_of_mode(job.mode), options.alone_loss)),
-        tuning_limits_(scale_limits(whole_limits_, {clock_.budget_left()})),
+        tuning_limits_(whole_limits_),
         seed_(job.seed),
         runner_(job.runner),
         environment_(environment_of_nccl(current_environment(), read_file)),
@@ -92,9 +90,6 @@ class Tuning {
     course_.seed = job.seed;
     runner_.on_join = [this](Seconds took) { clock_.joined(took); };
     runner_.together = std::make_shared<OperationsTogether>();
-    if (tuning_limits_.end < whole_limits_.end && clock_.objection().empty())
-      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
-                                            to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     operator_names_chain_ = agreed(!value_or_empty(environment_, tuner::chain_variable).empty());
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
@@ -182,6 +177,12 @@ class Tuning {
   bool is_over() { return agreed(course_.skipped || failure_of_default(course_)); }
 
   void run_stages() {
+    if (step_) time_step();
+    if (is_over()) return;
+    tuning_limits_ = scale_limits(whole_limits_, {clock_.budget_left()});
+    if (tuning_limits_.end < whole_limits_.end)
+      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
+                                            to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     if (options_.delivery != "env") search();
     if (is_over()) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
@@ -560,6 +561,28 @@ class Tuning {
     });
   }
 
+  // Replays the step once with the default, before all else: it decides about all settings, so that time is kept for
+  // it, and it has to be known to run.
+  void time_step() {
+    machine_.backend->share_memory(1);
+    const double worked_before = clock_.worked();
+    const std::unique_ptr<Backend> standard = machine_.backend->arm(course_.of_default);
+    Trials trials(control_, {standard.get()}, {*step_}, runner_);
+    run_on_leader(control_, trials, [&] {
+      std::vector<tuner::Failure> failures;
+      const StepTime found = time_step_with(trials, whole_limits_, failures);
+      add_failures(failures);
+      clock_.keep_for_step(found.of_launch, worked_before);
+      if (!found.failure.empty())
+        skip_tuning(step_text({.gain = std::nullopt, .failure = found.failure, .of_default = true}));
+      else
+        fits();
+    });
+    standard->stop();
+    standard->abandon();
+    machine_.backend->share_memory(backends_at_once);
+  }
+
   // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
   void confirm_step() {
     machine_.backend->share_memory(1);  // sides of a step are not there at the same time
@@ -602,7 +625,7 @@ class Tuning {
   HostRole place_;
   TemporaryFolders& temporary_;
   TuningClock clock_;
-  TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left
+  TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left for the stages
   std::uint64_t seed_;
   RunnerOptions runner_;
   const Environment environment_;  // as NCCL sees it: the files of earlier tunings may be among its configuration
