@@ -519,6 +519,19 @@ TEST(StagesOfTuning, take_what_the_library_cannot_perform_for_no_fault) {
   EXPECT_TRUE(failures.empty());
 }
 
+TEST(StagesOfTuning, tell_why_there_is_nothing_to_search) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  std::vector<tuner::Failure> failures;
+  RankOfOneTime standard;
+  Trials offers_nothing(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  EXPECT_TRUE(find_tasks(offers_nothing, failures).empty());
+  EXPECT_EQ(reason_for_no_tasks(offers_nothing), "The library offers nothing to a tuner.");
+  standard.unavailable = {KiB(64), MiB(1)};
+  Trials cannot(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  EXPECT_TRUE(find_tasks(cannot, failures).empty());
+  EXPECT_EQ(reason_for_no_tasks(cannot), "needs NCCL 2.29.");
+}
+
 // Two hosts of two ranks each.
 Machine machine_of_four() {
   SimMachine simulated;
@@ -589,14 +602,17 @@ TEST(CasesToTune, are_operations_of_whole_groups) {
 // NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
 // of both sides launch more slowly.
 ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm,
-                                 const Environment& of_default = {}, int* backends_with_them = nullptr) {
+                                 const Environment& of_default = {}, int* backends_with_them = nullptr,
+                                 const std::set<Bytes>& unavailable = {}) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
   auto workers = std::make_unique<RankOfOneTime>();
   workers->launching = standard;
+  workers->unavailable = unavailable;
   workers->make_arm = [&](const Environment& environment) {
     if (backends_with_them && std::ranges::includes(environment, of_default)) ++*backends_with_them;
     auto made = std::make_unique<RankOfOneTime>();
     made->launching = arm;
+    made->unavailable = unavailable;
     const auto found = environment.find("NCCL_BUFFSIZE");
     if (found != environment.end() && found->second == "16777216") made->operation_s = 0.96e-3;
     return made;
@@ -704,6 +720,16 @@ TEST(Variables, are_compared_with_the_tuner_that_jobs_have) {
   const ArmSearchResult tried = try_buffer_sizes({1}, {1}, {{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}}, &with_tuner);
   EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << "which is all that is set";
   EXPECT_EQ(with_tuner, static_cast<int>(tried.judged.size()) + 2) << "all arms, the winner again, and the default";
+}
+
+TEST(Variables, are_judged_by_what_the_library_can_perform_and_not_at_all_without_it) {
+  const ArmSearchResult some = try_buffer_sizes({1}, {1}, {}, nullptr, {KiB(1), MiB(1)});
+  EXPECT_EQ(some.best.arm.name, "NCCL_BUFFSIZE=16777216") << testing::PrintToString(some.remarks);
+  EXPECT_EQ(some.unavailable, "");
+  const ArmSearchResult none = try_buffer_sizes({1}, {1}, {}, nullptr, {KiB(1), KiB(16), MiB(1)});
+  EXPECT_TRUE(none.judged.empty()) << "no arm ran";
+  EXPECT_EQ(none.unavailable, "needs NCCL 2.29.");
+  EXPECT_TRUE(none.failures.empty());
 }
 
 TEST(Variables, are_not_set_where_operations_take_longer_with_their_launches_or_processes_differ_too_much) {

@@ -87,6 +87,14 @@ class Beside(Job):
         self.assertIn(f"operations beside {GEMM}", self.written("nccl.env"))
         self.assertRegex(self.written("nccl.env"), r"# 1\.\d+ times as fast as the default, until .*; operations alone \d\.\d+ times\.")
 
+    def test_without_cublaslt_nothing_was_tuned_and_that_is_the_reason(self):
+        for arguments in ([], ["--delivery", "env"]):
+            tuning, output = self.tune(*arguments, expected=14, P5BENCH_FAKE_CUBLASLT="")
+            self.assertEqual((tuning["outcome"], tuning["arms"], tuning["failures"]), ("refused", [], []), output)
+            self.assertIn(GEMM, tuning["because"])
+            self.assertIn("is not installed", tuning["because"])
+            self.assertIn("# Undecided: ", self.written("nccl.env"))
+
     @unittest.skipUnless(NIGHTLY, "nightly: takes half a minute")
     def test_variables_are_taken_where_no_setting_for_sizes_is_confirmed(self):
         # Workers that load the files are slower than those without; faults that come first count.

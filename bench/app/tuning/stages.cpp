@@ -243,6 +243,12 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>&
   return tasks;
 }
 
+std::string reason_for_no_tasks(const Trials& trials) {
+  for (std::size_t at = 0; at < trials.cases().size(); ++at)
+    if (const std::string why = trials.why_unavailable(at); !why.empty()) return why + ".";
+  return "The library offers nothing to a tuner.";
+}
+
 void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
   const Burst burst{tuning_limits.burst, tuning_limits.beside ? Quantity::together : Quantity::device};
   const auto start = Clock::now();
@@ -551,7 +557,7 @@ class ArmSearch {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, false).arm;
       longest_arm_s_ = std::max(longest_arm_s_, before - time_left_());
-      if (control_.is_leader()) result_.judged.push_back(judged);
+      if (control_.is_leader() && result_.unavailable.empty()) result_.judged.push_back(judged);
     }
     const std::optional<Environment> best = from_leader(control_, [&] { return best_arm(); });
     if (best) confirm_winner(*best);
@@ -562,7 +568,7 @@ class ArmSearch {
  private:
   // At the leader.
   std::optional<Environment> next_arm() {
-    if (!counts_ || !result_.failures.empty()) return std::nullopt;
+    if (!counts_ || !result_.unavailable.empty() || !result_.failures.empty()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_);
     if (!next) return std::nullopt;
@@ -615,7 +621,8 @@ class ArmSearch {
   // The first failure of a side as a predicate; "" without one.
   std::string failure_of(const Alternation& alternation, std::size_t side) const {
     for (std::size_t at = 0; at < size_points_.size(); ++at)
-      if (const SideSamples& found = alternation.at(at, side); !found.failure.empty())
+      if (const SideSamples& found = alternation.at(at, side);
+          !found.failure.empty() && alternation.at(at, 0).outcome != Trial::Outcome::skipped)
         return fmt::format("{} in fresh processes at {} {}: {}",
                            found.outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
                            size_points_[at].collective, to_text(Bytes{size_points_[at].bytes}), found.failure);
@@ -654,10 +661,10 @@ class ArmSearch {
       more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
     }
     add_failures_of_default(alternation, size_points_, result_.failures);
-    if (const SideSamples& first = alternation.at(0, default_arm); first.outcome == Trial::Outcome::skipped) {
-      counts_ = false;
-      result_.remarks.push_back("no variables are tried: " + first.failure);
-    }
+    bool any = false;  // a size that counts can be performed
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
+      any |= weights_[at] > 0 && alternation.at(at, default_arm).outcome != Trial::Outcome::skipped;
+    if (!any) result_.unavailable = reason_for_no_tasks(trials);
     if (may_continue(alternation)) return;
     judged.arm.objective = judged.arm.alone = std::nullopt;
     judged.failure = failure_of(alternation, trial_arm);

@@ -88,6 +88,9 @@ std::string reason_for_no_plugin(const std::string& plugin);
 // whose failure it adds: each could cost a timeout, and nothing is set then.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
+// The reason that find_tasks() found none, as a sentence.
+std::string reason_for_no_tasks(const Trials& trials);
+
 // Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
 // failures, one for each time, and ends at the first that is not of wrong data alone.
 void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
@@ -199,8 +202,9 @@ struct ArmTrial {
 // Set at the leader only.
 struct ArmSearchResult {
   std::vector<tuner::JudgedArm> judged;
-  tuner::JudgedArm best = {};                 // the winner as confirmed in fresh workers; without variables if none
-  std::vector<std::string> remarks;           // why the best was not confirmed, what was skipped for lack of time
+  std::string unavailable = {};      // the reason that the library can perform nothing of what was to be measured
+  tuner::JudgedArm best = {};        // the winner as confirmed in fresh workers; without variables if none
+  std::vector<std::string> remarks;  // why the best was not confirmed, what was skipped for lack of time
   std::vector<tuner::Failure> failures = {};  // of the default
 };
 

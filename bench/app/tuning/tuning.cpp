@@ -349,7 +349,7 @@ class Tuning {
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
+      if (tasks.empty()) result_.no_settings_reason = reason_for_no_tasks(trials);
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -432,9 +432,11 @@ class Tuning {
     add_failures(tried.failures);
     variables_ = std::move(tried.best);
     for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
+    if (!tried.unavailable.empty()) course_.remarks.push_back("no variables are tried: " + tried.unavailable);
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
-          course_.arms.empty()
+          !tried.unavailable.empty() ? tried.unavailable
+          : course_.arms.empty()
               ? "No variables were tried."
               : "No variables gained enough to be tried in fresh processes, or they did not hold up there.";
   }

@@ -143,7 +143,7 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
 // such a machine says nothing about a sound one, and a row could go across the size that failed.
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result);
 
-// False if no setting, variable or call mode was compared with the default, or if nothing could be confirmed.
+// False if no size, variable or call mode was measured, or if nothing could be confirmed.
 bool is_decided(const TuningCourse& course);
 reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
                               const std::vector<tuner::NamedFile>& files);
