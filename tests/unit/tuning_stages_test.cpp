@@ -140,6 +140,8 @@ TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {
   topology.hosts = {efa_host({})};
   EXPECT_NE(reason_for_no_tuner(topology, {}, ""), "");
   EXPECT_EQ(reason_for_no_tuner(topology, {}, "/opt/ofi.so"), "");
+  EXPECT_THAT(reason_for_no_tuner(topology, {}, "/opt/ofi.so", "", {{"n1", "'/opt/ofi.so' is another file there"}}),
+              testing::HasSubstr("not the same on all hosts (n1: '/opt/ofi.so' is another file there)"));
 }
 
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {

@@ -77,12 +77,10 @@ Environment what_decides_calls(const Environment& of_worker, bool tunes) {
   return found;
 }
 
-void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+std::string difference_of_tuning_files(ControlPlane& control, const Options& options, bool tunes) {
   for (const Environment& each : environments_of_arms(control, options)) {
-    const auto describe = [&] {
-      return what_decides_calls(environment_of_nccl(each, read_file), options.requests_tuning());
-    };
-    agree(control, describe, [](const std::vector<Environment>& all) {
+    const auto describe = [&] { return what_decides_calls(environment_of_nccl(each, read_file), tunes); };
+    const std::string found = agree(control, describe, [](const std::vector<Environment>& all) -> std::string {
       for (std::size_t rank = 1; rank < all.size(); ++rank) {
         const std::string name = first_difference(all[0], all[rank]);
         if (name.empty()) continue;
@@ -90,13 +88,21 @@ void refuse_differing_tuning_files(ControlPlane& control, const Options& options
           const std::string value = value_or_empty(of_rank, name);
           return value.empty() ? fmt::format("no {}", name) : fmt::format("{}={}", name, printable(value));
         };
-        throw EnvironmentError(
-            fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
-                        "and hang. Have the same files and variables on all nodes, or unset them",
-                        rank, shown(all[rank]), shown(all[0])));
+        return fmt::format(
+            "rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, and hang. "
+            "Have the same files and variables on all nodes, or unset them",
+            rank, shown(all[rank]), shown(all[0]));
       }
+      return "";
     });
+    if (!found.empty()) return found;
   }
+  return "";
+}
+
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+  const std::string found = difference_of_tuning_files(control, options, options.requests_tuning());
+  if (!found.empty()) throw EnvironmentError(found);
 }
 
 namespace {

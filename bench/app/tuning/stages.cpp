@@ -202,10 +202,16 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
 }
 
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner) {
+                                const std::string& chain, const std::string& library_without_tuner,
+                                const std::vector<HostProblem>& others) {
   if (lacks_tuner(chain))
     return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
                        tuner::chain_variable, printable(chain));
+  if (!others.empty())
+    return fmt::format(
+        "The tuner that keeps all other calls is not the same on all hosts ({}), whose ranks would decide differently, "
+        "and hang: have one file there, or let --delivery=env try variables.",
+        to_text(others));
   if (!chain.empty()) return "";
   if (on_efa(topology) && library_without_tuner.empty())
     return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "

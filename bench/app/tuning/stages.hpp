@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
@@ -72,9 +73,10 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
                                const std::vector<std::string>& collectives);
 
 // The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep(), unless
-// that is a library without a tuner.
+// that is a library without a tuner; `others`: the hosts whose file there is another one.
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner = "");
+                                const std::string& chain, const std::string& library_without_tuner = "",
+                                const std::vector<HostProblem>& others = {});
 
 // The end of a sentence that says to unset NCCL_TUNER_PLUGIN, which has this value: how that tuner is kept. "" where it
 // is ours or none.

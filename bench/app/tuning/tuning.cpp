@@ -296,9 +296,11 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, tuning_limits_);
+    const std::vector<HostProblem> other_chains = hosts_without(control_, place_, chain_);
     const auto reason = [&] {
       std::string why = reason_for_no_rows(environment_, result_.table.nccl_version, collectives);
-      if (why.empty()) why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_);
+      if (why.empty())
+        why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_, other_chains);
       return why.empty() ? reason_for_no_plugin(plugin()) : why;
     };
     if (const std::string why = from_leader(control_, reason); !why.empty()) {
@@ -432,7 +434,8 @@ class Tuning {
     add_failures(tried.failures);
     variables_ = std::move(tried.best);
     for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
-    if (!tried.unavailable.empty()) course_.remarks.push_back("no variables are tried: " + tried.unavailable);
+    if (!tried.unavailable.empty() && options_.delivery != "env")
+      course_.remarks.push_back("no variables are tried: " + tried.unavailable);
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
           !tried.unavailable.empty() ? tried.unavailable
