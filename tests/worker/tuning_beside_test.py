@@ -120,6 +120,17 @@ class Kept(Job):
             self.assertIn(told, output)
             self.assertFalse((self.folder / "out").exists())
 
+    def test_tables_for_registered_buffers_and_others_are_not_put_into_one_file(self):
+        head = "# nccl-tuner.csv by p5bench 0.2.0, 2026-11-27T12:00:00Z, cluster lab\n"
+        table = "format,1\nnccl,22803\nranks,32\nnodes,4\nfunction,from,to,algorithm,protocol,channels,chunk,microseconds\n"
+        too, others = "for calls on registered buffers too", "for calls on buffers that are not registered"
+        for text, variables, its, ours in ((head + "#   P5BENCH_TUNER_REGISTERED rows\n", {}, too, others),
+                                           (head, {"P5BENCH_TUNER_REGISTERED": "rows"}, others, too)):
+            (self.folder / "kept.csv").write_text(text + table)
+            code, output = self.run_it("tune", "--tuning=quick", "--keep-table", str(self.folder / "kept.csv"), sizes="1MiB", **variables)
+            self.assertEqual(code, 2, output)
+            self.assertRegex(output, rf"its settings are {its} \(.*\), and this tuning is {ours} \(")
+
 
 class Loaded(Job):
     def test_a_run_beside_something_else_is_told_what_its_settings_are_for(self):

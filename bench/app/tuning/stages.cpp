@@ -190,8 +190,7 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
     return function && tuner::has_both_buffers_everywhere(*function);
   });
   const bool told = nccl_version >= tuner::first_nccl_with_registration;
-  if (!told || !leaves_some || value_or_empty(environment, tuner::registered_variable) == tuner::rows_for_registered)
-    return "";
+  if (!told || !leaves_some || tuner::rows_decide_registered_calls(environment)) return "";
   for (const char* const hook : tuner::allocator_hooks)
     if (tuner::is_on(value_or_empty(environment, hook)))
       return fmt::format(

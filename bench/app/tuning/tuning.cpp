@@ -111,6 +111,8 @@ class Tuning {
     result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
     if (!options.traffic.empty()) result_.valid_for.emplace_back("--traffic", options.traffic);
     if (options.given.contains("--hidden")) result_.valid_for.emplace_back("--hidden", std::to_string(options.hidden));
+    if (tuner::rows_decide_registered_calls(environment_))
+      result_.valid_for.emplace_back(tuner::registered_variable, tuner::rows_for_registered);
     result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
@@ -499,7 +501,7 @@ class Tuning {
   Environment beside_table() const {
     Environment variables;
     if (!chain_.empty()) variables[tuner::chain_variable] = chain_;
-    if (value_or_empty(environment_, tuner::registered_variable) == tuner::rows_for_registered)
+    if (tuner::rows_decide_registered_calls(environment_))
       variables[tuner::registered_variable] = tuner::rows_for_registered;
     return variables;
   }
