@@ -224,17 +224,25 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
 // The head of a file that loads the settings: also the files that it names.
 std::vector<std::string> loading_lines(const TuningResult& result, const std::string& name) {
   std::vector<std::string> lines = header_lines(result, name);
-  if (!uses_plugin(result)) return lines;
+  const bool plugin = uses_plugin(result);
+  // The variable of a tuner that is not ours, which decides all calls without a row.
+  const char* const variable = plugin ? chain_variable : "NCCL_TUNER_PLUGIN";
+  const std::string other = value_or_empty(result.environment, variable);
+  if (!plugin && other.empty()) return lines;
   lines.push_back("");
-  lines.push_back(comment_text(
-      fmt::format("All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
-                  "the others, and hangs them.",
-                  path_in(result.folder, table_name), result.plugin)));
-  if (const std::string chained = value_or_empty(result.environment, chain_variable); !chained.empty())
+  if (plugin)
     lines.push_back(comment_text(fmt::format(
-        "They also need {}, whose tuner decides all other calls: where containers have it elsewhere, set {} "
-        "to its path there, on all ranks.",
-        chained, chain_variable)));
+        "All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
+        "the others, and hangs them.",
+        path_in(result.folder, table_name), result.plugin)));
+  const std::string needs = plugin ? fmt::format("They also need {}, whose tuner decides all other calls", other)
+                                   : fmt::format(
+                                         "All hosts need {}, whose tuner decides all calls, containers and pods "
+                                         "too",
+                                         other);
+  if (!other.empty())
+    lines.push_back(comment_text(fmt::format(
+        "{}: where containers have it elsewhere, set {} to its path there, on all ranks.", needs, variable)));
   return lines;
 }
 

@@ -431,6 +431,17 @@ TEST_F(TuningFiles, tell_which_files_every_host_needs) {
     EXPECT_THAT(text, HasSubstr(chained));
     EXPECT_THAT(text, HasSubstr("set P5BENCH_TUNER_CHAIN to its path there, on all ranks"));
   }
+  result = tuned();
+  result.table.rows.clear();
+  EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("hosts need"))) << "variables that name no file";
+  result.environment["NCCL_TUNER_PLUGIN"] = "/opt/acme/libnccl-tuner-acme.so";
+  for (const std::string& text :
+       {file(result, "nccl.env"), file(result, "nccl.env.sh"), file(result, "nccl.conf"), config_map(result)}) {
+    EXPECT_THAT(text, HasSubstr("All hosts need /opt/acme/libnccl-tuner-acme.so, whose tuner decides all calls, "
+                                "containers and pods too: where"))
+        << "the tuner beside which the variables were measured";
+    EXPECT_THAT(text, HasSubstr("set NCCL_TUNER_PLUGIN to its path there, on all ranks"));
+  }
 }
 
 TEST_F(TuningFiles, are_in_a_container_that_loads_them) {
