@@ -18,6 +18,7 @@
 #include "bench/measure/launches.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/job.hpp"
 #include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/traffic.hpp"
@@ -26,8 +27,31 @@ namespace p5 {
 
 namespace {
 
+CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c);
+
+// That of a job's step: with it all operations together take as long as each with its own.
+CostModel cost_of_step(const Machine& machine, const topo::Limits& parts, const Replay& replay) {
+  const std::vector<int> uses = uses_of_works(replay);
+  double steps = 0, waiting_s = 0, moved = 0, moving_s = 0;
+  CostModel cost = machine.backend->cost();
+  for (std::size_t at = 0; at < uses.size(); ++at) {
+    const Case& c = *replay.works[at].planned;
+    cost = cost_of(machine, parts, c);
+    const double its_steps = uses[at] * c.collective->steps(c.ranks);
+    const double its_bytes = uses[at] * static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks);
+    steps += its_steps;
+    waiting_s += its_steps * cost.latency.count;
+    moved += its_bytes;
+    moving_s += its_bytes / cost.bandwidth.count;
+  }
+  if (steps > 0) cost.latency = {waiting_s / steps};
+  if (moving_s > 0) cost.bandwidth = {moved / moving_s};
+  return cost;
+}
+
 // The cost model of the planned machine, also if it is simulated here: the binding part's rate.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
+  if (c.replay) return cost_of_step(machine, parts, *c.replay);
   const topo::Operation op{.route = c.collective->route,
                            .ranks = c.ranks,
                            .nodes = c.nodes,
@@ -114,8 +138,13 @@ PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const 
   all += figures.communicators.seconds + figures.around;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus && machine.why_not_judged.empty()) {
     figures.alone = time_of_gpus_alone(machine);
-    if (const std::string mode = tuning_mode(options); mode != "off")
-      figures.tuning = predict_tuning_time(mode, time_to_start(machine)).count;
+    if (const std::string mode = tuning_mode(options); mode != "off") {
+      const Case* const step = options.job.empty() ? nullptr : &plan.cases.front();
+      figures.tuning =
+          predict_tuning_time(mode, time_to_start(machine),
+                              step ? std::optional(predict_round(*step, cost_of(machine, parts, *step))) : std::nullopt)
+              .count;
+    }
   }
   const bool soaks = options.soak.count > 0;
   figures.whole = (soaks ? options.soak : options.budget).count;

@@ -242,7 +242,9 @@ void tune_settings(Run& run) {
   // Launches of a soak have a budget each, and so does its tuning.
   const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
   const Seconds time_left{run.options.budget.count * (1 - finishing_share) - spent};
-  if (const std::string reason = reason_not_to_tune(run); !reason.empty()) return report_tuning_refused(run, reason);
+  std::string reason = reason_not_to_tune(run);
+  if (reason.empty()) reason = difference_of_tuning_files(run.control, run.options, true);
+  if (!reason.empty()) return report_tuning_refused(run, reason);
   TuningJob job{.temporary = run.request.shutdown.temporary(),
                 .mode = tuning_mode(run.options),
                 .seed = run.seed,

@@ -284,9 +284,12 @@ void allocate_budget(Run& run) {
   }
   const double spent = since(run.start).count;
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
-  if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
+  if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0) {
+    std::optional<Seconds> step;
+    if (!options.job.empty()) step = predict_round(run.plan.cases.front(), run.machine.backend->cost());
     run.runner.budget.count -=
-        reserve_tuning_time(tuning_mode(options), options.budget, time_to_start(run.machine)).count;
+        reserve_tuning_time(tuning_mode(options), options.budget, time_to_start(run.machine), step).count;
+  }
   if (may_need_retest(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)
