@@ -210,6 +210,17 @@ class ImportJob(Folder):
                     self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))))
                     self.assertEqual(found.get("remarks"), whole.get("remarks"), told)
 
+    def test_a_call_that_a_record_lacks_near_its_end_costs_no_more_than_its_step(self):
+        for job in (job_traces.tensor_parallel(16, 3), job_traces.of_all_levels(16)):
+            whole, _ = self.read(job, "log")
+            for name, calls, steps in (("one", lambda rank, group: int((rank, group) == (5, "node")), 11),
+                                       ("each", lambda rank, group: (7 * rank + 3 * len(group)) % 5 if group == "node" else rank % 2 * (group == "rail"), 9)):
+                for kind in WITH_ALL:
+                    with self.subTest(name, kind=kind, groups=list(job.groups)):
+                        found, told = self.read(job_traces.lacking(job, calls), kind, 12, arguments=["--hosts", 2])
+                        self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))), told)
+                        self.assertGreaterEqual(found["steps"], steps)
+
     def test_a_record_that_ends_long_before_the_others_counts_as_not_given(self):
         job = job_traces.of_all_levels(16)
         whole, _ = self.read(job, "log")

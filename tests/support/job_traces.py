@@ -117,6 +117,22 @@ def late(job, ranks, calls):
     return later
 
 
+def lacking(job, calls):
+    """The job when the record of each rank lacks the last `calls(rank, group)` of a group, and has later ones of others."""
+    def ops(rank, steps):
+        left = {group: calls(rank, group) for group in job.groups}
+        kept = []
+        for op, at in reversed(list(job.ops(rank, steps))):
+            if left[op.group] > 0:
+                left[op.group] -= 1
+            else:
+                kept.append((op, at))
+        return kept[::-1]
+    shorter = copy.copy(job)
+    shorter.ops = ops
+    return shorter
+
+
 def with_embeddings(ranks):
     """All-reduces of the first and the last two ranks, of pairs, and of all ranks, as a pipeline's end and beginning have
     them."""
