@@ -53,6 +53,47 @@ class ImportJob(Folder):
                     self.assertAlmostEqual(found["step_us"], 3 * 180 + 910, delta=1)
                     self.assertRegex(told, r"all_reduce +64 MiB +\S+ +rail +1 +0\.900 +66\.7 %")
 
+    def test_calls_are_in_the_order_in_which_they_were_made_wherever_the_record_lists_them(self):
+        # The backward pass has a thread of its own, and PyTorch lists thread by thread.
+        operations = [("all_gather", 1), ("all_gather", 2), ("all_gather", 2), ("reduce_scatter", 2), ("all_gather", 1), ("reduce_scatter", 1)]
+        step = [job_traces.Op(name, "world", size << 20, gap_us=100, thread=7 + (at > 1)) for at, (name, size) in enumerate(operations)]
+        job = job_traces.Job(4, {"world": [list(range(4))]}, lambda rank, at: step)
+        for kind in ("profiler", "recorder"):
+            folder = job_traces.write(job, kind, self.folder / kind, 4)
+            for path in folder.iterdir() if kind == "recorder" else ():
+                dump = json.loads(path.read_text())
+                path.write_text(json.dumps({**dump, "entries": dump["entries"][::-1]}))
+            with self.subTest(kind):
+                found, _ = self.run_import(folder)
+                self.assertEqual(self.essence(found), [(name, size << 21, "world") for name, size in operations])
+                self.assertEqual(([round(each["gap_us"]) for each in found["operations"]], found["steps"], found.get("remarks")), ([100] * 6, 4, None))
+                self.assertAlmostEqual(found["step_us"], 1200, delta=1)
+        # Inspector writes in intervals, communicator by communicator, and collectives before messages.
+        for job in (job_traces.tensor_parallel(16, 3), job_traces.of_all_levels(16), job_traces.pipeline(4)):
+            whole, _ = self.read(job, "inspector", 6)
+            for interval in (4, 5, 1000):
+                with self.subTest(ranks=job.ranks, groups=list(job.groups), interval=interval):
+                    self.assertEqual(self.read(job, "inspector", 6, interval=interval)[0], whole)
+        _, told = self.read(job, "inspector", 6, verbose=False, interval=1000)
+        self.assertIn("calls without a start (NCCL_INSPECTOR_DUMP_VERBOSE=1 records it) are in the order of their file", told)
+        # A time that one event lacks.
+        path = job_traces.write(job, "profiler", self.folder / "lacking", 4) / "trace_rank_0.json"
+        path.write_text(re.sub(r'("name": "record_param_comms"), "ts": [0-9.]+', r"\1", path.read_text(), count=1))
+        self.assertIn("calls without a time are in the order of their file, in which PyTorch lists thread by thread", self.run_import(path.parent)[1])
+
+    def test_lines_of_inspector_with_their_members_in_another_order(self):
+        job = job_traces.tensor_parallel(16, 3)
+        path = self.folder / "indented.json"
+        path.write_text("".join(json.dumps(json.loads(line), indent=2) + "\n" for line in job_traces.inspector(job, 0, 5)))
+        self.assertIn("line 1, byte 2: the line is no JSON object by itself: '{'", self.run_import(path, code=2))
+        whole, _ = self.read(job, "inspector")
+        for name, change in (("sorted", lambda line: json.dumps(line, sort_keys=True)), ("collected", lambda line: json.dumps({"@timestamp": 1.5, **line}))):
+            folder = job_traces.write(job, "inspector", self.folder / name, 5)
+            for path in folder.iterdir():
+                path.write_text("".join(change(json.loads(line)) + "\n" for line in path.read_text().splitlines()))
+            with self.subTest(name):
+                self.assertEqual(self.run_import(folder)[0], whole)
+
     def test_the_profiler_tells_how_long_the_gpu_computed_beside_an_operation(self):
         # The kernels overlap, and begin or end outside the operation: 60 of its 150 us, and none of the other's 100.
         kernels = [(20, 40), (-50, 100), (150, 20), (40, 5)]
@@ -168,6 +209,17 @@ class ImportJob(Folder):
                     found, told = self.read(job_traces.behind(job, ranks, calls), kind, arguments=["--hosts", len(set(whole["node_of_rank"]))])
                     self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))))
                     self.assertEqual(found.get("remarks"), whole.get("remarks"), told)
+
+    def test_a_call_that_a_record_lacks_near_its_end_costs_no_more_than_its_step(self):
+        for job in (job_traces.tensor_parallel(16, 3), job_traces.of_all_levels(16)):
+            whole, _ = self.read(job, "log")
+            for name, calls, steps in (("one", lambda rank, group: int((rank, group) == (5, "node")), 11),
+                                       ("each", lambda rank, group: (7 * rank + 3 * len(group)) % 5 if group == "node" else rank % 2 * (group == "rail"), 9)):
+                for kind in WITH_ALL:
+                    with self.subTest(name, kind=kind, groups=list(job.groups)):
+                        found, told = self.read(job_traces.lacking(job, calls), kind, 12, arguments=["--hosts", 2])
+                        self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))), told)
+                        self.assertGreaterEqual(found["steps"], steps)
 
     def test_a_record_that_ends_long_before_the_others_counts_as_not_given(self):
         job = job_traces.of_all_levels(16)
