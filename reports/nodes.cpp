@@ -175,19 +175,29 @@ bool was_measured(const Report& report, std::size_t host, bool of_nics) {
   });
 }
 
-// Failures across nodes are skipped if the same fails within a node; if a failed rank is known, ranks that wait for it
-// are not blamed.
+// Failures across nodes are skipped if the same fails within a node; if a failed rank or a host that does not join is
+// known, ranks that wait for it are not blamed.
 void blame_failed(const Report& report, HostVerdicts& hosts) {
   const bool within = fails_within_nodes(report);
   bool named = false;
-  for (const bool known : {true, false})
+  const auto blame_ranks = [&](bool known) {
     for (const Result& result : report.results) {
       const Measurement& m = result.measurement;
       if (result.verdict.grade != Grade::failed || (within && m.measured_case.nodes > 1)) continue;
-      if (m.failed_rank.has_value() != known || (!known && named)) continue;
+      if (m.failed_rank.has_value() != known) continue;
       hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
       named = named || known;
     }
+  };
+  blame_ranks(true);
+  for (const topo::Finding& finding : report.findings) {
+    if (finding.id != "join.host" || finding.subject.host.empty()) continue;
+    named = true;
+    for (const std::size_t host : hosts_named({finding.subject.host}, report.topology))
+      if (hosts.verdicts[host].unfinished.empty())
+        hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+  }
+  if (!named) blame_ranks(false);
 }
 
 // True if a suspect or a question explains the fault. A question of several hosts explains no failure of a rank.

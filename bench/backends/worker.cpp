@@ -510,9 +510,7 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);
 }
 
-Seconds WorkerBackend::rendezvous_limit() const {
-  return {std::max(options_.timeout.count, options_.join_limit.count * control_.ranks() / ranks_of_limit)};
-}
+Seconds WorkerBackend::rendezvous_limit() const { return {std::max(options_.timeout.count, join_limit().count)}; }
 
 std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;

@@ -60,6 +60,18 @@ std::string describe(const JoinFault& culprit, const RanksOnHosts& hosts) {
                      host, why);
 }
 
+// The first rank that failed in the search or before it. A rank on a host that joins with others is passed over: it
+// may only have waited for the host at fault.
+std::optional<int> rank_at_fault(const JoinFault& culprit, const PhaseFailed& first, const RanksOnHosts& hosts) {
+  std::vector<int> ranks = culprit.ranks;
+  if (first.rank) ranks.push_back(*first.rank);
+  for (const int rank : ranks)
+    if (culprit.kind != JoinFault::Kind::hosts ||
+        std::ranges::find(culprit.hosts, hosts.host_of_rank.at(static_cast<std::size_t>(rank))) != culprit.hosts.end())
+      return rank;
+  return std::nullopt;
+}
+
 RendezvousGroups whole_job(const ControlPlane& control) {
   Group everybody(static_cast<std::size_t>(control.ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -117,11 +129,14 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
     for (const JoinAttempt* each : failed_alone) {
       culprit.hosts.push_back(each->hosts.front());
       culprit.failures.push_back(each->failure);
+      if (each->rank) culprit.ranks.push_back(*each->rank);
     }
     return culprit;
   }
   if (failed_pairs.empty()) return culprit;
   culprit.because = failed_pairs.front()->failure;
+  for (const JoinAttempt* each : failed_pairs)
+    if (each->rank) culprit.ranks.push_back(*each->rank);
   if (failed_pairs.size() == pairs && pairs > 1) {
     culprit.kind = Kind::between;
     return culprit;
@@ -184,15 +199,12 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
     culprit.because = name_rank(*again);
+    if (again->rank) culprit.ranks.push_back(*again->rank);
   }
   // Another search would give no new information.
   given_up_ = fmt::format("the ranks do not join: {}", see_findings);
   tell(first, culprit);
-  std::optional<int> rank = first.rank;  // it may only have waited for the host at fault
-  if (culprit.kind == JoinFault::Kind::hosts)
-    rank =
-        static_cast<int>(std::ranges::find(hosts_.host_of_rank, culprit.hosts.front()) - hosts_.host_of_rank.begin());
-  throw PhaseFailed{Phase::open, rank, describe(culprit, hosts_)};
+  throw PhaseFailed{Phase::open, rank_at_fault(culprit, first, hosts_), describe(culprit, hosts_)};
 }
 
 // Joins the whole job again; returns the failure if there is one.
@@ -238,7 +250,8 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   const auto failures = join_groups(control_, backend, rendezvous_groups);
   bool all = true;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    trials.push_back({hosts[i], failures[i] ? name_rank(*failures[i]) : ""});
+    trials.push_back({.hosts = hosts[i], .failure = "", .rank = {}});
+    if (failures[i]) trials.back().failure = name_rank(*failures[i]), trials.back().rank = failures[i]->rank;
     all = all && !failures[i];
   }
   return all;

@@ -30,7 +30,8 @@ std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backe
 // A subset of hosts that tried to join without the others.
 struct JoinAttempt {
   std::vector<int> hosts;
-  std::string failure = {};  // "": they joined
+  std::string failure = {};      // "": they joined
+  std::optional<int> rank = {};  // that failed, where one is known
 };
 
 struct JoinFault {
@@ -42,7 +43,8 @@ struct JoinFault {
   bool alone = false;                      // they fail alone
   std::vector<std::string> failures = {};  // of each of these hosts, where they fail alone
   std::vector<std::pair<int, int>> pairs = {};
-  std::string because = {};  // failure of the first of them
+  std::string because = {};     // failure of the first of them
+  std::vector<int> ranks = {};  // that failed, of each of the attempts that failed where one is known
 };
 
 // Hosts that fail alone; else hosts that fail with each of several partners, of which at least one is sound because it

@@ -186,6 +186,24 @@ TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
   EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("only single NICs were measured there"));
 }
 
+TEST(Nodes, whose_ranks_do_not_join_are_not_finished_even_where_no_rank_is_known) {
+  Report report = two_nodes();
+  report.exit_code = ExitCode::environment;
+  Result& together = add(report, "all_reduce", 2, Grade::failed);
+  together.measurement.outcome = Outcome::failed;
+  const topo::Finding of_n1{"join.host", topo::Severity::error, {"n1", "", {}, {}}, "killed",
+                            "look",      topo::About::host};
+  report.findings = {of_n1};
+  EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT FINISHED: join.host\n");
+  together.measurement.failed_rank = 3;
+  EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT FINISHED: failed at rank 3 (GPU 1)\n");
+  topo::Finding of_n0 = of_n1;
+  of_n0.subject.host = "n0";
+  report.findings.push_back(of_n0);
+  EXPECT_EQ(render_nodes(report, true),
+            "n0: NOT FINISHED: join.host\nn1 (i-0abc): NOT FINISHED: failed at rank 3 (GPU 1)\n");
+}
+
 TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
   Report report = two_nodes();
   report.topology.platform = "p5.48xlarge";

@@ -1,6 +1,7 @@
 // Rendezvous of ranks, and attribution of failures to hosts: with ranks as threads, and the deduction alone.
 #include "bench/measure/rendezvous.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,6 +129,7 @@ struct PlannedJoinFault {
   std::function<bool(const std::vector<int>& hosts, int attempts)> at_fault = [](const auto&, int) { return false; };
   int culprit = 0;                  // the host
   std::optional<int> told_by = {};  // the host that fails instead where all join
+  std::optional<int> of_rank = {};  // the only rank of the culprit that fails
   bool offers = false;
   Seconds start{0};  // of each rank's process; one that has to be shorter fails
 };
@@ -180,7 +182,7 @@ class Joiner final : public Backend {
       const bool all = !rendezvous_groups.limit;
       if (all) ++attempts_;
       if (rank_ / 2 == (all ? fault_.told_by.value_or(fault_.culprit) : fault_.culprit) &&
-          fault_.at_fault(hosts, attempts_))
+          (rank_ / 2 != fault_.culprit || rank_ == fault_.of_rank.value_or(rank_)) && fault_.at_fault(hosts, attempts_))
         throw CaseError("told to fail");
     }
   }
@@ -267,6 +269,19 @@ TEST(Rendezvous, fails_at_a_rank_of_the_host_at_fault_and_not_at_the_one_that_to
   ASSERT_EQ(found.heard.size(), 1u);
   EXPECT_THAT(found.heard[0].culprit->hosts, ElementsAre(2));
   EXPECT_THAT(found.failed_ranks, ElementsAre(4));
+}
+
+TEST(Rendezvous, fails_at_the_rank_that_fails_wherever_it_is_on_its_host) {
+  for (const std::size_t least : {1, 2, 3})  // hosts at which it fails: one alone, pairs, or all together
+    for (const int rank : {4, 5}) {
+      const PlannedJoinFault fault{.at_fault = [&](const auto& hosts, int) { return hosts.size() >= least; },
+                                   .culprit = 2,
+                                   .told_by = least < 3 ? std::optional(0) : std::nullopt,
+                                   .of_rank = rank};
+      const Outcomes found = join_on(4, fault);
+      EXPECT_THAT(found.failed_ranks, ElementsAre(rank)) << least;
+      EXPECT_THAT(*found.thrown.begin(), HasSubstr(fmt::format("rank {}: told to fail", rank)));
+    }
 }
 
 TEST(Rendezvous, names_a_host_that_fails_with_others_only) {

@@ -196,6 +196,20 @@ TEST_F(Replies, to_a_start_are_awaited_no_longer_than_a_join_may_take) {
   EXPECT_LT(since(began).count, 20);
 }
 
+// Groups of a case join like the whole job, so they have its time.
+TEST(CommunicatorsOfCases, have_the_time_of_a_join_or_the_timeout_where_that_is_longer) {
+  for (const int ranks : {1, 2048}) {
+    const std::unique_ptr<ControlPlane> control = make_solo_control_plane(ranks);
+    WorkerOptions options;
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, ranks == 1 ? 120 : 240);
+    options.join_limit = {10};
+    options.timeout = {2};
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, ranks == 1 ? 10 : 20);
+    options.timeout = {60};
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, 60);
+  }
+}
+
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
   const std::pair<const char*, const char*> bad[] = {
       {"identify", "{}"},

@@ -119,6 +119,12 @@ class Fit(Checks):
         self.assertEqual(code, 10, output)
         self.assertIn("NOT FIT: gpu.links GPU 2", output)
 
+    def test_a_gpu_without_free_memory_is_named_and_its_node_is_not_checked(self):
+        code, output = self.check(P5BENCH_FAKE_MEMORY="40000")
+        self.assertEqual(code, 13, output)
+        self.assertRegex(output, rf"(?m)^{os.uname().nodename}: NOT CHECKED$")
+        self.assertRegex(output, r"(?m)^  nothing measured: .* GPU 0 \(GPU-.*\) of rank 0 on .*, which has 39.1 KiB of 39.1 KiB free")
+
     def test_of_one_gpu_there_is_no_pair(self):
         for variables in ({"gpus": 1}, {"gpus": 3, "CUDA_VISIBLE_DEVICES": "2"}):
             code, output = self.check(**variables)

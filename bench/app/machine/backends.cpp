@@ -21,7 +21,9 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/agreement.hpp"
+#include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
@@ -78,6 +80,10 @@ std::string choose_ras_address(Environment& changes) {
     if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
       return chosen->second;
   return changes[ras_variable] = ras_address;
+}
+
+std::vector<protocol::Identity>::const_iterator fullest_of(const std::vector<protocol::Identity>& identities) {
+  return std::ranges::min_element(identities, {}, &protocol::Identity::free_memory);
 }
 
 constexpr const char* device_problem = "device_problem";
@@ -137,6 +143,18 @@ std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std
   return findings;
 }
 
+std::string describe_fullest_device(const std::vector<protocol::Identity>& identities, const topo::Topology& topology) {
+  const auto fullest = fullest_of(identities);
+  const auto rank = fullest - identities.begin();
+  const std::vector<topo::Gpu>& gpus = host_of_rank(topology, static_cast<std::size_t>(rank)).gpu_devices;
+  const auto gpu = std::ranges::find(gpus, fullest->device_uuid, &topo::Gpu::uuid);
+  const auto text = [](std::uint64_t bytes) { return to_rounded_text(static_cast<double>(bytes)); };
+  return fmt::format("{} ({}) of {}, which has {} of {} free",
+                     gpu == gpus.end() ? "the GPU" : fmt::format("GPU {}", gpu - gpus.begin()), fullest->device_uuid,
+                     reports::name_of_rank(topology, static_cast<int>(rank)), text(fullest->free_memory),
+                     text(fullest->total_memory));
+}
+
 std::string why_no_gpus() {
   const std::string worker = file_of_ours(program);
   if (!topo::present(worker)) return fmt::format("there is no '{}'", worker);
@@ -166,13 +184,15 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
     }
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
-    std::uint64_t least = identities.front().free_memory;
     for (const protocol::Identity& each : identities) {
-      least = std::min(least, each.free_memory);
       made.gpu_of_rank.push_back(each.device_uuid);
       made.gpus_seen_of_rank.push_back(each.visible_devices);
     }
-    return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
+    return json{{"most_ranks", most_ranks},
+                {"memory", fullest_of(identities)->free_memory},
+                {"fullest_device", describe_fullest_device(identities, topology)},
+                {"first", protocol::to_json(identities.front())}}
+        .dump();
   };
   const json agreed = json::parse(agree(
       control, [&] { return identity_or_problem(*backend); }, decide));
@@ -180,6 +200,7 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   backend->share_device(most_ranks);
   made.memory_of_rank =
       Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(most_ranks)};
+  made.fullest_device = agreed.at("fullest_device");
   if (most_ranks > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
   const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
   made.software = {{"gpu", first.device_name},
@@ -198,6 +219,7 @@ void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Mac
   GpuBackend made = make_gpu_backend(control, options, machine.topology, machine.findings);
   machine.backend = std::move(made.backend);
   machine.memory_of_rank = made.memory_of_rank;
+  machine.fullest_device = std::move(made.fullest_device);
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);

@@ -28,9 +28,14 @@ std::string why_no_gpus();
 // their host that they cannot see.
 int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology, bool allowed);
 
+// Rank, host and memory of the GPU with the least free memory: "GPU 3 (GPU-0abc) of rank 3 on n1, which has 0 B of 80.0
+// GiB free".
+std::string describe_fullest_device(const std::vector<protocol::Identity>& identities, const topo::Topology& topology);
+
 struct GpuBackend {
   std::unique_ptr<Backend> backend;
   std::optional<Bytes> memory_of_rank;
+  std::string fullest_device;
   std::string why_not_judged;
   std::map<std::string, std::string> software;
   std::vector<std::string> gpu_of_rank;  // UUIDs; at the leader, as the next

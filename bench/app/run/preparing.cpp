@@ -312,6 +312,21 @@ std::vector<RankProcess> exchange_processes(ControlPlane& control) {
 
 }  // namespace
 
+namespace {
+
+Plan plan_cases(Run& run) try {
+  const Machine& machine = run.machine;
+  return run.options.checks()
+             ? plan_check(run)
+             : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+} catch (const EnvironmentError& problem) {  // the same on all ranks
+  if (!run.options.checks()) throw;
+  make_idle(run.machine, problem.what(), ExitCode::environment);
+  return {};
+}
+
+}  // namespace
+
 void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
   Machine& machine = run.machine = find_machine(run.control, run.options, run.seed, run.request.own_gpus);
@@ -319,9 +334,7 @@ void find_machine_and_plan(Run& run) {
   refuse_tuning_without_nccl(run.options, machine);
   if (const auto& wrap = run.request.fault_hooks.wrap_backend)
     machine.backend = wrap(std::move(machine.backend), run.control.participant());
-  run.plan = run.options.checks()
-                 ? plan_check(run)
-                 : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+  run.plan = plan_cases(run);
   if (const std::string remark = remark_on_settings_beside(run.options); !remark.empty())
     run.plan.remarks.push_back(remark);
   refuse_differing_tuning_files(run.control, run.options);

@@ -147,7 +147,7 @@ void FileWriter::flush(Seconds timeout) {
   if (!state_->unanswered) wait(timeout, is_idle);
   state_->unanswered = !is_idle();
   if (state_->unanswered)
-    throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer",
+    throw EnvironmentError(fmt::format("a file system does not answer: '{}' is not written after {}",
                                        state_->writing.string(), to_text(timeout)));
   state_->throw_problem(true);
 }
