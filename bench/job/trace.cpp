@@ -304,40 +304,85 @@ std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Seque
 
 }  // namespace
 
-// Members agree where nearly all numbers of each are also those of the member with most calls, which lost lines do not
-// change. A communicator with calls without a number, as messages are, has no common numbers.
-void Trace::settle_numbers_of_launches() {
-  using Numbers = std::vector<std::int64_t>;
-  std::vector<std::map<std::pair<const Collective*, std::size_t>, Numbers>> numbers(communicators.size());
-  std::vector<bool> dropped(communicators.size(), false);
-  for (std::size_t p = 0; p < processes.size(); ++p)
-    for (const Execution& each : processes[p].executions) {
-      if (each.number < 0) dropped[each.communicator] = true;
-      numbers[each.communicator][{counted_kind(calls[each.call].collective), p}].push_back(each.number);
-    }
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    if (dropped[c]) continue;
-    std::map<const Collective*, const Numbers*> most;
-    for (auto& [key, all] : numbers[c]) {
-      std::ranges::sort(all);
-      const Numbers*& known = most[key.first];
-      if (!known || all.size() > known->size()) known = &all;
-    }
-    for (const auto& [key, all] : numbers[c]) {
-      const Numbers& reference = *most[key.first];
-      const auto own = std::ranges::count_if(all, [&](std::int64_t each) {
-        return each >= reference.front() && each <= reference.back() && !std::ranges::binary_search(reference, each);
-      });
-      if (4 * own > std::ssize(all)) dropped[c] = true;
-    }
-    if (dropped[c])
-      remark(
-          "ranks count launches of a communicator differently (opCount), so that its calls are counted: lines that are "
-          "missing or twice would not be seen");
+namespace {
+
+// A call of a member under one of the ways to number the calls of its communicator.
+struct NumberedCall {
+  const Collective* kind = nullptr;
+  std::int64_t number = 0;
+  std::uint32_t process = 0, call = 0;
+};
+
+// How often a member lacks the call that most members have under a number, or has another one.
+std::size_t disagreements_of(std::vector<NumberedCall> all) {
+  std::set<std::uint32_t> members;
+  for (const NumberedCall& each : all) members.insert(each.process);
+  const auto place = [](const NumberedCall& each) { return std::tuple(each.kind, each.number, each.process); };
+  std::ranges::stable_sort(all, {}, place);
+  const auto copies = std::ranges::unique(all, {}, place);
+  all.erase(copies.begin(), copies.end());
+  std::size_t count = 0;
+  for (std::size_t first = 0, end = 0; first < all.size(); first = end) {
+    std::map<std::uint32_t, std::size_t> votes;
+    while (end < all.size() && all[end].kind == all[first].kind && all[end].number == all[first].number)
+      ++votes[all[end++].call];
+    count += members.size() - std::ranges::max_element(votes, {}, [](const auto& vote) { return vote.second; })->second;
   }
-  for (Process& process : processes)
-    for (Execution& each : process.executions)
-      if (dropped[each.communicator]) each.number = -1;
+  return count;
+}
+
+// A member leaves out a number that another one has, has one twice, or has one behind a later one.
+bool says_more_than_a_count(const std::vector<NumberedCall>& all) {
+  std::map<const Collective*, std::vector<std::int64_t>> numbers;
+  for (const NumberedCall& each : all) numbers[each.kind].push_back(each.number);
+  for (auto& [kind, its] : numbers) {
+    std::ranges::sort(its);
+    const auto copies = std::ranges::unique(its);
+    its.erase(copies.begin(), copies.end());
+  }
+  std::map<std::pair<std::uint32_t, const Collective*>, std::ptrdiff_t> next;
+  return std::ranges::any_of(all, [&](const NumberedCall& each) {
+    const std::vector<std::int64_t>& its = numbers[each.kind];
+    const std::ptrdiff_t at = std::ranges::lower_bound(its, each.number) - its.begin();
+    std::ptrdiff_t& expected = next.try_emplace({each.process, each.kind}, at).first->second;
+    return at != expected++;
+  });
+}
+
+}  // namespace
+
+// NCCL's opCount moves on a rank when a launch of this rank has work for its proxy (NCCL 2.27 and later; before, at
+// each launch): never over NVLink alone, and at small calls on the ranks alone that drive a NIC. Therefore it numbers
+// the calls of a communicator only where it says more than their count does, such as that one is missing, and where
+// members agree under it about what the calls are, no less than under their count. Where some calls have no such
+// number, as messages have none, all calls are counted.
+void Trace::settle_numbers_of_launches() {
+  std::vector<std::vector<std::int64_t>> launches(processes.size());
+  std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> calls_on(communicators.size());  // process, index
+  std::vector<bool> is_numbered(communicators.size(), true);
+  for (std::uint32_t p = 0; p < processes.size(); ++p)
+    for (std::uint32_t i = 0; i < processes[p].executions.size(); ++i) {
+      Execution& each = processes[p].executions[i];
+      launches[p].push_back(std::exchange(each.number, -1));
+      calls_on[each.communicator].emplace_back(p, i);
+      if (launches[p].back() < 0) is_numbered[each.communicator] = false;
+    }
+  number_collectives();
+  bool any = false;
+  for (std::size_t c = 0; c < communicators.size(); ++c) {
+    if (!is_numbered[c]) continue;
+    std::vector<NumberedCall> launched, counted;
+    for (const auto& [p, i] : calls_on[c]) {
+      const Execution& each = processes[p].executions[i];
+      const Collective* const kind = counted_kind(calls[each.call].collective);
+      launched.push_back({kind, launches[p][i], p, each.call});
+      counted.push_back({kind, each.number, p, each.call});
+    }
+    if (!says_more_than_a_count(launched) || disagreements_of(launched) > disagreements_of(counted)) continue;
+    for (const auto& [p, i] : calls_on[c]) processes[p].executions[i].number = launches[p][i];
+    any = true;
+  }
+  if (!any) return;
   for (Process& process : processes) {
     std::set<std::tuple<std::uint32_t, const Collective*, std::int64_t>> seen;
     const std::size_t copies = std::erase_if(process.executions, [&](const Execution& each) {

@@ -101,8 +101,7 @@ class Trace {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
   int ranks = 0;  // of the job; set by readers and finish()
-  // Calls are numbered by NCCL's opCount. It also counts messages, and where CUDA graphs are alive some ranks' launches
-  // alone: finish() keeps numbers of communicators whose members agree about them.
+  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of a communicator.
   bool are_numbers_of_launches = false;
 
   // "remark", "remark (n times)"
