@@ -267,15 +267,20 @@ void Trace::mend_records() {
     if (kind == kind_of_record.end() || tried >= most_tried) continue;
     const std::size_t alike = records_of_kind[kind->second];
     const Record* nearest = nullptr;
+    std::pair<bool, std::size_t> least;
     Places places;  // of the calls of the shorter one in the longer one
     for (const Record& reference : references) {
       const std::size_t others = records_of_kind[reference.process];
       if (reference.process == kind->second || others < alike) continue;
       Places some = reference.sequence.size() > its.sequence.size() ? places_of(its.sequence, reference.sequence)
                                                                     : places_of(reference.sequence, its.sequence);
-      if (some.empty() || others_between(some) == 0 || (nearest && others_between(some) >= others_between(places)) ||
+      if (some.empty() || others_between(some) == 0 ||
           (others == alike && without_repetition(reference) >= without_repetition(its)))
         continue;
+      // One that is like as many others may lack the same calls.
+      const std::pair distance(others == alike, others_between(some));
+      if (nearest && distance >= least) continue;
+      least = distance;
       nearest = &reference;
       places = std::move(some);
     }
