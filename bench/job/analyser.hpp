@@ -53,9 +53,6 @@ struct Range {
   bool holds(std::int64_t number) const { return first <= number && number <= last; }
 };
 
-// "a, b, c, d and 3 more"
-std::string some_of(std::vector<std::string> names);
-
 class Analyser {
  public:
   Analyser(Trace trace, int hosts);
