@@ -111,8 +111,22 @@ topo::Topology find_topology(const Request& request) {
   return topology;
 }
 
-// Checks before any work that requested files can be written.
+// Checks before any work that requested files can be written, and that none of them replaces another or, with what is
+// no topology, the input.
 void check_targets(const Options& options) {
+  const auto same = [](const std::string& one, const std::string& other) {
+    const auto place = [](const std::string& file) {
+      std::error_code problem;
+      const fs::path found = fs::weakly_canonical(fs::absolute(file), problem);
+      return problem ? fs::absolute(file) : found;
+    };
+    return !one.empty() && !other.empty() && place(one) == place(other);
+  };
+  for (const auto& [option, other] :
+       {std::pair("--record", &options.record_file), std::pair("--load", &options.load_file)})
+    if (same(options.rank_file, *other))
+      throw UsageError(
+          fmt::format("--rankfile and {} name the same file, '{}'; name another", option, printable(*other)));
   for (const std::string& file : {options.record_file, options.rank_file})
     if (!file.empty()) reports::check_writable(file);
 }
