@@ -640,10 +640,10 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            "a fault to simulate (sim only), repeatable. KIND gpu|nic|node|link|domain, WHERE n3g2|n3r5|n3|n3-n5|d1; "
            "FACTOR: "
            "fraction of the speed that is left, 0 for no progress; MODE: always (the default), P% (of the samples), "
-           "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data); for "
-           "gpu also compute | memory | miscompute (only in the checks of each GPU alone); gpu, nic and node also "
-           "under-load (only "
-           "while a rank computes and exchanges messages)",
+           "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data), "
+           "communicators (only as they are made); for gpu also compute | memory | miscompute (only in the checks of "
+           "each GPU alone); gpu, nic and node also under-load (only while a rank computes and exchanges messages); "
+           "node also clique (outside its NVLink domain's), domain also plane (NVLinks are missing)",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});

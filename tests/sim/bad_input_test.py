@@ -274,6 +274,13 @@ class BadInput(Folder):
                 refused = "--nodes 2 is for --backend sim" not in done.stderr  # what is found last
                 self.assertEqual(f"  {option} " in offered or f"  {option}\n" in offered, not refused, f"{command} {option}: {done.stderr}")
 
+    def test_the_help_has_every_mode_of_a_fault(self):
+        refused = self.run_it(*SIM, "--fault", "nic:n0r0:0.5:none").stderr
+        modes = refused.partition("Known: ")[2].partition(". ")[0].split(", ")
+        self.assertGreater(len(modes), 10, refused)
+        told = " ".join(self.run_it("run", "--help").stdout.split())
+        self.assertEqual([mode for mode in modes if mode not in told.partition("MODE: ")[2]], [])
+
     def test_the_last_of_an_option_counts_so_that_scripts_have_defaults(self):
         done = self.run_it("plan", *SIM, "--nodes", "2", "--nodes=4")
         self.assertTrue(done.stdout.startswith("32 ranks on 4 nodes"), done.stderr)

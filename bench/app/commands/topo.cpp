@@ -53,14 +53,18 @@ topo::Topology topology_in(const std::string& path) {
   }
 }
 
-// Reads a recording, a run's topology.json or report.json, hwloc's or NCCL's XML, or a folder with copies of /proc and
-// /sys.
+// Reads a recording, a run's topology.json or report.json or its folder, hwloc's or NCCL's XML, or a folder with copies
+// of /proc and /sys.
 topo::Topology load_topology(const std::string& path) {
   std::error_code problem;
   topo::Topology topology;
   if (fs::is_directory(path, problem)) {
-    if (!fs::exists(fs::path(path) / "sys", problem))
-      throw UsageError(fmt::format("--load: the folder '{}' has no 'sys'; copy /proc and /sys into it", path));
+    if (!fs::exists(fs::path(path) / "sys", problem)) {
+      for (const char* const name : {"topology.json", "report.json"})
+        if (const fs::path file = fs::path(path) / name; fs::exists(file, problem)) return load_topology(file.string());
+      throw UsageError(fmt::format(
+          "--load: the folder '{}' is of no run, and has no 'sys'; copy /proc and /sys into it", printable(path)));
+    }
     topology = of_one(topo::discover_host(fs::absolute(path).string()));
   } else {
     topology = topology_in(path);
