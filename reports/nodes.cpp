@@ -531,11 +531,6 @@ std::string value_given(const std::vector<std::string>& command, const std::stri
   return values.empty() ? "" : values.back();
 }
 
-std::string for_shell(const std::string& word) {
-  constexpr std::string_view unquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@";
-  return !word.empty() && word.find_first_not_of(unquoted) == std::string::npos ? word : shell_word(word);
-}
-
 }  // namespace
 
 std::string output_folder(const Report& report) {

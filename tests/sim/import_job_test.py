@@ -5,6 +5,7 @@ import gzip
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -93,6 +94,13 @@ class ImportJob(Folder):
                 path.write_text("".join(change(json.loads(line)) + "\n" for line in path.read_text().splitlines()))
             with self.subTest(name):
                 self.assertEqual(self.run_import(folder)[0], whole)
+
+    def test_the_command_that_it_prints_is_one_for_a_shell(self):
+        trace = job_traces.write(job_traces.tensor_parallel(16, 3), "inspector", self.folder / "trace", 5)
+        done = self.run_it("import", "job", trace, "--hosts", 2, "--out", "o u't $(x)")
+        words = shlex.split(done.stdout.splitlines()[-1].partition(": ")[2])
+        self.assertEqual(words[:5], ["mpirun", "-np", "16", "p5bench", "tune"], done.stderr)
+        self.assertTrue((self.folder / words[words.index("--job") + 1]).is_file(), words)
 
     def test_the_profiler_tells_how_long_the_gpu_computed_beside_an_operation(self):
         # The kernels overlap, and begin or end outside the operation: 60 of its 150 us, and none of the other's 100.

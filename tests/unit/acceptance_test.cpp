@@ -1,6 +1,7 @@
 // Files left by a run that ends unexpectedly.
 #include "bench/app/run/phases.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "bench/app/command_line.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/base/input.hpp"
 #include "bench/control/control_planes.hpp"
@@ -539,6 +541,60 @@ TEST(ReportOfARun, has_the_wrong_data_of_an_interrupted_launch) {
   EXPECT_EQ(report.results[0].measurement.wrong_elements, 2u);
   EXPECT_EQ(report.results[0].verdict.grade, reports::Grade::wrong);
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
+// Of four cases the first is measured, the end of the run interrupts the second, and the third is skipped.
+TEST(ReportOfARun, that_ended_early_counts_all_cases_that_have_no_result_as_unmeasured) {
+  for (const bool several : {false, true}) {
+    Options options;
+    options.launches = several ? 3 : 1;
+    reports::Report report;
+    report.run.backend = "mpi";
+    ReportBuilder builder(options, report);
+    Measurement m;
+    m.measured_case.backend = "mpi";
+    m.measured_case.collective = &all_reduce;
+    m.measured_case.ranks = 1;
+    builder.set_plan(std::vector<Case>(4, m.measured_case));
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    RunProgress standing;
+    standing.several = several;
+    if (several) m.launch = 0;
+    m.throughput.emplace();
+    builder.repetition_started(m.measured_case, standing);
+    builder.case_finished(m);
+    m.throughput.reset();
+    m.outcome = Outcome::skipped;
+    m.because = "budget";
+    standing.number = 2;
+    builder.repetition_started(m.measured_case, standing);
+    builder.case_finished(m);
+    standing.number = 1;
+    builder.repetition_started(m.measured_case, standing);
+    const std::vector<reports::Result> lines = builder.fail_unfinished("ended by SIGTERM while measuring");
+    builder.close("ended by SIGTERM while measuring");
+    std::size_t kept = 0;
+    for (const reports::Result& each : builder.report().results)
+      kept += can_be_kept(each.measurement, builder.report().run.ended_by);
+    EXPECT_EQ(kept, 1U);
+    EXPECT_THAT(builder.report().run.remarks,
+                ::testing::Contains("3 of the 4 cases of the plan were not measured: 3 of all_reduce"))
+        << several;
+    EXPECT_EQ(lines.size(), 1U);
+  }
+}
+
+TEST(Comparisons, of_arms_end_with_the_decision_first_and_their_answer_last) {
+  reports::Report report;
+  report.decision.sentence = "REJECT: arm b is slower than arm a, SIMULATED";
+  Options options;
+  for (const bool quiet : {false, true}) {
+    options.quiet = quiet;
+    const std::string text = closing_text(report, options, "a table\nREGRESSION: all_reduce\n");
+    EXPECT_TRUE(text.starts_with(report.decision.sentence + "\n")) << text;
+    EXPECT_TRUE(text.ends_with("\nREGRESSION: all_reduce\n")) << text;
+    EXPECT_EQ(text.find("a table") == std::string::npos, quiet) << text;
+  }
 }
 
 reports::Report report_to_record() {

@@ -163,6 +163,16 @@ std::string about_budget(const PlanFigures& figures) {
       to_text(Seconds{std::ceil(figures.needed)}));
 }
 
+// Remarks on the figures: a budget that is too short, and a simulator that stands for GPUs.
+std::vector<std::string> remarks_on(const Machine& machine, const PlanFigures& figures) {
+  std::vector<std::string> remarks;
+  if (figures.tuning > 0 && !machine.backend_info().tunable)
+    remarks.push_back(
+        fmt::format("Tuning takes this long with --backend nccl; --backend {} tunes nothing", machine.backend_name));
+  if (std::string short_of = about_budget(figures); !short_of.empty()) remarks.push_back(std::move(short_of));
+  return remarks;
+}
+
 // Price of all nodes for a time; null where the platform has none.
 std::optional<double> dollars_for(const Machine& machine, double seconds) {
   if (!machine.platform || !machine.platform->dollars_per_hour) return std::nullopt;
@@ -198,7 +208,7 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
   add("{}, buffers of {:.3f} GiB per rank, about {} within a budget of {}\n",
       reports::counted(plan.cases.size(), "case"), static_cast<double>(plan.memory_per_rank.count) / (1 << 30),
       to_text(Seconds{figures.expected}), to_text(Seconds{figures.whole}));
-  if (const std::string short_of = about_budget(figures); !short_of.empty()) add("{}\n", short_of);
+  for (const std::string& remark : remarks_on(machine, figures)) add("{}\n", remark);
   if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
     add("at {:.2f} dollars per hour and node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date, *dollars,
@@ -227,7 +237,7 @@ std::string json_of(const Machine& machine, const Plan& plan, const PlanFigures&
          {"time_s", figures.whole},
          {"dollars", nullptr},
          {"remarks", plan.remarks}};
-  if (const std::string short_of = about_budget(figures); !short_of.empty()) j["remarks"].push_back(short_of);
+  for (std::string& remark : remarks_on(machine, figures)) j["remarks"].push_back(std::move(remark));
   for (const PlanFigures::Row& row : figures.rows)
     j["operations"].push_back({{"operation", row.name},
                                {"cases", row.cases},
@@ -249,9 +259,8 @@ ExitCode plan_in(ControlPlane& control, const Options& options) {
   if (!control.is_leader()) return ExitCode::ok;
   const topo::Limits parts = gpu_limits(machine);
   const PlanFigures figures = figures_of(machine, parts, plan, options);
-  const bool as_json = options.formats == std::vector<std::string>{"json"};
-  return print_result_for(ExitCode::ok, as_json ? json_of(machine, plan, figures, options)
-                                                : text_of(machine, parts, plan, figures, options));
+  return print_result_for(ExitCode::ok, options.prints_json() ? json_of(machine, plan, figures, options)
+                                                              : text_of(machine, parts, plan, figures, options));
 }
 
 }  // namespace
