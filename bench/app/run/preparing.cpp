@@ -27,6 +27,7 @@
 #include "bench/measure/load.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/markup.hpp"
 #include "reports/nodes.hpp"
 #include "reports/other_programs.hpp"
 #include "reports/reachability.hpp"
@@ -276,10 +277,30 @@ RunnerOptions runner_options(Run& run) {
   return runner;
 }
 
+// The reason that a check has too little time left for all of its parts.
+std::string remark_on_slow_start(const Run& run) {
+  const Options& options = run.options;
+  const auto hosts = std::ranges::count_if(run.machine.topology.hosts, [](const topo::Host& host) {
+    return std::ranges::find(host.gpu_devices, std::optional(false), &topo::Gpu::persistence) != host.gpu_devices.end();
+  });
+  return fmt::format(
+      "{} of the limit of {} had passed when NVML, libfabric and CUDA had started, so that the pairs are left out, and "
+      "perhaps more; a longer --limit measures more{}",
+      to_text(Seconds{last_wait(options.limit).count - time_left(run).count}), to_text(options.limit),
+      hosts == 0 ? ""
+                 : fmt::format(", and GPUs start faster in persistence mode (nvidia-smi -pm 1), which is off on {}",
+                               reports::counted(static_cast<std::size_t>(hosts), "host")));
+}
+
 void allocate_budget(Run& run) {
   const Options& options = run.options;
   if (options.checks()) {
-    run.runner.budget = time_for_cases(run);
+    // Operations of all GPUs of a node decide whether it is fit, so they may take the time of the checks of each GPU
+    // alone as well, and begin as long as the deadline does not cut a join short.
+    const double for_pairs = time_for_cases(run).count;
+    run.runner.budget = {std::max(for_pairs, time_left(run).count - join_limit(options).count)};
+    run.runner.kept_from_pairs = {run.runner.budget.count - for_pairs};
+    if (for_pairs <= 0) run.recorder.remark(remark_on_slow_start(run));
     return;
   }
   const double spent = since(run.start).count;
