@@ -383,6 +383,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
     if (finding.id == check_failed && !topo::condemns(finding))
       hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+    if (topo::is_of_silent_driver(finding))
+      hosts.blame(finding.subject.host, &NodeVerdict::unfinished, printable(finding.evidence));
   }
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);

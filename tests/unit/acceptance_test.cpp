@@ -455,7 +455,7 @@ TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
 
 // The checks of each GPU alone take 7.2 s here, and a join may take 5 s.
 TEST(Acceptance, of_a_check_with_little_time_left_measures_all_gpus_together_and_no_pairs) {
-  for (const double left_s : {7.1, 4.9}) {
+  for (const double left_s : {7.1, 4.5}) {
     const Folder folder;
     Shutdown shutdown;
     const std::vector<std::string> arguments{"check",       "--backend", "sim",   "--platform",

@@ -238,6 +238,20 @@ TEST(Nodes, what_time_did_not_allow_is_no_fitness) {
   EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: not all was measured in time\n"));
 }
 
+TEST(Nodes, whose_driver_hangs_are_told_so_and_the_others_are_fit) {
+  Report report = two_nodes();
+  add(report, "all_reduce", 1, Grade::ok);
+  report.findings.push_back(
+      {"gpu.nvml", topo::Severity::warning, {"n1", "", {}, {}}, "NVML: mismatch", "reboot", topo::About::software});
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n1 (i-0abc): fit; "));
+  report.findings[0].severity = topo::Severity::error;
+  report.findings[0].evidence = "NVML: nvmlInit_v2 did not answer within 5 s";
+  report.exit_code = ExitCode::unfinished;
+  EXPECT_THAT(render_nodes(report, true),
+              HasSubstr("n1 (i-0abc): NOT FINISHED: NVML: nvmlInit_v2 did not answer within 5 s\n"));
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: fit; "));
+}
+
 TEST(Nodes, whose_gpus_were_measured_together_are_fit_without_their_pairs_but_not_without_the_others) {
   Report report = two_nodes();
   for (const int nodes : {1, 2}) {

@@ -427,6 +427,19 @@ class Silent(Checks):
         self.assertEqual(code, 12, output)
         self.assertIn("nothing measured: NVML: nvmlInit_v2 did not answer within 6 s", output)
 
+    def test_of_several_hosts_only_that_whose_driver_does_not_answer_is_not_finished(self):
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           "[ $host = 0 ] || export P5BENCH_FAKE_NVML=block:function=nvmlInit_v2\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, P5BENCH_PROBE_LIMIT="2s")
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node0: fit; ")
+        self.assertRegex(output, r"(?m)^node1: NOT FINISHED: NVML: nvmlInit_v2 did not answer within 2 s$")
+        self.assertRegex(output, r"(?m)^  error gpu\.nvml: .*check whether nvidia-smi answers there")
+
     def test_a_gpu_that_does_not_answer_the_driver_is_skipped_and_condemned(self):
         code, output = self.check(faults="block:function=nvmlDeviceGetNvLinkState:gpu=1", P5BENCH_PROBE_LIMIT="2s")
         self.assertEqual(code, 10, output)

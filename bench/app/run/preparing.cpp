@@ -148,7 +148,9 @@ void finish_check(Run& run) {
     if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
     if (reports::never_joined(report)) code = ExitCode::environment;
     // A host that did not answer in time is a hang, not an environment error.
-    if (code == ExitCode::environment && !has_time_left(run)) code = ExitCode::unfinished;
+    if ((code == ExitCode::environment && !has_time_left(run)) ||
+        std::ranges::any_of(report.findings, topo::is_of_silent_driver))
+      code = ExitCode::unfinished;
   });
   run.code = worse(run.code, code);
 }
