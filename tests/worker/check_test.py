@@ -254,6 +254,16 @@ class Unfit(Checks):
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3$")
         self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
 
+    def test_a_burn_that_does_not_run_leaves_the_node_not_checked(self):
+        code, output = self.check("--burn", "60s", gpus=2, P5BENCH_FAKE_CUBLASLT="/nonexistent/libcublasLt.so.13")
+        self.assertEqual(code, 14, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT CHECKED: no burn on GPU 0, GPU 1: libcublasLt.so.13 is not installed")
+        user = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(lambda: (user.kill(), user.wait()))
+        code, output = self.check("--burn", "60s", gpus=1, faults=f"busy:gpu=0:processes=1:pid={user.pid}")
+        self.assertEqual(code, 14, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT CHECKED: no burn on GPU 0 \(in use by")
+
     def test_a_burn_is_not_repeated(self):
         notes = tempfile.mkdtemp(dir=self.folder)
         code, output = self.check("--burn", "1s", LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),

@@ -27,6 +27,7 @@
 #include "bench/measure/load.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/local_checks.hpp"
 #include "reports/markup.hpp"
 #include "reports/nodes.hpp"
 #include "reports/other_programs.hpp"
@@ -137,11 +138,23 @@ bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_tim
 
 bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
+// Of the job's GPUs, and of those of this node that the check skipped.
+static std::vector<topo::Finding> burns_left_out(const Run& run, const reports::Report& report) {
+  const OwnGpus* const own = run.request.own_gpus;
+  std::vector<topo::Finding> findings;
+  if (run.machine.why_idle.empty()) findings = reports::missing_burns(report);
+  if (own && !own->skipped.empty())
+    findings.push_back(reports::missing_burn(&report.topology.hosts.front(), own->skipped, ""));
+  return findings;
+}
+
 void finish_check(Run& run) {
   const Machine& machine = run.machine;
   if (const OwnGpus* const own = run.request.own_gpus)
     for (const std::string& each : own->skipped) run.recorder.remark("skipped: " + each);
   if (!machine.why_idle.empty()) run.recorder.remark("nothing measured: " + machine.why_idle);
+  if (run.options.burn.count > 0 && machine.code_of_idle == ExitCode::ok)
+    run.recorder.add([&](ReportBuilder& builder) { builder.add_findings(burns_left_out(run, builder.report())); });
   ExitCode code = machine.code_of_idle;
   run.recorder.add([&](ReportBuilder& builder) {
     const reports::Report& report = builder.report();
