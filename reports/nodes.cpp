@@ -315,11 +315,12 @@ std::string checks_of(const Report& report, std::size_t host) {
 std::string headline(const Report& report, const NodeVerdict& verdict, std::size_t host) {
   const std::string name = title_of(report.topology.hosts[host]);
   std::vector<std::string> all = verdict.unfit;
-  for (const auto list : {&NodeVerdict::in_doubt, &NodeVerdict::unfinished})
+  for (const auto list : {&NodeVerdict::in_doubt, &NodeVerdict::unfinished, &NodeVerdict::unchecked})
     all.insert(all.end(), (verdict.*list).begin(), (verdict.*list).end());
   if (!verdict.unfit.empty()) return fmt::format("{}: NOT FIT: {}\n", name, join(all));
   if (!verdict.in_doubt.empty()) return fmt::format("{}: IN DOUBT: {}\n", name, join(all));
   if (!verdict.unfinished.empty()) return fmt::format("{}: NOT FINISHED: {}\n", name, join(all));
+  if (!verdict.unchecked.empty()) return fmt::format("{}: NOT CHECKED: {}\n", name, join(all));
   if (report.exit_code == ExitCode::environment) return fmt::format("{}: NOT CHECKED\n", name);
   return fmt::format("{}: fit; {}\n", name, checks_of(report, host));
 }
@@ -393,6 +394,10 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
     if (finding.id == check_failed && !topo::condemns(finding))
       hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+    if (finding.id == not_burnt)
+      hosts.blame(finding.subject.host, &NodeVerdict::unchecked, printable(finding.evidence));
+    if (topo::is_of_silent_driver(finding))
+      hosts.blame(finding.subject.host, &NodeVerdict::unfinished, printable(finding.evidence));
   }
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
@@ -413,8 +418,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
       if (NodeVerdict& each = hosts.verdicts[host];
           each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host, false))
-        each.unfinished.emplace_back(was_measured(report, host, true) ? "only single NICs were measured there"
-                                                                      : "no operation was measured there");
+        each.unchecked.emplace_back(was_measured(report, host, true) ? "only single NICs were measured there"
+                                                                     : "no operation was measured there");
   // The lines agree with the exit code in every case, because a prolog drains nodes by it.
   if (all_are_sound(hosts.verdicts)) {
     if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)

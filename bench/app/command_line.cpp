@@ -200,6 +200,10 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
                    "pass, compare results, and print a table of TFLOP/s",
            .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
+    const BackendInfo* const asked = requested_backend(options.backend);
+    if (options.checks() && options.burn.count > 0 && asked && asked->parts != BackendInfo::Parts::gpus)
+      throw UsageError(
+          fmt::format("--burn runs matrix products on GPUs, and --backend {} uses none; leave one out", asked->name));
     if (!options.checks() || !options.out.empty()) return;
     for (const std::string& format : options.formats)
       if (format != "console" && format != "json")

@@ -455,6 +455,38 @@ TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
   }
 }
 
+// The checks of each GPU alone take 7.2 s here, and a join may take 5 s.
+TEST(Acceptance, of_a_check_with_little_time_left_measures_all_gpus_together_and_no_pairs) {
+  for (const double left_s : {7.1, 4.5}) {
+    const Folder folder;
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check",       "--backend", "sim",   "--platform",
+                                             "p5.48xlarge", "--quiet",   "--out", folder.path.string()};
+    Options options = parse_options(arguments).options;
+    options.deadline = later(Clock::now(), {left_s});
+    const auto control = make_solo_control_plane(8);
+    const FaultHooks fault_hooks;
+    testing::internal::CaptureStdout();
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStdout();
+    const bool suffices = left_s > 5;
+    EXPECT_EQ(code, suffices ? ExitCode::ok : ExitCode::unfinished);
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    ASSERT_GE(report.results.size(), 2U);
+    for (const reports::Result& result : report.results) {
+      const bool runs = suffices && !result.measurement.measured_case.collective->pairwise;
+      EXPECT_EQ(result.measurement.outcome, runs ? Outcome::measured : Outcome::skipped) << result.measurement.because;
+      if (!runs) {
+        EXPECT_EQ(result.measurement.because, "budget");
+      }
+    }
+    EXPECT_EQ(report.local_checks.empty(), !suffices);
+    EXPECT_TRUE(std::ranges::any_of(report.run.remarks, [](const std::string& each) {
+      return each.find("s of the limit of 20 s had passed") != std::string::npos;
+    }));
+  }
+}
+
 // Those take 4.8 s, and 0.3 s for each GPU of a host.
 TEST(Acceptance, of_a_check_leaves_nics_all_the_time_after_the_checks_of_gpus) {
   Shutdown shutdown;

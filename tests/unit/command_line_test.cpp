@@ -282,6 +282,9 @@ TEST(CommandLine, a_check_takes_a_few_options_of_a_run_and_divides_its_time) {
   EXPECT_THAT([] { parse_options({"check", "--nodes", "2"}); }, ThrowsMessage<UsageError>(HasSubstr("--backend sim")));
   EXPECT_THAT([] { parse_options({"check", "--limit", "14s"}); }, ThrowsMessage<UsageError>(HasSubstr("15 s or more")));
   EXPECT_EQ(parse_options({"check", "--burn", "2h"}).options.limit_with_burn().count, 7220);
+  for (const char* const backend : {"mpi", "ofi"})
+    EXPECT_THAT(refusal_of({"check", "--burn", "2h", "--backend", backend}),
+                HasSubstr("--burn runs matrix products on GPUs"));
   EXPECT_THAT([] { parse_options({"run", "--limit", "30s"}); }, ThrowsMessage<UsageError>(HasSubstr("--limit")));
 }
 

@@ -369,6 +369,14 @@ TEST(Runner, skips_what_a_spent_budget_does_not_allow) {
   }
 }
 
+TEST(Runner, begins_no_pairs_in_the_time_that_they_leave_to_others) {
+  RunnerJob job;
+  job.options.collectives = {"p2p", "all_reduce"};
+  job.runner.kept_from_pairs = job.runner.budget;
+  for (const Measurement& m : job.run())
+    EXPECT_EQ(m.outcome, m.measured_case.collective->pairwise ? Outcome::skipped : Outcome::measured) << m.because;
+}
+
 TEST(Runner, says_why_it_stopped_sampling) {
   RunnerJob job;
   job.options.collectives = {"all_reduce"};

@@ -210,6 +210,23 @@ TEST(CommunicatorsOfCases, have_the_time_of_a_join_or_the_timeout_where_that_is_
   }
 }
 
+// Its supervisor has little time after the deadline, and must not spend it on waiting for the worker to quit.
+TEST_F(Replies, that_do_not_come_until_the_deadline_end_the_worker_at_once) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(file, fs::perms::owner_all);
+  WorkerOptions options;
+  options.program = file.string();
+  options.deadline = later(Clock::now(), {0.2});
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const Clock::time_point began = Clock::now();
+  {
+    WorkerBackend backend(*control, options);
+    EXPECT_THROW(backend.identify(), StalledError);
+  }
+  EXPECT_LT(since(began).count, 4) << "a worker that answers has 5 s to quit";
+}
+
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
   const std::pair<const char*, const char*> bad[] = {
       {"identify", "{}"},

@@ -86,23 +86,34 @@ std::vector<protocol::Identity>::const_iterator fullest_of(const std::vector<pro
   return std::ranges::min_element(identities, {}, &protocol::Identity::free_memory);
 }
 
-constexpr const char* device_problem = "device_problem";
+// Names of problems that are no problem of all ranks: of the worker's device, and a worker that does not answer.
+constexpr const char *device_problem = "device_problem", *silence = "silence";
 
-// The worker's identity as JSON, or a problem of its device, which is no problem of all ranks.
+std::string as_answer(const char* kind, const CaseError& problem) {
+  return json{{kind, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+// The worker's identity as JSON, or such a problem.
 std::string identity_or_problem(WorkerBackend& backend) try { return identify(backend); } catch (const LostError&) {
   throw;
-} catch (const StalledError&) {
-  throw;
+} catch (const StalledError& problem) {
+  return as_answer(silence, problem);
 } catch (const CaseError& problem) {
   if (!is_of_device(problem.what())) throw;
-  return json{{device_problem, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
+  return as_answer(device_problem, problem);
 }
 
 // By rank; "" without one.
-std::vector<std::string> device_problems(const std::vector<std::string>& answers) {
+std::vector<std::string> problems_in(const std::vector<std::string>& answers, const char* kind) {
   std::vector<std::string> problems;
-  for (const std::string& each : answers) problems.push_back(json::parse(each).value(device_problem, ""));
+  for (const std::string& each : answers) problems.push_back(json::parse(each).value(kind, ""));
   return problems;
+}
+
+// Throws EnvironmentError that names the first rank with a problem.
+void refuse_problems(const std::vector<std::string>& of_ranks) {
+  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
+  if (first != of_ranks.end()) throw EnvironmentError(fmt::format("rank {}: {}", first - of_ranks.begin(), *first));
 }
 
 }  // namespace
@@ -155,6 +166,20 @@ std::string describe_fullest_device(const std::vector<protocol::Identity>& ident
                      text(fullest->total_memory));
 }
 
+std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const std::vector<std::string>& silences) {
+  reports::Report known;
+  known.topology = topology;
+  known.topology.gpu_of_rank.clear();
+  std::vector<topo::Finding> findings;
+  for (std::size_t rank = 0; rank < silences.size(); ++rank) {
+    if (silences[rank].empty()) continue;
+    topo::Finding& found = findings.emplace_back(reports::failed_check(known, static_cast<int>(rank), silences[rank]));
+    found.about = topo::About::host;
+    found.action = "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance";
+  }
+  return findings;
+}
+
 std::string why_no_gpus() {
   const std::string worker = file_of_ours(program);
   if (!topo::present(worker)) return fmt::format("there is no '{}'", worker);
@@ -175,13 +200,15 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   worker.ras = choose_ras_address(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
   const auto decide = [&](const std::vector<std::string>& texts) {
-    const std::vector<std::string> problems = device_problems(texts);
-    if (const auto failed = std::ranges::find_if_not(problems, &std::string::empty); failed != problems.end()) {
-      if (options.checks())
-        std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
-                          std::back_inserter(findings));
-      throw EnvironmentError(fmt::format("rank {}: {}", failed - problems.begin(), *failed));
+    const std::vector<std::string> problems = problems_in(texts, device_problem),
+                                   silences = problems_in(texts, silence);
+    if (options.checks()) {
+      std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
+                        std::back_inserter(findings));
+      std::ranges::move(silent_ranks(topology, silences), std::back_inserter(findings));
     }
+    refuse_problems(problems);
+    refuse_problems(silences);
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     for (const protocol::Identity& each : identities) {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "bench/backends/worker_process.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
@@ -305,7 +307,12 @@ std::string describe_rank(const Run& run, int rank) {
   const OwnGpus* const own = run.request.own_gpus;
   if (own && std::cmp_less(rank, own->usable.size()))
     return fmt::format("rank {} ({})", rank, own->usable[static_cast<std::size_t>(rank)]);
-  if (!run.opened) return fmt::format("rank {}", rank);
+  if (!run.opened) {
+    const std::vector<std::string>& hosts = run.request.hosts;
+    return std::cmp_less(rank, hosts.size())
+               ? fmt::format("rank {} on {}", rank, printable(hosts[static_cast<std::size_t>(rank)]))
+               : fmt::format("rank {}", rank);
+  }
   const topo::Topology& topology = run.machine.topology;
   const int host = topology.host_of_rank.at(static_cast<std::size_t>(rank));
   return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
@@ -402,7 +409,9 @@ namespace {
 
 std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
   if (!run.opened) {
-    print_error(fmt::format("ended by {} while {}: nothing was measured", signal, run.phase.load()));
+    // At the limit of a check the leader tells why, and its launcher ends the other ranks.
+    if (run.control.is_leader() || has_time_left(run))
+      print_error(fmt::format("ended by {} while {}: nothing was measured", signal, run.phase.load()));
     return ExitCode::unfinished;
   }
   const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
@@ -412,6 +421,22 @@ std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
   return run.recorder.finished() ? std::nullopt : std::optional(code);
 }
 
+// One line for each host, as a check prints it, where the limit passed before there is a report.
+std::string lines_at_limit(const Run& run, const std::string& why) {
+  const std::string own = topo::host_name().name;
+  const std::vector<std::string> hosts = run.request.hosts.empty() ? std::vector{own} : run.request.hosts;
+  std::set<std::string> silent, told;
+  for (const int rank : run.control.missing_participants())
+    if (std::cmp_less(rank, hosts.size())) silent.insert(hosts[static_cast<std::size_t>(rank)]);
+  if (silent.empty()) silent.insert(own);
+  std::string text;
+  for (const std::string& host : hosts)
+    if (told.insert(host).second)
+      text += silent.contains(host) ? fmt::format("{}: NOT FINISHED: {}\n", printable(host), why)
+                                    : fmt::format("{}: NOT CHECKED\n", printable(host));
+  return text;
+}
+
 // Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
 std::optional<ExitCode> end_by_limit(Run& run) {
   if (!run.control.is_leader()) return std::nullopt;
@@ -419,7 +444,7 @@ std::optional<ExitCode> end_by_limit(Run& run) {
   const std::string why =
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
-  if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+  if (!run.opened) print_result(lines_at_limit(run, why));
   return run.recorder.end_early(why);
 }
 

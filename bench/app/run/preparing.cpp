@@ -27,6 +27,8 @@
 #include "bench/measure/load.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/local_checks.hpp"
+#include "reports/markup.hpp"
 #include "reports/nodes.hpp"
 #include "reports/other_programs.hpp"
 #include "reports/reachability.hpp"
@@ -136,18 +138,32 @@ bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_tim
 
 bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
+// Of the job's GPUs, and of those of this node that the check skipped.
+static std::vector<topo::Finding> burns_left_out(const Run& run, const reports::Report& report) {
+  const OwnGpus* const own = run.request.own_gpus;
+  std::vector<topo::Finding> findings;
+  if (run.machine.why_idle.empty()) findings = reports::missing_burns(report);
+  if (own && !own->skipped.empty())
+    findings.push_back(reports::missing_burn(&report.topology.hosts.front(), own->skipped, ""));
+  return findings;
+}
+
 void finish_check(Run& run) {
   const Machine& machine = run.machine;
   if (const OwnGpus* const own = run.request.own_gpus)
     for (const std::string& each : own->skipped) run.recorder.remark("skipped: " + each);
   if (!machine.why_idle.empty()) run.recorder.remark("nothing measured: " + machine.why_idle);
+  if (run.options.burn.count > 0 && machine.code_of_idle == ExitCode::ok)
+    run.recorder.add([&](ReportBuilder& builder) { builder.add_findings(burns_left_out(run, builder.report())); });
   ExitCode code = machine.code_of_idle;
   run.recorder.add([&](ReportBuilder& builder) {
     const reports::Report& report = builder.report();
     if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
     if (reports::never_joined(report)) code = ExitCode::environment;
     // A host that did not answer in time is a hang, not an environment error.
-    if (code == ExitCode::environment && !has_time_left(run)) code = ExitCode::unfinished;
+    if ((code == ExitCode::environment && !has_time_left(run)) ||
+        std::ranges::any_of(report.findings, topo::is_of_silent_driver))
+      code = ExitCode::unfinished;
   });
   run.code = worse(run.code, code);
 }
@@ -276,10 +292,30 @@ RunnerOptions runner_options(Run& run) {
   return runner;
 }
 
+// The reason that a check has too little time left for all of its parts.
+std::string remark_on_slow_start(const Run& run) {
+  const Options& options = run.options;
+  const auto hosts = std::ranges::count_if(run.machine.topology.hosts, [](const topo::Host& host) {
+    return std::ranges::find(host.gpu_devices, std::optional(false), &topo::Gpu::persistence) != host.gpu_devices.end();
+  });
+  return fmt::format(
+      "{} of the limit of {} had passed when NVML, libfabric and CUDA had started, so that the pairs are left out, and "
+      "perhaps more; a longer --limit measures more{}",
+      to_text(Seconds{last_wait(options.limit).count - time_left(run).count}), to_text(options.limit),
+      hosts == 0 ? ""
+                 : fmt::format(", and GPUs start faster in persistence mode (nvidia-smi -pm 1), which is off on {}",
+                               reports::counted(static_cast<std::size_t>(hosts), "host")));
+}
+
 void allocate_budget(Run& run) {
   const Options& options = run.options;
   if (options.checks()) {
-    run.runner.budget = time_for_cases(run);
+    // Operations of all GPUs of a node decide whether it is fit, so they may take the time of the checks of each GPU
+    // alone as well, and begin as long as the deadline does not cut a join short.
+    const double for_pairs = time_for_cases(run).count;
+    run.runner.budget = {std::max(for_pairs, time_left(run).count - join_limit(options).count)};
+    run.runner.kept_from_pairs = {run.runner.budget.count - for_pairs};
+    if (for_pairs <= 0) run.recorder.remark(remark_on_slow_start(run));
     return;
   }
   const double spent = since(run.start).count;

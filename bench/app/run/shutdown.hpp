@@ -95,7 +95,8 @@ class Shutdown {
   std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
 };
 
-// The last time to wait for a device under a time limit; the rest is for the report.
+// The part of a time limit in which devices are waited for, and its end; the rest is for the report.
+Seconds last_wait(Seconds limit);
 Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit);
 
 }  // namespace p5
