@@ -166,7 +166,7 @@ void Rendezvous::join_ranks(Backend& backend) {
   try {
     p5::join_ranks(control_, backend);
   } catch (const PhaseFailed& failed) {
-    if (hosts_.names.empty()) throw;
+    if (hosts_.names.empty() || failed.cut_short) throw;
     search_for_fault(backend, failed);
   }
 }
@@ -178,11 +178,13 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
+  if (cut_off_) throw_cut_off(first);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
   if (culprit.kind == JoinFault::Kind::together) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
+    if (again->cut_short) throw_cut_off(first);
     culprit.because = name_rank(*again);
   }
   // Another search would give no new information.
@@ -213,7 +215,7 @@ bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) 
   for (std::size_t host = 0; host < hosts_.names.size(); ++host) each.push_back({static_cast<int>(host)});
   bool good = try_round(backend, each, static_cast<int>(rounds.size()) + 1, trials);
   if (!good || rounds.empty()) return good;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
+  for (std::size_t i = 0; i < rounds.size() && !cut_off_; ++i) {
     std::vector<std::vector<int>> pairs;
     for (const auto& [a, b] : rounds[i]) pairs.push_back({a, b});
     good = try_round(backend, pairs, static_cast<int>(rounds.size() - i), trials);
@@ -240,8 +242,16 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   for (std::size_t i = 0; i < hosts.size(); ++i) {
     trials.push_back({hosts[i], failures[i] ? name_rank(*failures[i]) : ""});
     all = all && !failures[i];
+    cut_off_ = cut_off_ || (failures[i] && failures[i]->cut_short);
   }
   return all;
+}
+
+// Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time.
+void Rendezvous::throw_cut_off(const PhaseFailed& first) const {
+  throw PhaseFailed{Phase::open, first.rank,
+                    fmt::format("{}; no time was left to try {}s by themselves: a longer --limit leaves more",
+                                first.what, hosts_.one_host.empty() ? "host" : "GPU")};
 }
 
 // Abandons all workers. A barrier ensures that all old processes are gone before a new one starts.
