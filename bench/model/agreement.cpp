@@ -58,9 +58,12 @@ Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
 } catch (const StalledError& problem) {
   const std::vector<int> ranks = problem.ranks.empty() ? std::vector{problem.rank.value_or(rank)} : problem.ranks;
   // One process may host several ranks, all of which stopped at the same point.
-  return {Kind::stalled,    ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
-          problem.progress, ranks,
-          problem.what(),   problem.cut_short};
+  return {.kind = Kind::stalled,
+          .rank = ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
+          .progress = problem.progress,
+          .stalled = ranks,
+          .what = problem.what(),
+          .cut_short = problem.cut_short};
 } catch (const LostError& problem) {
   return {.kind = Kind::lost, .rank = problem.rank.value_or(rank), .what = problem.what()};
 } catch (const CaseError& problem) {

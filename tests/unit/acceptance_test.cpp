@@ -87,7 +87,8 @@ class ChecksOnce final : public Backend {
 // command.
 class ChecksNever final : public Backend {
  public:
-  ChecksNever(std::unique_ptr<Backend> inner, bool cut_short) : inner_(std::move(inner)), cut_short_(cut_short) {}
+  ChecksNever(std::unique_ptr<Backend> inner, bool cut_short, Seconds& postponed)
+      : inner_(std::move(inner)), cut_short_(cut_short), postponed_(postponed) {}
   std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
   Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
   CostModel cost() const override { return inner_->cost(); }
@@ -98,10 +99,12 @@ class ChecksNever final : public Backend {
     problem.cut_short = cut_short_;
     throw problem;
   }
+  void postpone_limit(Seconds time) override { postponed_ = time; }
 
  private:
   std::unique_ptr<Backend> inner_;
   bool cut_short_;
+  Seconds& postponed_;
 };
 
 // Its ranks wait for processor cores for half of their time.
@@ -456,8 +459,9 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     const std::vector<std::string> arguments{"check",      "--burn",      "1s",    "--backend",         "sim",
                                              "--platform", "p5.48xlarge", "--out", folder.path.string()};
     const auto control = make_solo_control_plane(8);
+    Seconds postponed{0};
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
-      return std::make_unique<ChecksNever>(std::move(inner), cut_short);
+      return std::make_unique<ChecksNever>(std::move(inner), cut_short, postponed);
     }};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();
@@ -469,6 +473,8 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     const bool condemned =
         std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id) != report.findings.end();
     EXPECT_EQ(condemned, !cut_short);
+    EXPECT_GT(postponed.count, options.burn.count);
+    EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
     if (!cut_short) continue;
     EXPECT_EQ(code, ExitCode::unfinished);
     EXPECT_NE(shown.find("NOT FINISHED"), std::string::npos) << shown;
