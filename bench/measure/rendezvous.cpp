@@ -178,13 +178,13 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
-  if (cut_off_) throw_cut_off(first);
+  if (cut_off_) throw_cut_off(first, trials);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
   if (culprit.kind == JoinFault::Kind::together) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
-    if (again->cut_short) throw_cut_off(first);
+    if (again->cut_short) throw_cut_off(first, trials);
     culprit.because = name_rank(*again);
   }
   // Another search would give no new information.
@@ -247,11 +247,20 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   return all;
 }
 
-// Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time.
-void Rendezvous::throw_cut_off(const PhaseFailed& first) const {
-  throw PhaseFailed{Phase::open, first.rank,
-                    fmt::format("{}; no time was left to try {}s by themselves: a longer --limit leaves more",
-                                first.what, hosts_.one_host.empty() ? "host" : "GPU")};
+// Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time, and hosts
+// that joined by themselves did so.
+void Rendezvous::throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const {
+  const std::string_view host = hosts_.one_host.empty() ? "host" : "GPU";
+  std::vector<int> open;
+  for (const JoinAttempt& trial : trials)
+    if (trial.hosts.size() == 1 && !trial.failure.empty()) open.push_back(trial.hosts.front());
+  const std::string found =
+      open.empty() ? fmt::format("each {} joins by itself, and no time was left to try them together", host)
+      : open.size() == hosts_.names.size()
+          ? fmt::format("no time was left to try {}s by themselves", host)
+          : fmt::format("{} did not join without the others in the time that was left, while other {}s did",
+                        join(names_of(open, hosts_.names)), host);
+  throw PhaseFailed{Phase::open, first.rank, fmt::format("{}; {}: a longer --limit leaves more", first.what, found)};
 }
 
 // Abandons all workers. A barrier ensures that all old processes are gone before a new one starts.

@@ -364,11 +364,15 @@ TEST(Rendezvous, blames_no_host_for_joins_that_the_time_limit_of_the_command_cut
                   }});
       EXPECT_THAT(found.heard, IsEmpty());
       EXPECT_THAT(found.given_up, ElementsAre(""));
-      EXPECT_THAT(
-          found.thrown,
-          ElementsAre("told to fail; no time was left to try hosts by themselves: a longer --limit leaves more"));
+      const char* const then = size == 1 ? "no time was left to try hosts by themselves"
+                                         : "each host joins by itself, and no time was left to try them together";
+      EXPECT_THAT(found.thrown, ElementsAre(std::string("told to fail; ") + then + ": a longer --limit leaves more"));
       EXPECT_THAT(found.failed_ranks, ElementsAre(2));
     }
+    const Outcomes one = join_on(
+        hosts, {.at_fault = at_fault, .cut_short = [](const Hosts& trial, bool, int) { return trial == Hosts{1}; }});
+    EXPECT_THAT(one.heard, IsEmpty());
+    EXPECT_THAT(one.thrown, ElementsAre(HasSubstr("; n1 did not join without the others in the time that was left")));
     const Outcomes whole = join_on(hosts, {.cut_short = [](const Hosts&, bool, int) { return true; }});
     EXPECT_THAT(whole.heard, IsEmpty());
     EXPECT_THAT(whole.thrown,
