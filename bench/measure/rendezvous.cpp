@@ -181,7 +181,7 @@ void Rendezvous::join_ranks(Backend& backend) {
   try {
     p5::join_ranks(control_, backend);
   } catch (const PhaseFailed& failed) {
-    if (hosts_.names.empty()) throw;
+    if (hosts_.names.empty() || failed.cut_short) throw;
     search_for_fault(backend, failed);
   }
 }
@@ -193,11 +193,13 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
+  if (cut_off_) throw_cut_off(first, trials);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
   if (culprit.kind == JoinFault::Kind::together) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
+    if (again->cut_short) throw_cut_off(first, trials);
     culprit.because = name_rank(*again);
     if (again->rank) culprit.ranks.push_back(*again->rank);
   }
@@ -225,7 +227,7 @@ bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) 
   for (std::size_t host = 0; host < hosts_.names.size(); ++host) each.push_back({static_cast<int>(host)});
   bool good = try_round(backend, each, static_cast<int>(rounds.size()) + 1, trials);
   if (!good || rounds.empty()) return good;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
+  for (std::size_t i = 0; i < rounds.size() && !cut_off_; ++i) {
     std::vector<std::vector<int>> pairs;
     for (const auto& [a, b] : rounds[i]) pairs.push_back({a, b});
     good = try_round(backend, pairs, static_cast<int>(rounds.size() - i), trials);
@@ -253,8 +255,25 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
     trials.push_back({.hosts = hosts[i], .failure = "", .rank = {}});
     if (failures[i]) trials.back().failure = name_rank(*failures[i]), trials.back().rank = failures[i]->rank;
     all = all && !failures[i];
+    cut_off_ = cut_off_ || (failures[i] && failures[i]->cut_short);
   }
   return all;
+}
+
+// Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time, and hosts
+// that joined by themselves did so.
+void Rendezvous::throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const {
+  const std::string_view host = hosts_.one_host.empty() ? "host" : "GPU";
+  std::vector<int> open;
+  for (const JoinAttempt& trial : trials)
+    if (trial.hosts.size() == 1 && !trial.failure.empty()) open.push_back(trial.hosts.front());
+  const std::string found =
+      open.empty() ? fmt::format("each {} joins by itself, and no time was left to try them together", host)
+      : open.size() == hosts_.names.size()
+          ? fmt::format("no time was left to try {}s by themselves", host)
+          : fmt::format("{} did not join without the others in the time that was left, while other {}s did",
+                        join(names_of(open, hosts_.names)), host);
+  throw PhaseFailed{Phase::open, first.rank, fmt::format("{}; {}: a longer --limit leaves more", first.what, found)};
 }
 
 // Abandons all workers. A barrier ensures that all old processes are gone before a new one starts.

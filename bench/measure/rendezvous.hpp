@@ -93,6 +93,7 @@ class Rendezvous {
   bool try_rounds(Backend& backend, std::vector<JoinAttempt>& trials);
   bool try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                  std::vector<JoinAttempt>& trials);
+  [[noreturn]] void throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const;
   void start_anew(Backend& backend);
   void tell(const PhaseFailed& first, const std::optional<JoinFault>& culprit);
 
@@ -101,6 +102,7 @@ class Rendezvous {
   Observer& observer_;
   Clock::time_point began_{};
   Seconds longest_start_{};  // of a rank's worker so far
+  bool cut_off_ = false;     // the time limit of the whole command cut a trial short
   std::string given_up_;
 };
 

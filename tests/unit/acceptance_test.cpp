@@ -85,6 +85,30 @@ class ChecksOnce final : public Backend {
   int& checks_;
 };
 
+// Its check of GPU 3 alone does not end in time: in that of the wait, or, where it is cut short, in that of the
+// command.
+class ChecksNever final : public Backend {
+ public:
+  ChecksNever(std::unique_ptr<Backend> inner, bool cut_short, Seconds& postponed)
+      : inner_(std::move(inner)), cut_short_(cut_short), postponed_(postponed) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  std::vector<LocalChecks> check_locally(Seconds) override {
+    StalledError problem("no answer", 3);
+    problem.cut_short = cut_short_;
+    throw problem;
+  }
+  void postpone_limit(Seconds time) override { postponed_ = time; }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  bool cut_short_;
+  Seconds& postponed_;
+};
+
 // Its ranks wait for processor cores for half of their time.
 class WaitsForCores final : public Backend {
  public:
@@ -427,6 +451,37 @@ TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
     EXPECT_TRUE(has(reports::slow_alone_id));
     EXPECT_EQ(has(reports::check_failed), fits);
     EXPECT_EQ(report.local_checks.size(), 8U);
+  }
+}
+
+TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_short) {
+  for (const bool cut_short : {true, false}) {
+    const Folder folder;
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check",      "--burn",      "1s",    "--backend",         "sim",
+                                             "--platform", "p5.48xlarge", "--out", folder.path.string()};
+    const auto control = make_solo_control_plane(8);
+    Seconds postponed{0};
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<ChecksNever>(std::move(inner), cut_short, postponed);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Options options = parse_options(arguments).options;
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    const bool condemned =
+        std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id) != report.findings.end();
+    EXPECT_EQ(condemned, !cut_short);
+    EXPECT_GT(postponed.count, options.burn.count);
+    EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
+    if (!cut_short) continue;
+    EXPECT_EQ(code, ExitCode::unfinished);
+    EXPECT_NE(shown.find("NOT FINISHED"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("NOT FIT"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("was not complete within the limit: rank 3: no answer"), std::string::npos) << shown;
   }
 }
 

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -225,6 +226,33 @@ TEST_F(Replies, that_do_not_come_until_the_deadline_end_the_worker_at_once) {
     EXPECT_THROW(backend.identify(), StalledError);
   }
   EXPECT_LT(since(began).count, 4) << "a worker that answers has 5 s to quit";
+}
+
+// The wait that was allowed is compared with the one that a start may take.
+TEST_F(Replies, to_a_start_are_cut_short_by_the_deadline_of_the_command_alone) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(file, fs::perms::owner_all);
+  struct Waits {
+    double join_s;
+    std::optional<double> deadline_s;
+    bool cut_short;
+  };
+  for (const Waits& waits : {Waits{30, 0.1, true}, Waits{0.1, 30, false}, Waits{0.1, std::nullopt, false}}) {
+    WorkerOptions options;
+    options.program = file.string();
+    options.join_limit = {waits.join_s};
+    if (waits.deadline_s) options.deadline = deadline_in({*waits.deadline_s});
+    const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+    WorkerBackend backend(*control, options);
+    try {
+      join_ranks(*control, backend);
+      ADD_FAILURE() << "it joined";
+    } catch (const PhaseFailed& failed) {
+      EXPECT_EQ(failed.cut_short, waits.cut_short) << failed.what;
+      EXPECT_EQ(failed.what.find("time limit of the whole command") != std::string::npos, waits.cut_short);
+    }
+  }
 }
 
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {

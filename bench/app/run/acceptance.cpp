@@ -169,7 +169,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, Fou
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
 // only a second failure at the same rank within the time is the GPU's fault. What was found before a failure counts all
 // the same. A burn is not repeated, because it exists to provoke failures that are rare. Its waits for a GPU may
-// therefore end later than its time, by one timeout: a wait that is cut short tells nothing about the GPU.
+// therefore end later than its time, by one timeout, as far as half of the time to report allows. A wait that is cut
+// short all the same tells nothing about the GPU.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
@@ -179,7 +180,8 @@ void check_gpus_alone(Run& run) {
   if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
   if (run.options.burn.count > 0) {
-    backend.postpone_limit({run.options.burn.count + run.options.timeout.count});
+    backend.postpone_limit(
+        {run.options.burn.count + std::min(run.options.timeout.count, time_to_report(run.options.limit).count / 2)});
     // A rank whose products are wrong or left out waits for the others, which burn for the whole time.
     run.control.begin_step(run.phase.load(), {longest_wait(run).count + run.options.burn.count});
   }
@@ -200,6 +202,11 @@ void check_gpus_alone(Run& run) {
                                     what));
     if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
     if (!again) problem.reset();
+  } else if (problem && problem->cut_short) {
+    run.recorder.remark(
+        fmt::format("the check of each GPU alone was not complete within the limit: {}", problem->what));
+    run.code = worse(run.code, ExitCode::unfinished);
+    problem.reset();
   }
   look_for_programs(run, found.of_ranks);
   run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(found.of_ranks)); });

@@ -109,7 +109,7 @@ Seconds time_for_cases(const Run& run) {
 }
 
 Seconds time_for_parts(const Run& run) {
-  // The last round has to end before the deadline, which cuts waits: healthy NICs would seem silent.
+  // The last round has to end before the deadline, which cuts waits: the case would fail, though no NIC is at fault.
   constexpr double last_round_s = 1;
   return nics_come_first(run) ? time_for_cases(run) : Seconds{time_left(run).count - last_round_s};
 }
