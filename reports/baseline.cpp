@@ -142,9 +142,12 @@ Series series_of(const std::vector<Launch>& launches, int operations) {
   Series series;
   series.operations_per_sample = operations;
   std::vector<double> samples;
-  for (const Launch& launch : launches) samples.insert(samples.end(), launch.samples_s.begin(), launch.samples_s.end());
+  for (const Launch& launch : launches) {
+    samples.insert(samples.end(), launch.samples_s.begin(), launch.samples_s.end());
+    if (launch.samples_s.empty()) samples.push_back(launch.median_s);
+  }
   const std::vector<double> medians = medians_of(launches);
-  series.summary = summarize(samples.empty() ? medians : samples);
+  series.summary = summarize(samples);
   // The interval is over launches: samples within one are not independent.
   series.summary.median = median(medians);
   series.summary.interval = median_interval(medians);

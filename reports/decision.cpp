@@ -1,6 +1,7 @@
 #include "reports/decision.hpp"
 
 #include <algorithm>
+#include <array>
 #include <ranges>
 #include <set>
 
@@ -150,8 +151,38 @@ static std::string difference_in(const Report& report) {
   return "";
 }
 
+// Grades that an accepted run does not have, the worst first.
+static constexpr std::array bad_grades{Grade::wrong, Grade::failed, Grade::faulty, Grade::slow};
+
+// A grade that is not the worst of the content. Cases that failed in the newest run of a baseline are not in it.
+static std::string contradiction_of_grade(const Report& report) {
+  const Grade content = overall(report), grade = report.grade;
+  const auto place_of = [](Grade each) { return std::ranges::find(bad_grades, each); };
+  const bool may_be_worse = grade == Grade::failed && report.exit_code != ExitCode::ok;
+  if (place_of(content) == place_of(grade) || (place_of(content) > place_of(grade) && may_be_worse)) return "";
+  return fmt::format("its measurements, findings and suspects are {}, and its grade is {}", name_of(content),
+                     name_of(grade));
+}
+
+// Smallest, median and largest time out of order. Samples of an import may be of another clock than its medians.
+static std::string disorder_in(const Report& report) {
+  constexpr double rounding = 1e-9;  // relative; files have twelve digits
+  if (report.provenance == "imported") return "";
+  for (const Result& each : report.results)
+    for (const std::optional<Series>* series : {&each.measurement.latency, &each.measurement.throughput}) {
+      if (!*series) continue;
+      const Summary& times = (*series)->summary;
+      if (times.min > times.median * (1 + rounding) || times.median > times.max * (1 + rounding))
+        return fmt::format("{} took {:.6g} us at least, {:.6g} us in the median and {:.6g} us at most",
+                           describe(each.measurement.measured_case), 1e6 * times.min, 1e6 * times.median,
+                           1e6 * times.max);
+    }
+  return "";
+}
+
 std::string contradiction_in(const Report& report) {
-  if (std::string difference = difference_in(report); !difference.empty()) return difference;
+  for (const auto look : {difference_in, contradiction_of_grade, disorder_in})
+    if (std::string found = look(report); !found.empty()) return found;
   const ExitCode content = exit_code(report), code = report.exit_code;
   const auto wrong =
       std::ranges::find_if(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
@@ -171,8 +202,11 @@ std::string contradiction_in(const Report& report) {
   const bool accepts = report.decision.word == accept;
   if (accepts && code != ExitCode::ok)
     return fmt::format("its decision is {}, and the exit code is {}", accept, static_cast<int>(code));
-  if (report.decision.word == reject && code == ExitCode::ok)
-    return fmt::format("its decision is {}, and the exit code is 0", reject);
+  const auto is_measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };
+  if (accepts && std::ranges::none_of(report.results, is_measured))
+    return fmt::format("its decision is {}, and nothing was measured", accept);
+  if (report.decision.word == reject && (code == ExitCode::ok || code == ExitCode::usage))
+    return fmt::format("its decision is {}, and the exit code is {}", reject, static_cast<int>(code));
   return "";
 }
 

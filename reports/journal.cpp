@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -164,6 +165,18 @@ std::vector<double> times(std::string_view list) {
   return values;
 }
 
+// Why samples are not those that a series' smallest and largest are of; "" if they may be, or one of the two is absent.
+std::string contradiction_of_samples(const Series& series) {
+  constexpr double rounding = 1e-9;  // relative; files have twelve digits
+  const Summary& summary = series.summary;
+  if (series.samples.empty() || summary.min <= 0 || summary.max <= 0) return "";
+  const auto [low, high] = std::ranges::minmax(series.samples);
+  const auto is_same = [](double one, double other) { return std::abs(one - other) <= rounding * other; };
+  if (is_same(low, summary.min) && is_same(high, summary.max)) return "";
+  return fmt::format("has samples of {:.6g} to {:.6g} us, but min_us and max_us are {:.6g} and {:.6g}", 1e6 * low,
+                     1e6 * high, 1e6 * summary.min, 1e6 * summary.max);
+}
+
 std::optional<Series> series_of(std::string_view text) {
   if (text == "null") return std::nullopt;
   Series series;
@@ -171,6 +184,8 @@ std::optional<Series> series_of(std::string_view text) {
   Walk(text).members([&](std::string_view key, std::string_view value) {
     if (key == "samples_us") series.samples = times(value);
     if (key == "median_us") series.summary.median = time_in(value), has_median = true;
+    if (key == "min_us") series.summary.min = time_in(value);
+    if (key == "max_us") series.summary.max = time_in(value);
     if (key == "ci95_us" && value != "null") {
       const std::vector<double> ends = times(value);
       if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
@@ -179,6 +194,7 @@ std::optional<Series> series_of(std::string_view text) {
     if (key == "rounding_us" && value != "null") series.rounding_us = rounding_in(value);
   });
   if (!has_median) throw NotJson("a series has no median_us");
+  if (const std::string why = contradiction_of_samples(series); !why.empty()) throw NotJson("it " + why);
   return series;
 }
 
@@ -273,6 +289,7 @@ void read_from_line(const nlohmann::json& line, Measurement& m) {
   for_each_series_of_line(m, line, [&](Series& series, const nlohmann::json& its, const std::string& path) {
     with(its, "samples_us", path + "/samples_us", [&](const nlohmann::json& list) {
       for (const nlohmann::json& sample : json_fields::list_in(list)) series.samples.push_back(seconds_from(sample));
+      if (const std::string why = contradiction_of_samples(series); !why.empty()) throw json_fields::BadValue("", why);
       if (!series.samples.empty()) series.summary.trimmed_mean = summarize(series.samples).trimmed_mean;
     });
   });

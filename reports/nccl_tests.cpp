@@ -185,10 +185,9 @@ class Importer {
       : report_(report), collective_(std::move(collective)), job_(job), bursts_(bursts), nameless_(nameless) {}
 
   void add(const Table& table) {
-    if (table.rows.empty()) {
-      if (has_wrong_data(table)) leave_out(table, fmt::format("{} was left out: it has no whole row", in_words(table)));
-      return;
-    }
+    if (table.rows.empty())
+      return leave_out(table,
+                       fmt::format("{} was left out: it has no whole row, which begins with a size", in_words(table)));
     if (const auto [first, fresh] = tables_.try_emplace(identity_of(table), in_words(table)); !fresh)
       return remark(fmt::format("{} is a copy of {}: it counts once", in_words(table), first->second));
     // The option is for tables without a name where there are any.
@@ -625,6 +624,16 @@ Imported import(std::string_view text, const std::string& collective, const std:
   if (!log.started.empty()) report.context["nccl-tests.started"] = log.started + " (local time)";
   report.run.command = log.tables.front().arguments;
   report.run.remarks = log.remarks;
+  const auto is_burst = [](const Table& table) { return !table.blocking && !table.rows.empty(); };
+  const bool bursts = std::ranges::any_of(log.tables, is_burst);
+  // Without its head a table does not say it.
+  if (std::ranges::all_of(log.tables, [&](const Table& each) { return !is_burst(each) || each.iterations > 0; }))
+    report.context[std::string(blocking_context)] = bursts ? "no" : "yes";
+  const bool nameless =
+      std::ranges::any_of(log.tables, [](const Table& each) { return each.program.empty() && !each.rows.empty(); });
+  Importer importer(report, collective, job, bursts, nameless);
+  for (const Table& table : log.tables) importer.add(table);
+  imported.journal = importer.finish();
   const std::string own = first_line_with(text, "# Figures of p5bench ");
   const auto says = [&](std::string_view words) { return own.find(words) != std::string::npos; };
   const auto has_line = [&](std::string_view remark) {
@@ -637,16 +646,6 @@ Imported import(std::string_view text, const std::string& collective, const std:
   report.run.remarks.emplace_back(largest                    ? largest_over_ranks
                                   : own.empty() || of_import ? means_over_ranks
                                                              : of_slowest_ranks);
-  const auto is_burst = [](const Table& table) { return !table.blocking && !table.rows.empty(); };
-  const bool bursts = std::ranges::any_of(log.tables, is_burst);
-  // Without its head a table does not say it.
-  if (std::ranges::all_of(log.tables, [&](const Table& each) { return !is_burst(each) || each.iterations > 0; }))
-    report.context[std::string(blocking_context)] = bursts ? "no" : "yes";
-  const bool nameless =
-      std::ranges::any_of(log.tables, [](const Table& each) { return each.program.empty() && !each.rows.empty(); });
-  Importer importer(report, collective, job, bursts, nameless);
-  for (const Table& table : log.tables) importer.add(table);
-  imported.journal = importer.finish();
   report.grade = overall(report);
   report.exit_code = worse(report.exit_code, exit_code(report));
   report.decision = decide(report);

@@ -464,16 +464,27 @@ void fields(auto& archive, Is<Decision> auto& decision) {
 }
 
 // Rates are derived from times. They are rounded, those of small messages to few digits.
-static void require_rate_of_time(const json& series, const Measurement& m) {
-  constexpr const char* name = "algbw_gb_per_s";
+static void require_rates_of_time(const json& series, const Measurement& m) {
   constexpr double share = 0.01, least = 0.01;
-  const auto found = series.find(name);
-  if (found == series.end() || !found->is_number()) return;
-  const double told = found->get<double>();
-  const double derived = algorithm_bandwidth(m.measured_case, {m.throughput->summary.median}).count;
-  if (std::abs(told - derived) > std::max(share * derived, least))
-    throw json_fields::BadValue(fmt::format("/throughput/{}", name),
-                                fmt::format("is {:g}, but {:.4g} by the message and its median time", told, derived));
+  const Seconds time{m.throughput->summary.median};
+  for (const auto& [name, rate] : {std::pair("algbw_gb_per_s", algorithm_bandwidth(m.measured_case, time)),
+                                   std::pair("busbw_gb_per_s", bus_bandwidth(m.measured_case, time))}) {
+    const auto found = series.find(name);
+    if (found == series.end() || !found->is_number()) continue;
+    const double told = found->get<double>(), derived = rate.count;
+    if (std::abs(told - derived) > std::max(share * derived, least))
+      throw json_fields::BadValue(fmt::format("/throughput/{}", name),
+                                  fmt::format("is {:g}, but {:.4g} by the message and its median time", told, derived));
+  }
+}
+
+// What is ok has at least the fraction from which its grade is ok.
+static void require_fraction_of_grade(const Verdict& verdict) {
+  constexpr double rounding = 1e-9;
+  if (verdict.grade != Grade::ok || !verdict.fraction || !verdict.least_fraction) return;
+  if (*verdict.fraction < *verdict.least_fraction * (1 - rounding))
+    throw json_fields::BadValue("/verdict/fraction_of_limit", fmt::format("is {:.4g}, but ok begins at {:.4g}",
+                                                                          *verdict.fraction, *verdict.least_fraction));
 }
 
 Result result_from_json(const json& j) {
@@ -490,7 +501,8 @@ Result result_from_json(const json& j) {
     m.slowest_group = read_as<Group>(ranks);
   });
   read_from_line(j, m);
-  if (m.throughput) require_rate_of_time(j.at("throughput"), m);
+  if (m.throughput) require_rates_of_time(j.at("throughput"), m);
+  require_fraction_of_grade(result.verdict);
   return result;
 }
 

@@ -7,7 +7,8 @@
 #include <charconv>
 #include <limits>
 #include <map>
-#include <regex>
+#include <optional>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -55,6 +56,10 @@ class Reader {
   explicit Reader(std::string name) : name_(std::move(name)), hosts_(1) {}
 
   void open(Element element) {
+    if (open_.empty() && std::exchange(has_root_, true))
+      throw UsageError(
+          fmt::format("<{}> begins where the topology has ended: these are several files in one; give one of them",
+                      printable(element.name)));
     if (open_.size() >= deepest) throw UsageError(fmt::format("its elements are nested more than {} deep", deepest));
     if (element.name == "cpu") {
       enter_host(element.text("host_hash"));
@@ -143,7 +148,8 @@ class Reader {
   }
   void add_nvlinks(const Element& element) {
     Gpu& gpu = host().gpu_devices.back();
-    gpu.links = gpu.links.value_or(0) + std::clamp(element.number("count").value_or(0), 0, 64);
+    if (const std::optional<int> count = natural(element, "count"))
+      gpu.links = gpu.links.value_or(0) + std::min(*count, 64);
   }
   void add_net(const Element& element) {
     const Device at = device();
@@ -190,14 +196,56 @@ class Reader {
   std::size_t current_ = 0;
   std::vector<Element> open_;
   bool gpu_ = false;
+  bool has_root_ = false;
 };
 
-Element element_in(const std::string& name, const std::string& attributes) {
-  static const std::regex attribute(R"re(([A-Za-z_][A-Za-z0-9_]*)="([^"]*)")re");
-  Element element{name, {}};
-  for (std::sregex_iterator at(attributes.begin(), attributes.end(), attribute), end; at != end; ++at)
-    element.attributes[(*at)[1]] = (*at)[2];
+constexpr std::string_view blanks = " \t\r\n";
+
+// Takes the text up to the first of these characters, or all of it, from its beginning.
+std::string_view take_until(std::string_view& text, std::string_view characters) {
+  const std::string_view taken = text.substr(0, text.find_first_of(characters));
+  text.remove_prefix(taken.size());
+  return taken;
+}
+
+// Reads NAME A="..." B = '...'. Throws UsageError naming the element if there is anything else.
+Element element_in(std::string_view text) {
+  Element element{std::string(take_until(text, blanks)), {}};
+  const auto skip_blanks = [&] { text.remove_prefix(std::min(text.find_first_not_of(blanks), text.size())); };
+  for (skip_blanks(); !text.empty(); skip_blanks()) {
+    const std::string name(take_until(text, "= \t\r\n\"'"));
+    skip_blanks();
+    const bool has_value = text.starts_with('=');
+    if (has_value) text.remove_prefix(1);
+    skip_blanks();
+    const std::string_view quotes = text.substr(0, 1);
+    const bool quoted = quotes == "\"" || quotes == "'";
+    const std::size_t end = quoted ? text.find(quotes, 1) : std::string_view::npos;
+    if (name.empty() || !has_value || end == std::string_view::npos)
+      throw UsageError(fmt::format("<{}> has {} where NAME=\"VALUE\" is due", printable(element.name),
+                                   name.empty() ? in_quotes(text) : in_quotes(name)));
+    if (!element.attributes.emplace(name, text.substr(1, end - 1)).second)
+      throw UsageError(fmt::format("<{}> has {} twice", printable(element.name), in_quotes(name)));
+    text.remove_prefix(end + 1);
+  }
   return element;
+}
+
+// The '>' that ends the tag at the beginning of the text, or a '<', which no tag holds; one '>' may be in a value.
+std::size_t end_of_tag(std::string_view xml) {
+  char quotes = 0;
+  for (std::size_t at = 1; at < xml.size(); ++at) {
+    if (xml[at] == '<' || (!quotes && xml[at] == '>')) return at;
+    if (quotes ? xml[at] == quotes : xml[at] == '"' || xml[at] == '\'') quotes = quotes ? 0 : xml[at];
+  }
+  return std::string_view::npos;
+}
+
+// The end of what begins with this '<' and is no element: a comment may hold elements. Null: it is an element.
+std::optional<std::string_view> end_of_other(std::string_view xml) {
+  if (xml.starts_with("<!--")) return "-->";
+  if (xml.starts_with("<?")) return "?>";
+  return xml.starts_with("<!") ? std::optional<std::string_view>(">") : std::nullopt;
 }
 
 }  // namespace
@@ -210,20 +258,27 @@ bool is_nccl_xml(std::string_view text) {
 Topology topology_from_nccl_xml(std::string_view xml, const std::string& name) {
   constexpr std::size_t longest = 4096;  // characters of one tag; NCCL's have about 300
   Reader reader(name);
+  const char* const begin = xml.data();
   while (true) {
-    const std::size_t at = xml.find('<');
-    if (at == std::string_view::npos) return reader.take();
-    const std::size_t end = xml.find('>', at);
+    xml.remove_prefix(std::min(xml.find('<'), xml.size()));
+    if (xml.empty()) return reader.take();
+    const std::optional<std::string_view> other = end_of_other(xml);
+    const std::size_t end = other ? xml.find(*other) : end_of_tag(xml);
     if (end == std::string_view::npos) throw UsageError("it ends within a tag");
-    const std::string tag(xml.substr(at + 1, end - at - 1));
+    std::string_view tag = other ? "" : xml.substr(1, end - 1);
+    try {
+      if (tag.size() > longest) throw UsageError(fmt::format("a tag has more than {} characters", longest));
+      const bool ends = tag.starts_with("/"), empty = !ends && tag.ends_with("/");
+      if (empty) tag.remove_suffix(1);
+      if (ends) tag.remove_prefix(1);
+      if (!other && !ends) reader.open(element_in(tag));
+      const std::string element(take_until(tag, blanks));
+      if (!other && xml[end] == '<') throw UsageError(fmt::format("the tag of <{}> has no end", printable(element)));
+      if (ends || empty) reader.close(element);
+    } catch (const UsageError& problem) {
+      throw UsageError(fmt::format("line {}: {}", 1 + std::count(begin, xml.data(), '\n'), problem.what()));
+    }
     xml.remove_prefix(end + 1);
-    if (tag.starts_with("?") || tag.starts_with("!")) continue;
-    if (tag.size() > longest) throw UsageError(fmt::format("a tag of it has more than {} characters", longest));
-    const bool empty = tag.ends_with("/"), ends = tag.starts_with("/");
-    const std::string words = tag.substr(ends ? 1 : 0, tag.size() - (ends ? 1 : 0) - (empty ? 1 : 0));
-    const std::string element = words.substr(0, words.find_first_of(" \t\r\n"));
-    if (!ends) reader.open(element_in(element, words.substr(element.size())));
-    if (ends || empty) reader.close(element);
   }
 }
 

@@ -135,7 +135,7 @@ class Compare(Folder):
         # A part can be suspected although no row is slower.
         report = json.loads((a / "report.json").read_text())
         report["suspects"] = json.loads((b / "report.json").read_text())["suspects"]
-        report["exit_code"] = SLOW
+        report["exit_code"], report["grade"] = SLOW, "slow"
         del report["decision"]
         (self.folder / "accusing.json").write_text(json.dumps(report))
         code, comparison = self.compare(a, "accusing.json")
@@ -269,6 +269,8 @@ class Compare(Folder):
         wrong["measurements"][0]["wrong_elements"] = 5
         for name, report in (("suspects", good | {"suspects": bad["suspects"]}), ("accepted", bad | {"decision": good["decision"]}),
                              ("code", bad | {"exit_code": 0, "decision": good["decision"]}), ("partial", good | {"status": "partial"}), ("wrong", wrong),
+                             ("grade of none", good | {"grade": "wrong"}), ("failed", good | {"grade": "failed"}), ("grade", bad | {"grade": "ok"}),
+                             ("nothing", good | {"measurements": [], "grade": "unknown"}), ("usage", bad | {"exit_code": USAGE}),
                              ("slow", {key: value for key, value in (bad | {"exit_code": 0, "grade": "ok", "suspects": []}).items() if key != "decision"})):
             (self.folder / "edited.json").write_text(json.dumps(report))
             for command in (("report", "edited.json"), ("compare", a, "edited.json")):
@@ -286,8 +288,13 @@ class Compare(Folder):
             ("the run has 2 nodes, and its topology 4 hosts", lambda report: report["run"].update(nodes=2)),
             ("the run has 32 ranks, and its topology 31 ranks", lambda report: report["topology"]["host_of_rank"].pop()),
             ("names rank 32, and the run has 32 ranks", lambda report: report["measurements"][0].update(slowest_rank=32)),
-            ("is of 64 ranks on", lambda report: report["measurements"][0]["case"].update(ranks=64)),
+            ("is of 64 ranks on", lambda report: (report["measurements"][0]["case"].update(ranks=64),
+                                                  report["measurements"][0]["throughput"].pop("busbw_gb_per_s"))),
+            ("by the message and its median time", lambda report: report["measurements"][0]["case"].update(ranks=64)),
             ("by the message and its median time", lambda report: report["measurements"][-1]["throughput"].update(algbw_gb_per_s=9999.0)),
+            ("busbw_gb_per_s is 9999, but", lambda report: report["measurements"][-1]["throughput"].update(busbw_gb_per_s=9999.0)),
+            ("us at least", lambda report: report["measurements"][-1]["throughput"].update(min_us=1e9)),
+            ("but ok begins at", lambda report: next(m["verdict"] for m in report["measurements"] if m["verdict"]["grade"] == "ok").update(fraction_of_limit=0.1)),
         )
         for why, edit in edits:
             report = copy.deepcopy(good)

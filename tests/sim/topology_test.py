@@ -268,6 +268,18 @@ class Command(Folder):
                          ("mlx5_2", "infiniband", 25.0, 4, 8, True))
         self.assertEqual((other["name"], other["kind"], other["rate_gb_per_s"]), ("eth0", "ethernet", 1.25))
 
+    def test_attributes_in_all_forms_of_xml_are_read(self):
+        text = (SOURCE / "tests/fixtures/topologies/nccl.xml").read_text()
+        wanted = self.load(SOURCE / "tests/fixtures/topologies/nccl.xml")
+        (self.folder / "other").mkdir()
+        for other in (text.replace('"', "'"), text.replace('="', ' = "'), text.replace('" ', '"\n\t'), text.replace('" ', '"'),
+                      text.replace('dev="0"', 'dev="a > \'b\'"'),
+                      text.replace("<nic>", "<!-- <gpu dev='9'/> and <pci> of another host -->\n<nic>")):
+            (self.folder / "other/nccl.xml").write_text(other)
+            self.assertEqual(self.load("other/nccl.xml"), wanted, other)
+        (self.folder / "uncounted.xml").write_text(text.replace(' count="12"', "").replace(' count="6"', ""))
+        self.assertIsNone(self.load("uncounted.xml")["topology"]["hosts"][0]["gpu_devices"][0]["links"])
+
     # The plugin makes one device of NCCL of the four EFA devices beside a GPU of p5.48xlarge.
     def test_devices_of_nccl_are_no_missing_nics(self):
         groups = "".join(
@@ -302,8 +314,15 @@ class Command(Folder):
         text = (SOURCE / "tests/fixtures/topologies/nccl.xml").read_text()
         for broken, why in ((text[:400], "it ends within"), (text.replace("</pci>", "", 1), "ends what did not begin"),
                             ("<system>" + "<pci>" * 100, "nested more than"),
-                            (text.replace('sm="90"', 'sm="-1"', 1), "'broken.xml' is no topology: sm=\"-1\" of a <gpu>"),
-                            (text.replace('sm="90"', 'sm="x"', 1), "sm=\"x\" of a <gpu>")):
+                            (text.replace('sm="90"', 'sm="-1"', 1), "'broken.xml' is no topology: line 5: sm=\"-1\" of a <gpu>"),
+                            (text.replace('sm="90"', 'sm="x"', 1), "sm=\"x\" of a <gpu>"),
+                            (text.replace('sm="90"', 'sm=90', 1), "line 5: <gpu> has 'sm' where NAME=\"VALUE\" is due"),
+                            (text.replace('sm="90"', 'sm', 1), "<gpu> has 'sm' where"),
+                            (text.replace('sm="90"', 'sm="90', 1), "line 5: <gpu> has '0' where"),
+                            (text.replace('gdr="1">', 'gdr="1"', 1), "line 5: the tag of <gpu> has no end"),
+                            (text.replace('sm="90"', 'sm="90" sm="80"', 1), "<gpu> has 'sm' twice"),
+                            (text.replace('count="12"', 'count="many"', 1), "count=\"many\" of a <nvlink>"),
+                            (text + text, "line 26: <system> begins where the topology has ended")):
             (self.folder / "broken.xml").write_text(broken)
             self.assertIn(why, self.load("broken.xml", code=2))
 

@@ -240,6 +240,21 @@ TEST(Baseline, has_the_launches_of_runs_without_a_journal_too) {
   EXPECT_EQ(launches_of_first_case(baseline), 10U);
 }
 
+TEST(Baseline, has_the_smallest_and_the_largest_of_launches_with_and_without_samples) {
+  std::vector<reports::Run> runs = ten_runs();
+  for (std::size_t i = 0; i < runs.size(); ++i) {
+    Measurement& m = runs[i].report.results.front().measurement;
+    m.throughput->summary.median = ideal_time(MiB(64)) * (1 + 1e-3 * static_cast<double>(i));
+    m.launches_s = {m.throughput->summary.median};
+  }
+  runs[9].journal.push_back(line_of(runs[9], 0, runs[9].report.results.front().measurement.launches_s.front()));
+  const Summary summary =
+      make_baseline(runs, "2026-11-30T00:00:00Z").report.results.front().measurement.throughput->summary;
+  EXPECT_LE(summary.min, ideal_time(MiB(64)));
+  EXPECT_GT(summary.median, summary.min);
+  EXPECT_LT(summary.median, summary.max);
+}
+
 // A baseline as its files have it.
 reports::Run read_again(const Baseline& baseline, const std::string& started) {
   std::string journal;

@@ -109,6 +109,22 @@ TEST_F(Journals, that_are_none_are_refused_by_line) {
   EXPECT_THAT(problem_of(odd), HasSubstr("is no list of times"));
 }
 
+TEST_F(Journals, whose_samples_are_not_those_of_their_summary_are_refused_by_line) {
+  const nlohmann::json good = to_json(line_of(0), true);
+  nlohmann::json slower = good, shifted = good, fewer = good, foreign = good;
+  for (nlohmann::json& sample : slower["throughput"]["samples_us"]) sample = 2 * sample.get<double>();
+  for (nlohmann::json& sample : shifted["throughput"]["samples_us"]) sample = 1.01 * sample.get<double>();
+  fewer["throughput"]["samples_us"].erase(1);  // the largest
+  for (const nlohmann::json& line : {slower, shifted, fewer}) {
+    EXPECT_THAT(problem_of(good.dump() + "\n" + line.dump() + "\n"),
+                AllOf(HasSubstr("line 2"), HasSubstr("throughput: it has samples of"),
+                      HasSubstr("but min_us and max_us are 1000 and 2500")));
+    EXPECT_THROW(result_from_json(line), UsageError);
+  }
+  for (const char* const name : {"min_us", "max_us"}) foreign["throughput"].erase(name);
+  EXPECT_EQ(problem_of(foreign.dump() + "\n"), "read");
+}
+
 TEST(JournalLines, have_what_naming_parts_needs) {
   Result line;
   Measurement& m = line.measurement;

@@ -576,6 +576,7 @@ TEST(LocalChecks, name_both_ranks_of_wrong_messages_and_no_host_of_two) {
   EXPECT_EQ(corruptions(report)[0].subject.host, "");
   EXPECT_THAT(corruptions(report)[0].hosts, ElementsAre("alpha", "beta"));
   EXPECT_THAT(corruptions(report)[0].action, HasSubstr("measure each of them with a third one"));
+  report.grade = overall(report);
   const Report back = report_from_json(to_json(report));
   EXPECT_EQ(back.compute_checks, report.compute_checks);
 }
@@ -674,6 +675,7 @@ TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
   report.load_activity = report.local_activity;
   EXPECT_THAT(burn_table(report, 0), HasSubstr("GPU 0          690       552  80.0 %       370       333  90.0 %   "
                                                "1755 (1410) MHz      71 C     698 W  power cap\n"));
+  report.grade = overall(report);
   const Report back = report_from_json(to_json(report));
   ASSERT_THAT(back.local_activity, SizeIs(1));
   EXPECT_EQ(burn_table(back, 0), burn_table(report, 0));

@@ -1068,6 +1068,23 @@ TEST(NcclTests, of_rccl_tests_in_place_only_are_read) {
   EXPECT_TRUE(report.results[0].measurement.measured_case.in_place);
 }
 
+TEST(NcclTests, without_any_row_that_is_known_are_refused_for_that_reason) {
+  std::string filtered = three_sizes, unknown = three_sizes;
+  for (const std::string size : {"     1048576", "     2097152", "     4194304"}) {
+    const std::size_t at = filtered.find(size);
+    filtered.erase(at, filtered.find('\n', at) - at + 1);
+  }
+  EXPECT_EQ(problem_of(filtered),
+            "nothing is left to import: the table of line 12 was left out: it has no whole row, which begins with a "
+            "size");
+  for (std::size_t at = 0; (at = unknown.find("    float", at)) != std::string::npos; ++at)
+    unknown.replace(at, 9, "    fp4x2");
+  EXPECT_EQ(problem_of(unknown),
+            "nothing is left to import: rows of the type 'fp4x2' were left out: p5bench does not know it");
+  EXPECT_THAT(import(filtered + three_sizes, "", "lab").report.run.remarks,
+              Contains(HasSubstr("the table of line 12 was left out")));
+}
+
 TEST(NcclTests, with_wrong_data_say_where_and_how_much) {
   std::string text = three_sizes;
   for (const std::string piece : {"16.56      0", "24.20      0"})

@@ -2,6 +2,7 @@
 #include "reports/report.hpp"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
@@ -29,6 +30,7 @@ namespace p5::reports {
 namespace {
 
 namespace fs = std::filesystem;
+using testing::HasSubstr;
 
 class Files : public InFolder {
  protected:
@@ -154,11 +156,40 @@ TEST(ReportJson, is_read_from_before_findings_said_what_they_are_about) {
 }
 
 TEST(ReportJson, knows_faulty_as_the_grade_of_a_report_alone) {
+  Report report;
+  report.findings.push_back({"gpu.links", topo::Severity::error, {}, "3 links are down", "", topo::About::fabric});
+  report.grade = overall(report);
+  report.exit_code = exit_code(report);
+  report.decision = decide(report);
+  EXPECT_EQ(report_from_json(to_json(report)).grade, Grade::faulty);
   nlohmann::json j = to_json(everything());
-  j["grade"] = "faulty";
-  EXPECT_EQ(report_from_json(j).grade, Grade::faulty);
   j.at("measurements").at(0).at("verdict")["grade"] = "faulty";
   EXPECT_THROW(report_from_json(j), UsageError);
+}
+
+TEST(ReportJson, is_refused_if_its_grade_or_figures_contradict_its_content) {
+  const nlohmann::json written = to_json(everything());
+  const auto problem_of = [&](const char* pointer, const nlohmann::json& value) -> std::string {
+    nlohmann::json j = written;
+    j[nlohmann::json::json_pointer(pointer)] = value;
+    try {
+      report_from_json(j);
+    } catch (const UsageError& problem) {
+      return problem.what();
+    }
+    return "read";
+  };
+  for (const char* const grade : {"ok", "slow", "faulty", "failed", "unknown"})
+    EXPECT_THAT(problem_of("/grade", grade), HasSubstr(std::string("suspects are wrong, and its grade is ") + grade));
+  EXPECT_THAT(problem_of("/measurements/0/throughput/busbw_gb_per_s", 400), HasSubstr("busbw_gb_per_s is 400, but"));
+  for (const char* const time : {"/measurements/0/throughput/min_us", "/measurements/0/latency/min_us"})
+    EXPECT_THAT(problem_of(time, 1e9), HasSubstr("took 1e+09 us at least"));
+  EXPECT_THAT(problem_of("/measurements/0/throughput/max_us", 1e-3), HasSubstr("and 0.001 us at most"));
+  const nlohmann::json verdict = {
+      {"grade", "ok"},   {"level", "wire"},          {"limit_gb_per_s", 10},          {"binding", "nic"},
+      {"because", "so"}, {"fraction_of_limit", 0.5}, {"least_fraction_of_limit", 0.8}};
+  EXPECT_THAT(problem_of("/measurements/0/verdict", verdict),
+              HasSubstr("fraction_of_limit is 0.5, but ok begins at 0.8"));
 }
 
 TEST(ReportJson, tells_rates_of_the_times_beside_them) {
