@@ -610,15 +610,18 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   builder.add_all(sizes);
   std::string misfit = builder.describe_misfit();
   const bool may_lower = options.sizes.empty() && !options.max_given;
+  const auto throw_full = [&] {
+    throw EnvironmentError(misfit +
+                           ". Even the smallest size does not fit: end other processes that hold this memory "
+                           "(nvidia-smi lists those of GPUs), or start fewer ranks per host");
+  };
+  if (!misfit.empty() && job.memory_of_rank && job.memory_of_rank->count == 0) throw_full();
   if (!misfit.empty() && !may_lower)
     throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
   while (!misfit.empty()) {
     if (sizes.size() == 1 && options.given.contains("--min"))
       throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
-    if (sizes.size() == 1)
-      throw EnvironmentError(misfit +
-                             ". Even the smallest size does not fit: end other processes that hold this memory "
-                             "(nvidia-smi lists those of GPUs), or start fewer ranks per host");
+    if (sizes.size() == 1) throw_full();
     sizes.pop_back();
     builder.add_all(sizes);
     const std::string next = builder.describe_misfit();

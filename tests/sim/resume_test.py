@@ -409,9 +409,13 @@ class Resume(Folder):
     def test_a_case_that_hung_stays_failed_and_one_that_a_signal_interrupted_is_measured(self):
         self.ended(2, ended_by="no progress in the sample within 30 s", outcome="failed", because="no progress in the sample within 30 s")
         self.resume(exits=12)
-        self.ended(2, outcome="failed", because="ended by SIGTERM")
-        self.resume()
-        self.assertEqual({m["outcome"] for m in read_report(self.folder_of_run() / "report.json")["measurements"]}, {"measured"})
+        # A launcher that kills soon after the signal may leave the report of before.
+        for ended_by in ("ended by SIGTERM", ""):
+            with self.subTest(ended_by=ended_by):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                self.ended(2, ended_by=ended_by, outcome="failed", because="ended by SIGTERM")
+                self.resume()
+                self.assertEqual({m["outcome"] for m in read_report(self.folder_of_run() / "report.json")["measurements"]}, {"measured"})
 
     def test_a_run_of_another_job_in_the_same_folder_is_not_continued(self):
         """Another cluster's run began later, and so did a short one of the same cluster."""
@@ -469,6 +473,13 @@ class Resume(Folder):
         self.ended_in_first_case()
         self.assertEqual(self.run_it(*PLAN, *SIM).returncode, 0)
         self.refuse(says=["nothing is left to measure"])
+
+    def test_of_other_options_no_run_behind_a_complete_one_is_continued(self):
+        self.ended(2, how=[*PLAN, "--timeout", "40s"])
+        self.assertEqual(self.run_it(*PLAN, "--timeout", "50s", *SIM).returncode, 0)
+        earlier = self.ended_in_preflight([*PLAN, "--timeout", "50s"])
+        self.resume()
+        self.assert_continued(earlier, 0)
 
     def test_a_later_run_with_nothing_to_continue_or_of_other_options_does_not_hide_the_interrupted_one(self):
         """Later runs: ended in the preflight, in the first case, a soak, and one of other options."""

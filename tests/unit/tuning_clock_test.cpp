@@ -75,15 +75,15 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
 TEST(TuningClock, keeps_time_for_two_launches_of_a_jobs_step) {
   Hand hand(100);
   EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100) << "nothing is kept before its time is known";
-  hand.now = 10;
+  hand.now = 4;  // in which groups are formed and connected, and one sample is taken
   hand.clock.keep_for_step({3}, 0);
   EXPECT_DOUBLE_EQ(hand.clock.worked(), 0) << "its first replay takes no time of the search";
-  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 10 - 4 * (2 + 3)) << "joins that are usual";
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 4 - 4 * (2 + 7)) << "joins that are usual";
   hand.join(15);
   EXPECT_DOUBLE_EQ(hand.clock.worked(), 2);
-  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 25 - 4 * (15 + 3));
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 19 - 4 * (15 + 7));
   EXPECT_DOUBLE_EQ(hand.clock.until({100})(), hand.clock.budget_left());
-  EXPECT_DOUBLE_EQ(hand.clock.budget_left_for_step(), 100 - 25);
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left_for_step(), 100 - 19);
 }
 
 TEST(TuningClock, objects_to_a_step_by_the_time_that_it_took) {

@@ -366,8 +366,12 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
       if (parts.options.checks()) parts.builder.apply_check_exit_code();
       parts.progress.clear();
     });
-    attempt([&] { parts.write_handover_files(); });
     const reports::Report& report = parts.builder.report();
+    // The report of a run that is unfinished whatever becomes of other files comes first: launchers kill soon after a
+    // signal.
+    if (worse(report.exit_code, ExitCode::unfinished) == report.exit_code)
+      attempt([&] { parts.folder.write_report(report); });
+    attempt([&] { parts.write_handover_files(); });
     attempt([&] { parts.folder.write_formats(report, parts.options.formats); });
     attempt([&] { parts.folder.flush(); });
     // A report that cannot be written again stays as it was, which is unfinished; so it is written last.

@@ -402,8 +402,9 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
 }  // namespace
 
 bool can_be_kept(const Measurement& m, const std::string& ended_by) {
+  // A kill soon after a signal may leave the report of before the signal.
   const bool interrupted =
-      m.because == ended_by && (ended_by.starts_with("ended by ") || ended_by.find(disk_remedy) != std::string::npos);
+      m.because.starts_with("ended by ") || (m.because == ended_by && ended_by.find(disk_remedy) != std::string::npos);
   return m.wrong_elements > 0 || m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
 
@@ -562,8 +563,8 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
   std::ranges::stable_sort(folders, std::greater(), parse_stamp);
   if (folders.size() > most_read) folders.resize(most_read);
   std::optional<EarlierRun> found;
-  constexpr int none = -1;
-  int best = none;
+  int best = -1;
+  bool others_are_closed = false;
   for (const fs::path& folder : folders) {
     try {
       const std::string file = (folder / "report.json").string();
@@ -571,7 +572,7 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
       if (!began_here(run.report) || !began(run) || !may_be_continued(options, run.report)) continue;
       const bool same = words_of_plan(run.report.run.command) == words_of_plan(arguments);
       if (!requeued.empty() && (!same || job_of(run.report) != requeued)) continue;
-      if (!same && best != none && best != preference(false, false, false)) continue;
+      if (!same && others_are_closed) continue;
       const bool complete = run.report.status == "complete";
       if (complete && !requeued.empty()) break;
       const bool has_results = !complete && has_results_to_keep(run);
@@ -581,6 +582,7 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
         best = preferred;
       }
       if (same && (complete || has_results)) break;
+      others_are_closed = others_are_closed || complete || has_results;
     } catch (const std::exception&) {
       continue;  // not a run of this version
     }

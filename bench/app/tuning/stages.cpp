@@ -442,15 +442,14 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
 }
 
 StepTime time_step_with(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
-  constexpr int untimed = 6;  // operations before the samples: warm-up, choice of the burst, filling and checking
   Alternation once(trials, {{.sides = {{0, 0}}, .samples = 1, .quantities = {Quantity::throughput}}},
                    {.burst = tuning_limits.burst});
   once.launch();
   add_failures_of_default(once, points_of(trials.cases()), failures);
   const SideSamples& found = once.at(0, 0);
-  if (!found.failure.empty()) return {.of_launch = {0}, .failure = found.failure};
+  if (!found.failure.empty()) return {.other_samples = {0}, .failure = found.failure};
   const double sample_s = std::max(found.of(Quantity::throughput).front().median_s, tuning_limits.burst.count);
-  return {.of_launch = {(tuning_limits.samples + untimed) * sample_s}, .failure = ""};
+  return {.other_samples = {(tuning_limits.samples - 1) * sample_s}, .failure = ""};
 }
 
 namespace {
@@ -473,9 +472,10 @@ TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_
 
 Seconds TuningClock::step() const { return {comparison_of_step(longest_join_, step_)}; }
 
-void TuningClock::keep_for_step(Seconds of_launch, double worked_before) {
-  waited_ += worked() - worked_before;
-  step_ = of_launch;
+void TuningClock::keep_for_step(Seconds other_samples, double worked_before) {
+  const double took = worked() - worked_before;
+  step_ = Seconds{std::max(0.0, took - std::min(longest_join_, typical_join_s)) + other_samples.count};
+  waited_ += took;
 }
 
 void TuningClock::joined(Seconds took) {
@@ -509,8 +509,9 @@ std::string TuningClock::objection() const {
 
 Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step) {
   constexpr int joins_to_search = 1;
+  const double first_replay = step ? std::max(join.count, typical_join_s) + step->count : 0;
   return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count) +
-          comparison_of_step(join.count, step)};
+          first_replay + comparison_of_step(join.count, step)};
 }
 
 Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join, std::optional<Seconds> step) {

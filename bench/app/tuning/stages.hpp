@@ -129,8 +129,8 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
 struct StepTime {
-  Seconds of_launch{0};  // of one side, in processes that have joined
-  std::string failure;   // the reason that it is not known: the default's
+  Seconds other_samples{0};  // that a launch of the comparison has, beyond the one that was taken
+  std::string failure;       // the reason that it is not known: the default's
 };
 
 // Replays the only case, a job's step, with the default (arm 0), alone on the devices. Adds the default's failure.
@@ -145,9 +145,10 @@ class TuningClock {
 
   // Records the duration of a join.
   void joined(Seconds took);
-  // Keeps budget for the comparison of a job's step from now on. `of_launch`: StepTime::of_launch; `worked_before`:
-  // worked() before that was measured, which is no part of the search.
-  void keep_for_step(Seconds of_launch, double worked_before);
+  // Keeps budget for the comparison of a job's step from now on, whose launches each take as long as the replay did
+  // since `worked_before`, with forming and connecting its groups, and StepTime::other_samples. The replay is no part
+  // of the search.
+  void keep_for_step(Seconds other_samples, double worked_before);
 
   double wall() const { return wall_(); }
   double worked() const { return wall_() - waited_; }

@@ -579,7 +579,7 @@ class Tuning {
       std::vector<tuner::Failure> failures;
       const StepTime found = time_step_with(trials, whole_limits_, failures);
       add_failures(failures);
-      clock_.keep_for_step(found.of_launch, worked_before);
+      clock_.keep_for_step(found.other_samples, worked_before);
       if (!found.failure.empty())
         skip_tuning(step_text({.gain = std::nullopt, .failure = found.failure, .of_default = true}));
       else
