@@ -10,6 +10,7 @@
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/base/error.hpp"
 #include "reports/decision.hpp"
+#include "reports/judge.hpp"
 #include "reports/report.hpp"
 #include "reports/writer.hpp"
 
@@ -63,6 +64,7 @@ reports::Tuning everything() {
 reports::Report report_with(const reports::Tuning& tuning) {
   reports::Report report;
   report.tuning = tuning;
+  report.grade = reports::overall(report);
   report.decision = reports::decide(report);
   return report;
 }
