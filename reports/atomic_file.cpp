@@ -71,9 +71,10 @@ class Descriptor {
   int fd_;
 };
 
+// The cause precedes the path, behind which a long sentence is cut.
 EnvironmentError cannot_write(const fs::path& path) {
-  return EnvironmentError(fmt::format("cannot write '{}': {}{}", path.string(), std::strerror(errno),
-                                      errno == EFBIG ? ", the limit is ulimit -f" : ""));
+  return EnvironmentError(fmt::format("{}{}: cannot write '{}'", std::strerror(errno),
+                                      errno == EFBIG ? ", the limit is ulimit -f" : "", path.string()));
 }
 
 // Temporary name beside the target, so that the rename stays within one file system.

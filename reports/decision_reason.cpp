@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <optional>
 #include <regex>
 #include <set>
@@ -447,14 +448,23 @@ std::string without_full_stop(std::string text) {
   return text;
 }
 
+// The reason that most measurements were left out for, where none was made; "" without measurements.
+std::string reason_of_most(const Report& report) {
+  std::map<std::string, std::size_t> reasons;
+  for (const Result& each : report.results)
+    ++reasons[lacked_time(each) ? about_left_out(report) : each.measurement.because];
+  const auto most = std::ranges::max_element(reasons, {}, [](const auto& each) { return each.second; });
+  return most == reasons.end() ? "" : without_full_stop(most->first);
+}
+
 std::string reason_not_judged(const Report& report) {
   if (report.provenance == "imported") return "imported figures are not judged";
   if (count_results(report, was_measured) == 0) {
     if (report.tuning)
       return (tuned_nothing(report) ? "nothing was tuned: " : "tuning judges no hardware; ") +
              without_full_stop(report.tuning->because);
-    const std::string budget = about_left_out(report);
-    return "nothing was measured" + (budget.empty() ? "" : ": " + budget);
+    const std::string why = reason_of_most(report);
+    return "nothing was measured" + (why.empty() ? "" : ": " + why);
   }
   if (most_lacked_time(report)) return about_left_out(report);
   if (count_results(report, [](const Result& each) { return uses_gpus(each.measurement.measured_case); }) == 0)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -71,15 +72,41 @@ void add_checklist(const Report& report, std::vector<std::string>& list) {
            "plugin: check that NCCL uses the network plugin on all hosts, not sockets (NCCL_DEBUG=INFO shows which)");
 }
 
-// Without results there is nothing to keep, and on a disk that was full from the start not even a report.
+// The remedy in the reason of an end by a disk that cannot be written, which says itself whether there is a run to go
+// on with; "" in other reasons.
+std::string remedy_for_disk(const Report& report) {
+  const std::string& ended_by = report.run.ended_by;
+  const std::size_t begin = ended_by.find("Make room");
+  return begin == std::string::npos ? "" : "m" + ended_by.substr(begin + 1);
+}
+
+// Without results there is nothing to keep, and on a disk that was full from the start not even a report. A complete
+// run whose planned measurements all have a result has nothing left.
 bool can_be_resumed(const Report& report) {
-  // An end by a disk that cannot be written says itself whether there is a run to go on with.
-  if (report.run.ended_by.find("; or name another --out") != std::string::npos)
-    return report.run.ended_by.find("--resume") != std::string::npos;
+  if (const std::string disk = remedy_for_disk(report); !disk.empty())
+    return disk.find("--resume") != std::string::npos;
   const auto is_kept = [&](const Result& each) {
     return was_measured(each) || (each.measurement.outcome == Outcome::failed && !was_interrupted(report, each));
   };
-  return count_results(report, is_kept) > 0 && takes_resume(report);
+  const auto is_left = [&](const Result& each) {
+    const Case& c = each.measurement.measured_case;
+    return !is_kept(each) && !c.for_parts && !c.nic;
+  };
+  return count_results(report, is_kept) > 0 && (report.status != "complete" || count_results(report, is_left) > 0) &&
+         takes_resume(report);
+}
+
+// The rank that is at fault if it fails again; of the measurements of one run, two at one rank are enough. A rank may
+// fail in an arm because of the arm's settings.
+std::string about_failed_rank(const Report& report) {
+  if (!names_a_rank(report)) return "";
+  std::map<std::optional<int>, std::size_t> failures;
+  for (const Result& each : report.results)
+    if (each.verdict.grade == Grade::failed && !was_interrupted(report, each)) ++failures[each.measurement.failed_rank];
+  if (report.arms.empty() && failures.size() == 1 && failures.begin()->first && failures.begin()->second > 1)
+    return fmt::format("; {} measurements failed at {}, so that rank's host is at fault", failures.begin()->second,
+                       name_of_rank(report.topology, *failures.begin()->first));
+  return "; if it fails twice at the same rank, that rank's host is at fault";
 }
 
 // The step that settles an inconclusive comparison with a baseline, by its headline.
@@ -148,10 +175,12 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == reject && (all_are_slow(report) || node_is_slow(report))) add_checklist(report, list);
   // The host at fault is known, and --resume keeps the case that failed.
   const bool joins = std::ranges::none_of(report.findings, is_join_error);
-  if (word == cannot_tell && report.exit_code == ExitCode::unfinished && joins)
-    add_step(list,
-             std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
-                 (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
+  const std::string disk = remedy_for_disk(report);
+  if (word == cannot_tell && !disk.empty()) add_step(list, disk);
+  if (word == cannot_tell && report.exit_code == ExitCode::unfinished && joins &&
+      (disk.empty() || names_a_rank(report)))
+    add_step(list, std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
+                       about_failed_rank(report));
   const std::set<std::string> rejected = rejected_hosts(report);
   for (const topo::Finding& finding : report.findings)
     if (is_slow_gpu(finding) && !rejected.contains(finding.subject.host)) add_step(list, step_for(finding));

@@ -763,6 +763,7 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
         return finding.id == cores_busy_id && finding.severity == topo::Severity::error;
       }))
     code = worse(code, ExitCode::inconclusive);
+  if (has_finding(not_burnt)) code = worse(code, ExitCode::inconclusive);
   if (has_finding(check_failed)) code = worse(code, ExitCode::unfinished);
   if (has_wrong_data(report)) code = worse(code, ExitCode::wrong_data);
   const auto measured = [](const Result& each) { return each.measurement.outcome == Outcome::measured; };

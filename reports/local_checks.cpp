@@ -705,6 +705,35 @@ std::vector<std::string> products_left_out(const Report& report, std::optional<s
   return sentences;
 }
 
+topo::Finding missing_burn(const topo::Host* host, const std::vector<std::string>& gpus, const std::string& why) {
+  topo::Finding finding{.id = std::string(not_burnt),
+                        .severity = topo::Severity::error,
+                        .subject = {},
+                        .evidence = fmt::format("no burn on {}{}{}", join(gpus), why.empty() ? "" : ": ", why),
+                        .action = "remove the cause and run it again",
+                        .about = topo::About::software};
+  if (host) finding.subject = {host->name, host->instance, {}, {}};
+  return finding;
+}
+
+std::vector<topo::Finding> missing_burns(const Report& report) {
+  std::map<std::pair<std::string, std::string>, std::pair<const topo::Host*, std::vector<std::string>>> by_reason;
+  for (std::size_t rank = 0; rank < report.topology.host_of_rank.size(); ++rank) {
+    const bool burnt = rank < report.local_checks.size() && report.local_checks[rank].contains("burn_last_tflop_per_s");
+    const ComputeCheck compute = rank < report.compute_checks.size() ? report.compute_checks[rank] : ComputeCheck{};
+    if (burnt || !compute.corruption.empty()) continue;
+    const std::string why =
+        compute.not_measured.empty() ? "the GPUs were not checked alone to the end" : compute.not_measured;
+    const Device device = device_of(report, rank);
+    auto& [host, gpus] = by_reason[{device.host ? device.host->name : "", why}];
+    host = device.host;
+    gpus.push_back(name_on_host(device));
+  }
+  std::vector<topo::Finding> findings;
+  for (const auto& [reason, its] : by_reason) findings.push_back(missing_burn(its.first, its.second, reason.second));
+  return findings;
+}
+
 topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what) {
   topo::Finding finding{.id = std::string(check_failed),
                         .severity = topo::Severity::error,
@@ -730,6 +759,7 @@ std::vector<topo::FindingKind> local_finding_kinds() {
           {std::string(slow_under_load_id), hardware,
            "a GPU that computes, or whose messages pass, more slowly than alone where both are at once"},
           {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; exit code 11"},
+          {std::string(not_burnt), software, "GPUs on which the burn of `check --burn` did not run; exit code 14"},
           {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
 }
 

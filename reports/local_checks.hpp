@@ -70,6 +70,14 @@ std::string burn_table(const Report& report, std::size_t host);
 // GPUs whose matrix products were not computed, by reason: "GPUs 0, 1 of n0: no libcublasLt.so.13". Null: on all hosts.
 std::vector<std::string> products_left_out(const Report& report, std::optional<std::size_t> host = std::nullopt);
 
+// Finding id, an error: GPUs on which the burn that was asked for (`check --burn`) did not run. The check then ends
+// with ExitCode::inconclusive at least.
+inline constexpr std::string_view not_burnt = "gpu.not_burnt";
+// GPUs of one host; `host` is null where it is not known.
+topo::Finding missing_burn(const topo::Host* host, const std::vector<std::string>& gpus, const std::string& why);
+// Those of all ranks without a burn, by host and reason, except GPUs with wrong results, which end it.
+std::vector<topo::Finding> missing_burns(const Report& report);
+
 // True for a finding about all GPUs of a host, which are slow alone or under load.
 bool is_of_all_gpus(const topo::Finding& finding);
 

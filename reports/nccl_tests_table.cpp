@@ -274,9 +274,10 @@ std::string render_nccl_tests(const Report& report) {
       programs.emplace_back();
     programs.back().push_back(&m);
   }
-  std::string text = format_printable(
-      "# Figures of p5bench {}{} in the columns of nccl-tests; {} of {}\n", report.run.version,
-      report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster, report.run.started);
+  std::string text =
+      format_printable("# Figures of p5bench {}{} in the columns of nccl-tests; {}{}\n", report.run.version,
+                       report.provenance == "measured" ? "" : ", " + report.provenance, report.run.cluster,
+                       report.run.started.empty() ? "" : " of " + report.run.started);
   text += fmt::format("# The command above each table shows the same with nccl-tests built with MPI=1; times are {}.\n",
                       report.provenance == "imported" ? "as imported" : "the slowest rank's");
   for (const std::string_view remark : {nccl_tests::of_simulator, nccl_tests::means_over_ranks,

@@ -175,19 +175,29 @@ bool was_measured(const Report& report, std::size_t host, bool of_nics) {
   });
 }
 
-// Failures across nodes are skipped if the same fails within a node; if a failed rank is known, ranks that wait for it
-// are not blamed.
+// Failures across nodes are skipped if the same fails within a node; if a failed rank or a host that does not join is
+// known, ranks that wait for it are not blamed.
 void blame_failed(const Report& report, HostVerdicts& hosts) {
   const bool within = fails_within_nodes(report);
   bool named = false;
-  for (const bool known : {true, false})
+  const auto blame_ranks = [&](bool known) {
     for (const Result& result : report.results) {
       const Measurement& m = result.measurement;
       if (result.verdict.grade != Grade::failed || (within && m.measured_case.nodes > 1)) continue;
-      if (m.failed_rank.has_value() != known || (!known && named)) continue;
+      if (m.failed_rank.has_value() != known) continue;
       hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
       named = named || known;
     }
+  };
+  blame_ranks(true);
+  for (const topo::Finding& finding : report.findings) {
+    if (finding.id != "join.host" || finding.subject.host.empty()) continue;
+    named = true;
+    for (const std::size_t host : hosts_named({finding.subject.host}, report.topology))
+      if (hosts.verdicts[host].unfinished.empty())
+        hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+  }
+  if (!named) blame_ranks(false);
 }
 
 // True if a suspect or a question explains the fault. A question of several hosts explains no failure of a rank.
@@ -305,11 +315,12 @@ std::string checks_of(const Report& report, std::size_t host) {
 std::string headline(const Report& report, const NodeVerdict& verdict, std::size_t host) {
   const std::string name = title_of(report.topology.hosts[host]);
   std::vector<std::string> all = verdict.unfit;
-  for (const auto list : {&NodeVerdict::in_doubt, &NodeVerdict::unfinished})
+  for (const auto list : {&NodeVerdict::in_doubt, &NodeVerdict::unfinished, &NodeVerdict::unchecked})
     all.insert(all.end(), (verdict.*list).begin(), (verdict.*list).end());
   if (!verdict.unfit.empty()) return fmt::format("{}: NOT FIT: {}\n", name, join(all));
   if (!verdict.in_doubt.empty()) return fmt::format("{}: IN DOUBT: {}\n", name, join(all));
   if (!verdict.unfinished.empty()) return fmt::format("{}: NOT FINISHED: {}\n", name, join(all));
+  if (!verdict.unchecked.empty()) return fmt::format("{}: NOT CHECKED: {}\n", name, join(all));
   if (report.exit_code == ExitCode::environment) return fmt::format("{}: NOT CHECKED\n", name);
   return fmt::format("{}: fit; {}\n", name, checks_of(report, host));
 }
@@ -383,6 +394,10 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       hosts.blame(finding.subject.host, &NodeVerdict::in_doubt, finding.id);
     if (finding.id == check_failed && !topo::condemns(finding))
       hosts.blame(finding.subject.host, &NodeVerdict::unfinished, word_of(finding));
+    if (finding.id == not_burnt)
+      hosts.blame(finding.subject.host, &NodeVerdict::unchecked, printable(finding.evidence));
+    if (topo::is_of_silent_driver(finding))
+      hosts.blame(finding.subject.host, &NodeVerdict::unfinished, printable(finding.evidence));
   }
   for (const Result& result : report.results) {
     if (result.verdict.grade == Grade::slow) blame_slow(result, report, hosts);
@@ -403,8 +418,8 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)
       if (NodeVerdict& each = hosts.verdicts[host];
           each.unfit.empty() && each.in_doubt.empty() && each.unfinished.empty() && !was_measured(report, host, false))
-        each.unfinished.emplace_back(was_measured(report, host, true) ? "only single NICs were measured there"
-                                                                      : "no operation was measured there");
+        each.unchecked.emplace_back(was_measured(report, host, true) ? "only single NICs were measured there"
+                                                                     : "no operation was measured there");
   // The lines agree with the exit code in every case, because a prolog drains nodes by it.
   if (all_are_sound(hosts.verdicts)) {
     if (report.exit_code == ExitCode::slow || report.exit_code == ExitCode::wrong_data)
@@ -519,11 +534,6 @@ std::vector<std::string> values_given(const std::vector<std::string>& command, c
 std::string value_given(const std::vector<std::string>& command, const std::string& option) {
   const std::vector<std::string> values = values_given(command, option);
   return values.empty() ? "" : values.back();
-}
-
-std::string for_shell(const std::string& word) {
-  constexpr std::string_view unquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@";
-  return !word.empty() && word.find_first_not_of(unquoted) == std::string::npos ? word : shell_word(word);
 }
 
 }  // namespace

@@ -19,7 +19,8 @@ ExitCode check_exit_code(const Report& report, ExitCode code);
 struct NodeVerdict {
   std::vector<std::string> unfit = {};       // not sound: exit codes 10 and 11
   std::vector<std::string> in_doubt = {};    // the same codes, but another node, or waiting for cores, may be why
-  std::vector<std::string> unfinished = {};  // a measurement failed there, none was made, or the host did not answer
+  std::vector<std::string> unfinished = {};  // a measurement failed there, or the host did not answer
+  std::vector<std::string> unchecked = {};   // nothing speaks against the node, but what was asked for was not done
 };
 std::vector<NodeVerdict> judge_nodes(const Report& report);
 

@@ -283,14 +283,14 @@ bool has_any_of(const std::string& text, std::span<const char* const> all) {
 // Of one host's GPUs, indices in JoinFault::hosts of those that fail by themselves where others do not, whose software
 // and variables are the same, unless the failure is known not to be the GPU's.
 std::vector<std::size_t> gpus_that_fail_alone(const JoinFailure& failure) {
-  // A start that takes long on a healthy GPU too, and waits that were cut short.
-  constexpr std::array cut_short{"to \"identify\"", "received no order", "time limit of the whole command"};
+  // A start takes long on a healthy GPU, too.
+  constexpr std::array in_start{"to \"identify\"", "received no order"};
   if (failure.one_host.empty() || !failure.culprit || !failure.culprit->alone || failure.culprit->kind != Kind::hosts)
     return {};
   std::vector<std::size_t> faulty;
   for (std::size_t i = 0; i < failure.culprit->hosts.size(); ++i) {
     const std::string& said = failure.culprit->failures.at(i);
-    if (!may_be_of_host(said) && (topo::remedy_for(said) || !has_any_of(said, cut_short))) faulty.push_back(i);
+    if (!may_be_of_host(said) && (topo::remedy_for(said) || !has_any_of(said, in_start))) faulty.push_back(i);
   }
   return faulty;
 }

@@ -47,6 +47,10 @@ bool is_notable(const Finding& finding) {
   return finding.severity == Severity::error || (finding.severity == Severity::warning && is_about_parts(finding));
 }
 
+bool is_of_silent_driver(const Finding& finding) {
+  return finding.id == "gpu.nvml" && finding.severity == Severity::error;
+}
+
 std::span<const Check> checks() {
   static const std::vector<Check> rows{
       {"host.oversubscribed", About::host, "more ranks than hardware threads on a host", oversubscribed_hosts},

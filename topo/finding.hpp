@@ -45,6 +45,9 @@ bool condemns(const Finding& finding);
 // True if the finding belongs beside a verdict: an error, or a warning about hardware or fabric.
 bool is_notable(const Finding& finding);
 
+// True if NVML did not answer at all on the finding's host, as where its driver hangs.
+bool is_of_silent_driver(const Finding& finding);
+
 // Entry in a list of findings for one that is not a check.
 struct FindingKind {
   std::string id;

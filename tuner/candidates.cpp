@@ -139,6 +139,10 @@ Environment tuning_variables_of(const Environment& environment) {
   return found;
 }
 
+bool rows_decide_registered_calls(const Environment& environment) {
+  return value_or_empty(environment, registered_variable) == rows_for_registered;
+}
+
 // NCCL takes one number, or in later versions names. ZERO wins over EFFICIENCY, and NCCL_ALGO or NCCL_PROTO too
 // (src/init.cc, src/enqueue.cc).
 std::string efficiency_policy(const Environment& environment) {

@@ -42,6 +42,8 @@ Constraints constraints_of(const Environment& environment);
 bool is_tuning_variable(std::string_view name);
 // Those of them that may change what is fastest, by which settings are valid: without names of hosts and our plugin's.
 Environment tuning_variables_of(const Environment& environment);
+// True with the value of registered_variable that lets rows decide calls on registered buffers too.
+bool rows_decide_registered_calls(const Environment& environment);
 // NCCL_CTA_POLICY by which registered all_gathers and reduce_scatters take few CTAs, unless a tuner is loaded; "" if it
 // asks for another, or for none.
 std::string efficiency_policy(const Environment& environment);

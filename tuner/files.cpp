@@ -73,9 +73,7 @@ bool uses_plugin(const TuningResult& result) {
   return !result.table.rows.empty() && !result.folder.empty() && !result.plugin.empty();
 }
 
-bool decides_registered_calls(const TuningResult& result) {
-  return value_or_empty(result.environment, registered_variable) == rows_for_registered;
-}
+bool decides_registered_calls(const TuningResult& result) { return rows_decide_registered_calls(result.environment); }
 
 bool sets_anything(const TuningResult& result) { return !result.environment.empty() || uses_plugin(result); }
 
@@ -152,6 +150,10 @@ constexpr std::string_view by_p5bench = " by p5bench ", before_works = "  operat
                            after_works = "; alone none is slower",
                            title_of_conditions = "Valid for:", end_of_conditions = "Measure again";
 
+std::string condition_line(std::string_view what, std::string_view value) {
+  return fmt::format("  {} {}", what, value);
+}
+
 // "4 nodes", or "2 NVLink domains (36 hosts)".
 std::string places_of(const TuningResult& result) {
   if (result.hosts == 0) return fmt::format("{} nodes", result.table.nodes);
@@ -172,7 +174,7 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
   lines.emplace_back(title_of_conditions);
   if (result.table.ranks > 0)
     lines.push_back(fmt::format("  communicators of {} ranks on {}", result.table.ranks, places_of(result)));
-  for (const auto& [what, value] : result.valid_for) lines.push_back(fmt::format("  {} {}", what, value));
+  for (const auto& [what, value] : result.valid_for) lines.push_back(condition_line(what, value));
   for (const auto& [variable, value] : result.outside)
     lines.push_back(fmt::format("  jobs with {}={}, as it was set here", variable, value));
   if (!result.beside.empty())
@@ -222,17 +224,25 @@ std::vector<std::string> header_lines(const TuningResult& result, const std::str
 // The head of a file that loads the settings: also the files that it names.
 std::vector<std::string> loading_lines(const TuningResult& result, const std::string& name) {
   std::vector<std::string> lines = header_lines(result, name);
-  if (!uses_plugin(result)) return lines;
+  const bool plugin = uses_plugin(result);
+  // The variable of a tuner that is not ours, which decides all calls without a row.
+  const char* const variable = plugin ? chain_variable : "NCCL_TUNER_PLUGIN";
+  const std::string other = value_or_empty(result.environment, variable);
+  if (!plugin && other.empty()) return lines;
   lines.push_back("");
-  lines.push_back(comment_text(
-      fmt::format("All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
-                  "the others, and hangs them.",
-                  path_in(result.folder, table_name), result.plugin)));
-  if (const std::string chained = value_or_empty(result.environment, chain_variable); !chained.empty())
+  if (plugin)
     lines.push_back(comment_text(fmt::format(
-        "They also need {}, whose tuner decides all other calls: where containers have it elsewhere, set {} "
-        "to its path there, on all ranks.",
-        chained, chain_variable)));
+        "All hosts need {} and {}, containers and pods too: a rank without the plugin decides otherwise than "
+        "the others, and hangs them.",
+        path_in(result.folder, table_name), result.plugin)));
+  const std::string needs = plugin ? fmt::format("They also need {}, whose tuner decides all other calls", other)
+                                   : fmt::format(
+                                         "All hosts need {}, whose tuner decides all calls, containers and pods "
+                                         "too",
+                                         other);
+  if (!other.empty())
+    lines.push_back(comment_text(fmt::format(
+        "{}: where containers have it elsewhere, set {} to its path there, on all ranks.", needs, variable)));
   return lines;
 }
 
@@ -344,25 +354,18 @@ std::vector<Row> add_channels(const std::vector<Row>& rows, const std::vector<Ro
 
 std::string beside_value(const std::vector<std::string>& works) { return join(works, "+"); }
 
-std::set<std::string> works_beside_tables(std::string_view csv) {
-  std::set<std::string> all;
-  std::optional<std::string> own;  // of the file whose comments are read
-  const auto close = [&] {
-    if (own) all.insert(*own);
-  };
+std::vector<TableHead> heads_of_tables(std::string_view csv) {
+  std::vector<TableHead> heads;
   for (const std::string& line : split(std::string(csv), '\n')) {
     if (!line.starts_with("# ")) continue;
     const std::string text = line.substr(std::string_view("# ").size());
-    if (text.starts_with(std::string(table_name) + std::string(by_p5bench))) {
-      close();
-      own = "";
-    } else if (const std::size_t end = text.find(after_works);
-               own && text.starts_with(before_works) && end != std::string::npos) {
-      own = text.substr(before_works.size(), end - before_works.size());
-    }
+    if (text.starts_with(std::string(table_name) + std::string(by_p5bench))) heads.emplace_back();
+    if (heads.empty()) continue;
+    if (const std::size_t end = text.find(after_works); text.starts_with(before_works) && end != std::string::npos)
+      heads.back().works = text.substr(before_works.size(), end - before_works.size());
+    if (text == condition_line(registered_variable, rows_for_registered)) heads.back().registered = true;
   }
-  close();
-  return all;
+  return heads;
 }
 
 std::vector<std::string> conditions_of_tables(std::string_view csv) {

@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -75,9 +74,12 @@ inline constexpr const char* beside_variable = "P5BENCH_TUNER_BESIDE";
 // none.
 std::string beside_value(const std::vector<std::string>& works);
 
-// Works beside which the tables of an nccl-tuner.csv were found, by the comments of the files that were put together in
-// it; "" for operations alone.
-std::set<std::string> works_beside_tables(std::string_view csv);
+// The comments of a file that was put into an nccl-tuner.csv, as far as its settings cannot be in one file with others.
+struct TableHead {
+  std::string works;        // beside which they were found; "": operations alone
+  bool registered = false;  // they are for calls on registered buffers too
+};
+std::vector<TableHead> heads_of_tables(std::string_view csv);
 
 // The lines under "Valid for:" in the comments of the files that were put together in an nccl-tuner.csv.
 std::vector<std::string> conditions_of_tables(std::string_view csv);

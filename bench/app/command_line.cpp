@@ -49,10 +49,6 @@ void add_compare(CLI::App& app, Declarations& all, Options& o, std::vector<std::
                      .help = "the arm of BASE, in reports that hold several; default default",
                      .take = into(o.base_arm)});
   all.add(*compare, {.name = "--new-arm", .shown = "NAME", .help = "the arm of NEW", .take = into(o.new_arm)});
-  all.add_check([](const Options& options) {
-    if (options.command == "compare" && options.given.contains("--out") && !options.given.contains("--format"))
-      throw UsageError("compare writes files into --out only in the formats of --format, such as --format html,json");
-  });
   all.add(*compare, {.name = "--history",
                      .shown = "DIR",
                      .help = "a folder of runs: show their course, and compare the newest with those before it",
@@ -204,6 +200,10 @@ void add_check(CLI::App& app, Declarations& all, Options& o) {
                    "pass, compare results, and print a table of TFLOP/s",
            .take = [&](const std::string& t) { o.burn = parse_duration(t); }});
   all.add_check([](const Options& options) {
+    const BackendInfo* const asked = requested_backend(options.backend);
+    if (options.checks() && options.burn.count > 0 && asked && asked->parts != BackendInfo::Parts::gpus)
+      throw UsageError(
+          fmt::format("--burn runs matrix products on GPUs, and --backend {} uses none; leave one out", asked->name));
     if (!options.checks() || !options.out.empty()) return;
     for (const std::string& format : options.formats)
       if (format != "console" && format != "json")
@@ -320,9 +320,16 @@ void check_topo(const Options& o) {
     throw UsageError("topo prints one format: --format json or --format console");
 }
 
+// Without --format, these commands print only.
+void check_out(const Options& o) {
+  if ((o.command == "compare" || o.command == "report") && o.given.contains("--out") && !o.given.contains("--format"))
+    throw UsageError(fmt::format(
+        "{} writes files into --out only in the formats of --format, such as --format html,json", o.command));
+}
+
 void check_report(const Options& o) {
-  if (!o.report_as.empty() && (o.given.contains("--format") || !o.baseline.empty()))
-    throw UsageError("--as prints the report in one format; leave out --format and --baseline");
+  if (!o.report_as.empty() && (o.given.contains("--format") || !o.baseline.empty() || o.given.contains("--out")))
+    throw UsageError("--as prints the report in one format; leave out --format, --baseline and --out");
 }
 
 void add_topo(CLI::App& app, Declarations& all, Options& o) {
@@ -331,7 +338,7 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
                   .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
-                          "(NCCL_TOPO_DUMP_FILE), or a folder with copies of /proc and /sys",
+                          "(NCCL_TOPO_DUMP_FILE), or a folder of a run or with copies of /proc and /sys",
                   .take = into(o.load_file)});
   all.add(*topo, {.name = "--record",
                   .shown = "FILE",
@@ -454,6 +461,7 @@ Parsed parse_options(const std::vector<std::string>& arguments) {
                     .take = into(o.report_as),
                     .values = reports::format_names()});
   all.add_check(check_report);
+  all.add_check(check_out);
   report->fallthrough();
   std::vector<std::string> sides;
   add_compare(app, all, o, sides);

@@ -110,10 +110,11 @@ std::string describe_difference(const Arguments& of_rank, const Arguments& of_le
 
 // A launcher may start parts of a job with different arguments (mpirun -np 1 p5bench A : -np 1 p5bench B), and each
 // rank has started MPI as its own arguments require; hosts may have different versions of this program, whose ranks
-// take other steps. Throws UsageError or EnvironmentError on all ranks.
-void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
+// take other steps. Returns the host of each rank, at the leader. Throws UsageError or EnvironmentError on all ranks.
+std::vector<std::string> require_same_arguments(ControlPlane& control, const Arguments& arguments) {
   // The words before the arguments, the same in all versions: version and host.
   constexpr std::size_t before = 2;
+  std::vector<std::string> hosts;
   agree(
       control,
       [&] {
@@ -121,7 +122,8 @@ void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
         words.insert(words.end(), arguments.begin(), arguments.end());
         return words;
       },
-      [](const std::vector<Arguments>& all) {
+      [&](const std::vector<Arguments>& all) {
+        for (const Arguments& words : all) hosts.push_back(words.at(1));
         const Arguments& leaders = all.front();
         for (std::size_t rank = 1; rank < all.size(); ++rank)
           if (all[rank].at(0) != leaders.at(0))
@@ -135,6 +137,7 @@ void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
             throw UsageError(fmt::format("all ranks of a job need the same arguments: rank {} has {}", rank,
                                          describe_difference(arguments_of(all[rank]), arguments_of(leaders))));
       });
+  return hosts;
 }
 
 // After an error that all ranks share only the leader prints and returns non-zero, because a launcher kills the other
@@ -143,7 +146,7 @@ void require_same_arguments(ControlPlane& control, const Arguments& arguments) {
 ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shutdown, const FaultHooks& fault_hooks,
                   Clock::time_point start, const OwnGpus* own_gpus) {
   try {
-    require_same_arguments(control, line.arguments);
+    const std::vector<std::string> hosts = require_same_arguments(control, line.arguments);
     if (line.refused) throw *line.refused;
     if (line.parsed.early)
       return control.is_leader() ? print_result_for(ExitCode::ok, line.parsed.early->text) : ExitCode::ok;
@@ -155,7 +158,7 @@ ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shut
     options.job_file_content = from_leader(control, [&] { return read_job_file(options); });
     if (options.checks()) options.deadline = last_wait_deadline(start, options.limit);
     const ExitCode code =
-        find_command(options.command).run({control, options, line.arguments, shutdown, fault_hooks, own_gpus});
+        find_command(options.command).run({control, options, line.arguments, shutdown, fault_hooks, own_gpus, hosts});
     return control.is_leader() ? code : ExitCode::ok;
   } catch (const UsageError& problem) {
     return print_problem(control.is_leader(), ExitCode::usage, problem.what());

@@ -487,7 +487,8 @@ void check_tune(const Options& o) {
     if (o.command != "tune" && o.tune == "off" && o.given.contains(option))
       throw UsageError(fmt::format("--tuning off tunes nothing; leave {} out", option));
   const BackendInfo* const asked = requested_backend(o.backend);
-  if (o.requests_tuning() && asked && !asked->tunable)
+  const bool stands_for_gpus = o.command == "plan" && simulates(o);
+  if (o.requests_tuning() && asked && !asked->tunable && !stands_for_gpus)
     throw UsageError(fmt::format("tuning finds settings for NCCL: --backend {} has none", o.backend));
   if (o.command == "tune" && o.tune == "off") throw UsageError("tune with --tuning off does nothing; leave one out");
 }
@@ -639,10 +640,10 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            "a fault to simulate (sim only), repeatable. KIND gpu|nic|node|link|domain, WHERE n3g2|n3r5|n3|n3-n5|d1; "
            "FACTOR: "
            "fraction of the speed that is left, 0 for no progress; MODE: always (the default), P% (of the samples), "
-           "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data); for "
-           "gpu also compute | memory | miscompute (only in the checks of each GPU alone); gpu, nic and node also "
-           "under-load (only "
-           "while a rank computes and exchanges messages)",
+           "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data), "
+           "communicators (only as they are made); for gpu also compute | memory | miscompute (only in the checks of "
+           "each GPU alone); gpu, nic and node also under-load (only while a rank computes and exchanges messages); "
+           "node also clique (outside its NVLink domain's), domain also plane (NVLinks are missing)",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});
@@ -680,8 +681,9 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
   declare({.name = "--format",
            .shown = "LIST",
            .help =
-               "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain "
-               "and topo console; import job has none, plan prints text or json",
+               "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain, "
+               "report and topo console; import job has none, plan prints json if LIST "
+               "has it without console",
            .take =
                [&](const std::string& t) {
                  o.formats =
@@ -708,6 +710,11 @@ void check_ab(const Options& o) {
   if (!o.given.contains("--b"))
     throw UsageError(
         "ab compares two arms: give the second as --b KEY=VALUE,... (and the first as --a, if not the default)");
+  if (o.a == o.b)
+    throw UsageError(fmt::format(
+        "both arms set {}, so that nothing is compared: give --b KEY=VALUE,... that A has not (a variable that nothing "
+        "reads shows how far equal arms differ)",
+        o.a.empty() ? "nothing" : "the same"));
   if (stays_in_job(o))
     throw UsageError(
         fmt::format("ab needs worker processes for its arms: --backend {} measures within the processes of this job, "

@@ -301,19 +301,22 @@ void WorkerBackend::send(const json& order) {
 
 json WorkerBackend::wait(Seconds limit) {
   const double left = options_.deadline ? std::max(-since(*options_.deadline).count, 0.0) : limit.count;
-  const std::string cut = left < limit.count ? "; the time limit of the whole command has passed" : "";
-  limit.count = std::min(limit.count, left);
+  bool cut_short = false;
   try {
     return worker_->wait(
-        limit, [&] { return control_.abort_notified(abort_epoch_); },
+        {std::min(limit.count, left)}, [&] { return control_.abort_notified(abort_epoch_); },
         [&] {
+          cut_short = left < limit.count;
           if (joined() && is_group_leader_ && !options_.ras.empty() && !options_.deadline)
             library_status_ = query_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
     control_.notify_abort(abort_epoch_);
-    throw StalledError(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
-                       problem.progress);
+    const std::string_view cut = cut_short ? "; the time limit of the whole command has passed" : "";
+    StalledError told(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
+                      problem.progress);
+    told.cut_short = cut_short;
+    throw told;
   } catch (const LostError& problem) {
     control_.notify_abort(abort_epoch_);
     throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
@@ -510,9 +513,7 @@ std::unique_ptr<Session> WorkerBackend::open(const Case& c, int round) {
   return std::make_unique<WorkerSession>(*this, c, round, form, limit);
 }
 
-Seconds WorkerBackend::rendezvous_limit() const {
-  return {std::max(options_.timeout.count, options_.join_limit.count * control_.ranks() / ranks_of_limit)};
-}
+Seconds WorkerBackend::rendezvous_limit() const { return {std::max(options_.timeout.count, join_limit().count)}; }
 
 std::unique_ptr<Backend> WorkerBackend::arm(const Environment& changes) const {
   WorkerOptions options = options_;

@@ -258,7 +258,7 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
     if (stopped && (since(*stopped).count > 1 || (late && since(start).count > 1)))
       throw LostError(fmt::format("its worker (process {}) is stopped by a signal", pid_));
     if (late) before_giving_up();
-    if (late || interrupted()) throw stalled(since(start));
+    if (late || interrupted()) throw stalled(since(start), late);
   }
 }
 
@@ -301,12 +301,16 @@ bool WorkerProcess::is_idle_after_abort() {
   return false;
 }
 
-StalledError WorkerProcess::stalled(Seconds waited) {
+StalledError WorkerProcess::stalled(Seconds waited, bool late) {
+  silent_ = true;
   if (page_->orders.load() < orders_)
     return StalledError(fmt::format("its worker received no order for {}", to_text(waited)), std::nullopt,
                         progress(false));
-  const bool at_rest = is_idle_after_abort();
   const std::uint32_t order = page_->order.load();
+  // A worker that identifies itself waits for no other rank, so that an abort changes nothing.
+  const bool alone = late && order == protocol::order_number("identify");
+  const bool at_rest = !alone && is_idle_after_abort();
+  silent_ = !at_rest;
   if (order == protocol::order_number("identify") || order == protocol::order_number("join"))
     return StalledError(fmt::format("no answer for {} to \"{}\"{}", to_text(waited), protocol::order_names.at(order),
                                     at_rest ? "; it waited for other ranks" : ""),
@@ -351,7 +355,7 @@ void WorkerProcess::dismiss(Seconds limit) {
   } catch (const CaseError&) {
     // The worker has already ended, as intended.
   }
-  reap_within(limit);
+  reap_within(silent_ ? Seconds{0} : limit);
 }
 
 void WorkerProcess::kill() {

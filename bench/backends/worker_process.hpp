@@ -37,7 +37,7 @@ class WorkerProcess {
   nlohmann::json wait(Seconds limit, const std::function<bool()>& interrupted,
                       const std::function<void()>& before_giving_up);
 
-  // Orders the worker to quit and waits; kills it after `limit`.
+  // Orders the worker to quit and waits; kills it after `limit`, or at once where it did not answer in time before.
   void dismiss(Seconds limit);
 
   // Its standard output; wait() passes on the lines that the operator requested.
@@ -53,7 +53,7 @@ class WorkerProcess {
   bool reap_within(Seconds limit);
   nlohmann::json reply_of(protocol::Message message) const;
   std::string how_it_ended();
-  StalledError stalled(Seconds waited);
+  StalledError stalled(Seconds waited, bool late);
   bool is_idle_after_abort();
   double progress(bool at_rest) const;
 
@@ -65,6 +65,7 @@ class WorkerProcess {
   pid_t pid_ = -1;
   int socket_ = -1;
   protocol::Inbox inbox_;
+  bool silent_ = false;   // it did not answer in time, nor the abort after that
   bool unasked_ = false;  // a message arrived before an order was sent
   int exit_status_ = -1;
   bool reaped_ = false;

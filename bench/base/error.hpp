@@ -44,6 +44,8 @@ struct StalledError : CaseError {
   // fault.
   double progress;
   std::vector<int> ranks = {};  // stalled ranks, where a participant hosts several; empty: its only one
+  // The time limit of the whole command ended the wait before the wait's own limit, so it shows no fault of any rank.
+  bool cut_short = false;
 };
 
 enum class ExitCode {

@@ -103,6 +103,12 @@ std::string shell_word(std::string_view text) {
   return word + "'";
 }
 
+std::string for_shell(std::string_view text) {
+  constexpr std::string_view unquoted = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=:,./%@";
+  return !text.empty() && text.find_first_not_of(unquoted) == std::string_view::npos ? std::string(text)
+                                                                                     : shell_word(text);
+}
+
 std::string upper_case(std::string text) {
   std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return text;

@@ -32,6 +32,8 @@ std::string in_quotes(std::string_view text);
 
 // The text as one word of a POSIX shell; NUL is not supported.
 std::string shell_word(std::string_view text);
+// The same, without quotation marks where a shell needs none.
+std::string for_shell(std::string_view text);
 
 std::string upper_case(std::string text);  // ASCII only
 

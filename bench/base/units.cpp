@@ -117,6 +117,7 @@ std::string to_text(Bytes size) {
 }
 
 std::string to_rounded_text(double bytes) {
+  if (bytes < 1023.5) return fmt::format("{:.0f} B", bytes);
   constexpr std::array<std::string_view, 4> units{"KiB", "MiB", "GiB", "TiB"};
   std::size_t unit = 0;
   double count = bytes / 1024;

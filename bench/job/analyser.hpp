@@ -34,6 +34,12 @@ struct Instance {
   std::vector<std::pair<std::size_t, std::size_t>> done;  // process, index of its execution
 };
 
+// A call that some of its members lack at the end of their records.
+struct Lacked {
+  std::set<std::size_t> by;           // processes
+  std::vector<std::size_t> recorded;  // those that have it, if it is the first that was left out of their records
+};
+
 using Row = std::vector<std::uint64_t>;
 using Sends = std::vector<Row>;
 
@@ -46,9 +52,6 @@ struct Range {
   std::int64_t first = 0, last = 0;
   bool holds(std::int64_t number) const { return first <= number && number <= last; }
 };
-
-// "a, b, c, d and 3 more"
-std::string some_of(std::vector<std::string> names);
 
 class Analyser {
  public:
@@ -136,7 +139,7 @@ class Analyser {
   void cut_unfinished();
   void cut_to_one_level();
   void tell_cuts();
-  std::vector<std::size_t> processes_behind() const;
+  std::map<Key, Lacked> lacked_calls() const;
   std::vector<std::size_t> connected_parts() const;
   bool find_levels();
   int needed(const Key& key) const;

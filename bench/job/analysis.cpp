@@ -38,13 +38,6 @@ Period period_of(const std::vector<std::uint64_t>& sequence) {
   return {n, n};
 }
 
-std::string some_of(std::vector<std::string> names) {
-  constexpr std::size_t most = 4;
-  const std::size_t more = names.size() - std::min(names.size(), most);
-  names.resize(names.size() - more);
-  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
-}
-
 namespace {
 
 constexpr double unknown = std::numeric_limits<double>::quiet_NaN();

@@ -1,7 +1,10 @@
 // NCCL Inspector's JSON, as plugins/profiler/inspector of NVIDIA/nccl writes it (v4.0, NCCL 2.28 to 2.30). One line:
 // {"header": {"id", "rank", "n_ranks", "nnodes"}, "metadata": {"hostname", "pid", ...}, "coll_perf" or "p2p_perf":
-// {...}}
+// {...}}. It writes in intervals: communicator by communicator, and of each the collectives before the messages.
+#include <algorithm>
+#include <cmath>
 #include <functional>
+#include <set>
 #include <unordered_set>
 
 #include <fmt/format.h>
@@ -37,7 +40,8 @@ std::int64_t must(const TraceFile& file, const Record& record, std::string_view 
   return *value;
 }
 
-void read_record(const TraceFile& file, const Record& record, Trace& trace) {
+// Adds what a line records, and its process to those that the file has.
+void read_record(const TraceFile& file, const Record& record, Trace& trace, std::set<std::uint32_t>& of_file) {
   const bool collective = record.find("coll_perf.coll") != nullptr;
   const std::string_view name = record.text(collective ? "coll_perf.coll" : "p2p_perf.p2p");
   if (name.empty()) return;  // a record of another kind
@@ -79,17 +83,36 @@ void read_record(const TraceFile& file, const Record& record, Trace& trace) {
       start && *start > 0)
     one.start = *start * 1e-6;
   trace.add(process, one);
+  of_file.insert(process);
+}
+
+// Puts the calls of a process in the order of their starts. Calls of one kind on one communicator are in it already.
+void sort_calls(std::uint32_t process, Trace& trace) {
+  std::vector<Execution>& all = trace.processes[process].executions;
+  const auto stream = [&](const Execution& each) {
+    return std::pair(each.communicator, trace.calls[each.call].collective->pairwise);
+  };
+  if (std::ranges::none_of(all, [](const Execution& each) { return std::isnan(each.start); }))
+    std::ranges::stable_sort(all, {}, &Execution::start);
+  else if (std::ranges::adjacent_find(all, std::not_equal_to(), stream) != all.end())
+    trace.remark(
+        "calls without a start (NCCL_INSPECTOR_DUMP_VERBOSE=1 records it) are in the order of their file, in which "
+        "Inspector writes communicator by communicator");
 }
 
 }  // namespace
 
+// Collectors write the members of a line in another order, or their own in front.
 bool is_inspector(std::string_view beginning) {
-  return beginning.starts_with('{') && beginning.substr(0, 16).find("\"header\"") != std::string_view::npos;
+  const auto holds = [&](std::string_view text) { return beginning.find(text) != std::string_view::npos; };
+  return beginning.starts_with("{\"header\"") ||
+         (beginning.starts_with('{') && (holds("\"coll_perf\"") || holds("\"p2p_perf\"")));
 }
 
 void read_inspector(TraceFile& file, Trace& trace) {
   Record record;
   std::unordered_set<std::size_t> seen;
+  std::set<std::uint32_t> of_file;
   while (const auto line = file.line()) {
     if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (!seen.insert(std::hash<std::string_view>()(*line)).second) {
@@ -101,10 +124,11 @@ void read_inspector(TraceFile& file, Trace& trace) {
     } catch (const UsageError&) {
       if (!file.may_be_cut()) throw;
       trace.remark(fmt::format("'{}': the last line is cut off and left out", file.name()));
-      return;
+      break;
     }
-    read_record(file, record, trace);
+    read_record(file, record, trace, of_file);
   }
+  for (const std::uint32_t process : of_file) sort_calls(process, trace);
 }
 
 }  // namespace p5::job

@@ -41,19 +41,26 @@ void Analyser::cut_unfinished() {
   }
 }
 
-// Ranks that did not wait for a rank whose record ends early have recorded more of the step than others. All records
-// are cut at the level (the number of operations that come before) at which the first of the short records ends.
+// Ranks that did not wait for a rank whose record ends early have recorded more of the step than others, and a rank
+// that lacks a call may have recorded later ones of other groups. All records are cut at the level (the number of
+// operations that come before) at which the first of the short records ends, or in front of the first call that some
+// member lacks.
 void Analyser::cut_to_one_level() {
-  const std::vector<std::size_t> behind = processes_behind();
-  if (behind.empty() || !find_levels()) return;
+  const std::map<Key, Lacked> lacked = lacked_calls();
+  if (lacked.empty() || !find_levels()) return;
   const std::vector<std::size_t> part = connected_parts();
   std::map<std::size_t, int> least;
-  const auto end_with = [&](std::size_t p) {
-    const int level = ends_[p] == 0 ? 0 : levels_[p][ends_[p] - 1];
+  const auto level_at_end = [&](std::size_t p) { return ends_[p] == 0 ? 0 : levels_[p][ends_[p] - 1]; };
+  const auto end_with = [&](std::size_t p, int level) {
     int& known = least.try_emplace(part[p], level).first->second;
     known = std::min(known, level);
   };
-  std::ranges::for_each(behind, end_with);
+  for (const auto& [key, one] : lacked) {
+    for (const std::size_t p : one.by) end_with(p, level_at_end(p));
+    int before = 0;
+    for (const std::size_t p : one.recorded) before = std::max(before, level_at_end(p));
+    end_with(one.recorded.front(), before);
+  }
   // A message may be sent before the cut and received after it, so a cut may cause further ones.
   constexpr int most_passes = 16;
   for (int pass = 0; pass < most_passes; ++pass) {
@@ -67,7 +74,7 @@ void Analyser::cut_to_one_level() {
     cut_unfinished();
     if (ends_ == before) break;
     for (const std::size_t p : active_)
-      if (ends_[p] < before[p]) end_with(p);
+      if (ends_[p] < before[p]) end_with(p, level_at_end(p));
   }
   levels_.clear();
 }
@@ -82,25 +89,26 @@ void Analyser::tell_cuts() {
                     left, all));
 }
 
-// Processes whose records end before a call that others recorded and that was left out.
-std::vector<std::size_t> Analyser::processes_behind() const {
-  std::set<std::size_t> behind;
+// The first call of each record that was left out because other members of its group did not record it.
+std::map<Key, Lacked> Analyser::lacked_calls() const {
+  std::map<Key, Lacked> lacked;
   for (const std::size_t p : active_) {
     if (ends_[p] == executions(p).size()) continue;
-    const Execution& next = executions(p)[ends_[p]];
-    const Stream stream = stream_of(next);
-    const auto& [communicator, kind, source, target] = stream;
+    const Key key = key_of(executions(p)[ends_[p]]);
+    const auto& [stream, number] = key;
     const std::map<std::size_t, Range>& ranges = ranges_.at(stream);
-    const std::vector<int>& members = trace_.communicators[communicator].processes;
-    for (std::size_t member = 0; member < members.size(); ++member) {
-      if (members[member] < 0) continue;
-      if (kind->pairwise && std::cmp_not_equal(member, source) && std::cmp_not_equal(member, target)) continue;
-      const auto other = static_cast<std::size_t>(members[member]);
-      const auto known = ranges.find(other);
-      if (known == ranges.end() || known->second.last < next.number) behind.insert(other);
+    std::set<std::size_t> by;
+    for (const int process : processes_of(stream)) {
+      if (process < 0) continue;
+      const auto known = ranges.find(static_cast<std::size_t>(process));
+      if (known == ranges.end() || known->second.last < number) by.insert(static_cast<std::size_t>(process));
     }
+    if (by.empty()) continue;
+    Lacked& one = lacked[key];
+    one.by = std::move(by);
+    one.recorded.push_back(p);
   }
-  return {behind.begin(), behind.end()};
+  return lacked;
 }
 
 // By process: the first one of those that communicators connect with it, directly or not.

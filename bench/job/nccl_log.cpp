@@ -172,6 +172,7 @@ class LogReader {
     }
     Execution one{.communicator = communicator, .call = trace_.call(call)};
     if (!what->pairwise) one.number = number_of(known->second, *what, word_after(text, ": opCount "));
+    trace_.are_numbers_of_launches = true;
     if (start) one.start = *start;
     trace_.add(known->second.process, one);
   }
@@ -214,7 +215,6 @@ bool is_nccl_log(std::string_view beginning) {
 
 void read_nccl_log(TraceFile& file, Trace& trace) {
   LogReader reader(file, trace);
-  trace.are_numbers_of_launches = true;
   while (const auto line = file.line()) reader.take(*line);
 }
 

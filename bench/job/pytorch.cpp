@@ -2,7 +2,7 @@
 // 2.0 to 2.10, as JSON): {"version", "pg_config": {NAME: {"ranks": "[0, 1]"}}, "entries": [...]}. A trace of Kineto:
 // {"distributedInfo": {"rank", "world_size", "pg_config"}, "traceEvents": [...]}, with an event "record_param_comms"
 // for each call and the kernels that it started, which have the same external id. Its other kernels tell when the GPU
-// computed.
+// computed. Events of the host are listed thread by thread, and autograd's thread is not that of the forward pass.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -25,7 +25,8 @@ using nlohmann::json;
 
 const Wanted pytorch_records{.lists = {"entries", "traceEvents"},
                              .members = {"distributedInfo", "pg_config", "rank", "schema"},
-                             .fields = {"process_group",
+                             .fields = {"record_id",
+                                        "process_group",
                                         "profiling_name",
                                         "collective_seq_id",
                                         "is_p2p",
@@ -109,6 +110,8 @@ struct Recorded {
   int peer = -1;             // p2p: the other one
   bool sends = false;        // p2p
   bool peer_of_job = false;  // `peer` is a rank of the job, not of the group
+  // The order of the process's calls: the host's time in a trace, the number in a dump.
+  double place = std::numeric_limits<double>::quiet_NaN();
   double start = std::numeric_limits<double>::quiet_NaN(), seconds = std::numeric_limits<double>::quiet_NaN();
   std::vector<std::int64_t> splits = {};
 };
@@ -277,6 +280,7 @@ class PytorchReader {
                sequence && *sequence >= 0 && *sequence < (std::int64_t{1} << 50)) {
       one.number = *sequence;
     }
+    one.place = record.number("record_id").value_or(static_cast<double>(recorded_.size()));
     if (const auto created = record.number("time_created_ns")) one.start = *created * 1e-9;
     if (const auto took = record.number("duration_ms"); took && *took != 0) one.seconds = *took * 1e-3;
     recorded_.push_back(std::move(one));
@@ -321,7 +325,7 @@ class PytorchReader {
     if (one.collective == &all_to_allv && record.text("args.In split size") == "[]") one.collective = &all_to_all;
     if (one.collective == &all_to_allv) one.splits = numbers_in(record.text("args.In split size"));
     one.external = record.integer("args.External id").value_or(-1);
-    if (const auto at = record.number("ts")) one.start = *at * 1e-6;
+    if (const auto at = record.number("ts")) one.place = *at, one.start = *at * 1e-6;
     recorded_.push_back(std::move(one));
   }
 
@@ -450,6 +454,7 @@ class PytorchReader {
     for (const auto& [id, kernel] : kernels_) communicating.push_back(kernel);
     set_rates(computing_, BusyTime(std::move(communicating)));
     const BusyTime computing(std::move(computing_));
+    sort_calls();
     std::map<std::tuple<std::uint32_t, const Collective*, std::int64_t>, int> repeated;
     for (const Recorded& each : recorded_) {
       const Group& group = groups_[each.group];
@@ -474,6 +479,13 @@ class PytorchReader {
       one.sent = sent_by(each, group.size);
       trace_.add(process, one);
     }
+  }
+
+  void sort_calls() {
+    if (std::ranges::any_of(recorded_, [](const Recorded& each) { return std::isnan(each.place); }))
+      trace_.remark("calls without a time are in the order of their file, in which PyTorch lists thread by thread");
+    else
+      std::ranges::stable_sort(recorded_, {}, &Recorded::place);
   }
 
   bool set_pair(const Recorded& one, const Group& group, Call& call) {

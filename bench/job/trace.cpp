@@ -16,6 +16,13 @@
 
 namespace p5::job {
 
+std::string some_of(std::vector<std::string> names) {
+  constexpr std::size_t most = 4;
+  const std::size_t more = names.size() - std::min(names.size(), most);
+  names.resize(names.size() - more);
+  return join(names) + (more > 0 ? fmt::format(" and {} more", more) : "");
+}
+
 std::uint32_t Trace::process(const std::string& name, const std::string& host, int rank, std::string_view device) {
   const auto [at, fresh] =
       process_of_name_.try_emplace(fmt::format("{} {}", name, device), static_cast<std::uint32_t>(processes.size()));
@@ -271,143 +278,6 @@ void Trace::give_ranks() {
     }
 }
 
-namespace {
-
-using Sequence = std::vector<std::uint64_t>;
-
-// The smallest shift of `later` against `whole` at which both are equal wherever they overlap.
-std::size_t shift_of(const Sequence& later, const Sequence& whole) {
-  std::vector<std::size_t> border(later.size(), 0);  // as of Knuth, Morris and Pratt
-  const auto extend = [&](std::size_t length, std::uint64_t next) {
-    while (length > 0 && later[length] != next) length = border[length - 1];
-    return length + (later[length] == next ? 1 : 0);
-  };
-  for (std::size_t i = 1; i < later.size(); ++i) border[i] = extend(border[i - 1], later[i]);
-  std::size_t length = 0;
-  for (std::size_t i = 0; i < whole.size(); ++i)
-    if (length = extend(length, whole[i]); length == later.size()) return i + 1 - length;
-  return whole.size() - length;
-}
-
-// The number of calls by which a sequence begins later than `reference`, if they agree wherever they overlap; negative
-// if it begins earlier. Null if the overlap is less than half of the shorter sequence, or no longer than the shift:
-// such an overlap may be a coincidence, of the last step of one rank with the first step of another.
-std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Sequence& reference) {
-  const std::size_t later = shift_of(sequence, reference), earlier = shift_of(reference, sequence);
-  const std::size_t overlap_of_later = std::min(reference.size() - later, sequence.size()),
-                    overlap_of_earlier = std::min(sequence.size() - earlier, reference.size());
-  const bool is_later = overlap_of_later >= overlap_of_earlier;
-  const std::size_t overlap = is_later ? overlap_of_later : overlap_of_earlier, shift = is_later ? later : earlier;
-  if (2 * overlap < std::min(sequence.size(), reference.size()) || overlap <= shift) return std::nullopt;
-  return is_later ? static_cast<std::ptrdiff_t>(shift) : -static_cast<std::ptrdiff_t>(shift);
-}
-
-}  // namespace
-
-// Members agree where nearly all numbers of each are also those of the member with most calls, which lost lines do not
-// change. A communicator with calls without a number, as messages are, has no common numbers.
-void Trace::settle_numbers_of_launches() {
-  using Numbers = std::vector<std::int64_t>;
-  std::vector<std::map<std::pair<const Collective*, std::size_t>, Numbers>> numbers(communicators.size());
-  std::vector<bool> dropped(communicators.size(), false);
-  for (std::size_t p = 0; p < processes.size(); ++p)
-    for (const Execution& each : processes[p].executions) {
-      if (each.number < 0) dropped[each.communicator] = true;
-      numbers[each.communicator][{counted_kind(calls[each.call].collective), p}].push_back(each.number);
-    }
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    if (dropped[c]) continue;
-    std::map<const Collective*, const Numbers*> most;
-    for (auto& [key, all] : numbers[c]) {
-      std::ranges::sort(all);
-      const Numbers*& known = most[key.first];
-      if (!known || all.size() > known->size()) known = &all;
-    }
-    for (const auto& [key, all] : numbers[c]) {
-      const Numbers& reference = *most[key.first];
-      const auto own = std::ranges::count_if(all, [&](std::int64_t each) {
-        return each >= reference.front() && each <= reference.back() && !std::ranges::binary_search(reference, each);
-      });
-      if (4 * own > std::ssize(all)) dropped[c] = true;
-    }
-    if (dropped[c])
-      remark(
-          "ranks count launches of a communicator differently (opCount), so that its calls are counted: lines that are "
-          "missing or twice would not be seen");
-  }
-  for (Process& process : processes)
-    for (Execution& each : process.executions)
-      if (dropped[each.communicator]) each.number = -1;
-  for (Process& process : processes) {
-    std::set<std::tuple<std::uint32_t, const Collective*, std::int64_t>> seen;
-    const std::size_t copies = std::erase_if(process.executions, [&](const Execution& each) {
-      return each.number >= 0 &&
-             !seen.emplace(each.communicator, counted_kind(calls[each.call].collective), each.number).second;
-    });
-    if (copies > 0) remark("calls that are in the log twice, with one number (opCount), count once");
-  }
-}
-
-// Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
-// same from some call on, the count begins with the record that begins first.
-void Trace::number_collectives() {
-  const auto kind_of = [&](const Execution& each) { return counted_kind(calls[each.call].collective); };
-  struct Counted {
-    std::vector<Execution*> executions;
-    Sequence sequence;  // their calls, whatever exchanges move, and sizes of communicators
-  };
-  std::vector<Counted> left;
-  for (Process& process : processes) {
-    Counted its;
-    for (Execution& each : process.executions)
-      if (each.number < 0 && !kind_of(each)->pairwise) {
-        its.executions.push_back(&each);
-        its.sequence.push_back(static_cast<std::uint64_t>(communicators[each.communicator].size) << 32 |
-                               (kind_of(each) == &all_to_all ? ~std::uint32_t{0} : each.call));
-      }
-    if (!its.sequence.empty()) left.push_back(std::move(its));
-  }
-  const auto number_from = [&](const Counted& reference, std::ptrdiff_t shift, const Counted& its) {
-    const auto begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(shift, 0));
-    std::map<std::uint32_t, std::uint32_t> same;  // its communicator by that of the reference
-    for (std::size_t i = 0; i < its.executions.size() && begin + i < reference.executions.size(); ++i)
-      same.emplace(reference.executions[begin + i]->communicator, its.executions[i]->communicator);
-    std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> numbers;
-    for (std::size_t i = 0; i < begin; ++i)
-      if (const auto known = same.find(reference.executions[i]->communicator); known != same.end())
-        ++numbers[{known->second, kind_of(*reference.executions[i])}];
-    for (Execution* const each : its.executions) each->number = numbers[{each->communicator, kind_of(*each)}]++;
-  };
-  constexpr int most_kinds = 16;  // of processes, such as the first stage of a pipeline; each costs a pass over all
-  const auto length = [](const Counted& each) { return each.sequence.size(); };
-  for (int kind = 0; kind < most_kinds && !left.empty(); ++kind) {
-    auto first = std::ranges::max_element(left, {}, length);
-    for (auto each = left.begin(); each != left.end(); ++each)
-      if (alignment_of(each->sequence, first->sequence).value_or(0) < 0) first = each;
-    const Counted reference = *first;
-    std::erase_if(left, [&](const Counted& each) {
-      const std::optional<std::ptrdiff_t> shift = alignment_of(each.sequence, reference.sequence);
-      if (shift) number_from(reference, *shift, each);
-      return shift.has_value();
-    });
-  }
-  for (const Counted& each : left) number_from(each, 0, each);
-}
-
-void Trace::number_executions() {
-  for (Process& process : processes) {
-    std::map<std::tuple<std::uint32_t, const Collective*, int, int>, std::int64_t> counts;
-    for (Execution& each : process.executions) {
-      const Call& call = calls[each.call];
-      const bool message = call.collective->pairwise;
-      std::int64_t& count = counts[{each.communicator, counted_kind(call.collective), message ? call.source : -1,
-                                    message ? call.target : -1}];
-      if (each.number < 0) each.number = count;
-      ++count;
-    }
-  }
-}
-
 const Collective* counted_kind(const Collective* kind) { return kind == &all_to_allv ? &all_to_all : kind; }
 
 void Trace::finish() {
@@ -437,8 +307,14 @@ void Trace::finish() {
   for (Communicator& each : communicators)
     if (each.size == ranks && std::ranges::any_of(each.ranks, [](int rank) { return rank < 0; }))
       std::iota(each.ranks.begin(), each.ranks.end(), 0);
-  if (are_numbers_of_launches) settle_numbers_of_launches();
-  number_collectives();
+  if (are_numbers_of_launches) {
+    settle_numbers_of_launches();
+  } else {
+    number_collectives();
+    mend_records();
+  }
+  apply_mends();
+  if (are_numbers_of_launches) leave_out_numbers_that_are_there_twice();
   number_executions();
 }
 

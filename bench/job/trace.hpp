@@ -2,10 +2,13 @@
 // them. Readers of the formats fill it, each process by itself.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -93,7 +96,8 @@ class Trace {
   void remark(const std::string& text);
 
   // Leaves out all but one run of the job, and gives each process its rank, each communicator its members and each
-  // execution its number. Throws UsageError if no process has any communication.
+  // execution its number; calls that a record lacks or has twice become as in those of other ranks. Throws UsageError
+  // if no process has any communication.
   void finish();
 
   std::vector<Process> processes;
@@ -101,8 +105,7 @@ class Trace {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
   int ranks = 0;  // of the job; set by readers and finish()
-  // Calls are numbered by NCCL's opCount. It also counts messages, and where CUDA graphs are alive some ranks' launches
-  // alone: finish() keeps numbers of communicators whose members agree about them.
+  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of a communicator.
   bool are_numbers_of_launches = false;
 
   // "remark", "remark (n times)"
@@ -111,10 +114,28 @@ class Trace {
   std::size_t calls_added() const { return executions_; }
 
  private:
+  struct Record;
+  // A call that a record lacks between others.
+  struct Missing {
+    std::uint32_t process = 0;
+    const Execution* next = nullptr;
+    Execution execution;
+  };
+
   void keep_one_run();
   void give_ranks();
   void settle_numbers_of_launches();
+  const Collective* kind_of(const Execution& each) const;
+  std::vector<Record> records_of(const std::function<bool(const Execution&)>& is_in);
+  static void take_kinds(std::vector<Record>& left,
+                         const std::function<void(const Record&, std::ptrdiff_t, const Record&)>& use);
   void number_collectives();
+  void mend_records();
+  void fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places);
+  void leave_out(const Record& its, const std::vector<std::size_t>& places);
+  std::map<std::uint32_t, std::size_t> disagreements_on(const std::set<std::uint32_t>& some) const;
+  void apply_mends();
+  void leave_out_numbers_that_are_there_twice();
   void number_executions();
 
   std::map<std::string, std::uint32_t, std::less<>> process_of_name_;
@@ -126,7 +147,12 @@ class Trace {
   std::size_t executions_ = 0, sent_values_ = 0, members_ = 0;
   int stated_size_ = 0;
   std::uint32_t file_ = 0;
+  std::vector<Missing> missing_;         // while calls are numbered
+  std::set<const Execution*> copies_{};  // of calls; while they are numbered
 };
+
+// "a, b, c, d and 3 more"
+std::string some_of(std::vector<std::string> names);
 
 // PyTorch's and NCCL's element types: bytes of an element, and our type if we have it. Null: unknown name.
 struct ElementType {

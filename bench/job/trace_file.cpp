@@ -340,7 +340,8 @@ class Events final : public nlohmann::json_sax<json> {
     return true;
   }
   bool parse_error(std::size_t /*position*/, const std::string& token, const json::exception& /*problem*/) override {
-    throw file_.refuse(fmt::format("it is no JSON here: {}", in_quotes(token)));
+    throw file_.refuse(fmt::format("{}: {}", document_ ? "it is no JSON here" : "the line is no JSON object by itself",
+                                   in_quotes(token)));
   }
 
  private:

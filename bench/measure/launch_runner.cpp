@@ -218,7 +218,9 @@ class LaunchRunner {
                     options_, watchdog_);
       if (control_.is_leader()) announce(plan);
       const std::size_t failed_before = failures.size();
-      run_repetition(*run, plan, failures, {share.count - since(cases_start_).count});
+      const bool of_pairs = run->measured_case().collective->pairwise;
+      const double kept = of_pairs ? options_.kept_from_pairs.count : 0;
+      run_repetition(*run, plan, failures, {share.count - kept - since(cases_start_).count});
       keep(*run, step.repetition.at, failures.size() > failed_before);
       if (run->complete()) run.reset();
     }

@@ -85,7 +85,8 @@ NicResults exchange(Session& session, Seconds limit) {
     return session.probe_nics(limit);
   } catch (const LostError&) {
     throw;
-  } catch (const StalledError&) {
+  } catch (const StalledError& problem) {
+    if (problem.cut_short) throw;
     return {std::string(nothing_heard)};
   } catch (const CaseError& problem) {
     return {problem.what()};

@@ -60,6 +60,18 @@ std::string describe(const JoinFault& culprit, const RanksOnHosts& hosts) {
                      host, why);
 }
 
+// The first rank that failed in the search or before it. A rank on a host that joins with others is passed over: it
+// may only have waited for the host at fault.
+std::optional<int> rank_at_fault(const JoinFault& culprit, const PhaseFailed& first, const RanksOnHosts& hosts) {
+  std::vector<int> ranks = culprit.ranks;
+  if (first.rank) ranks.push_back(*first.rank);
+  for (const int rank : ranks)
+    if (culprit.kind != JoinFault::Kind::hosts ||
+        std::ranges::find(culprit.hosts, hosts.host_of_rank.at(static_cast<std::size_t>(rank))) != culprit.hosts.end())
+      return rank;
+  return std::nullopt;
+}
+
 RendezvousGroups whole_job(const ControlPlane& control) {
   Group everybody(static_cast<std::size_t>(control.ranks()));
   std::iota(everybody.begin(), everybody.end(), 0);
@@ -117,11 +129,14 @@ JoinFault locate_fault(int hosts, const std::vector<JoinAttempt>& trials) {
     for (const JoinAttempt* each : failed_alone) {
       culprit.hosts.push_back(each->hosts.front());
       culprit.failures.push_back(each->failure);
+      if (each->rank) culprit.ranks.push_back(*each->rank);
     }
     return culprit;
   }
   if (failed_pairs.empty()) return culprit;
   culprit.because = failed_pairs.front()->failure;
+  for (const JoinAttempt* each : failed_pairs)
+    if (each->rank) culprit.ranks.push_back(*each->rank);
   if (failed_pairs.size() == pairs && pairs > 1) {
     culprit.kind = Kind::between;
     return culprit;
@@ -166,7 +181,7 @@ void Rendezvous::join_ranks(Backend& backend) {
   try {
     p5::join_ranks(control_, backend);
   } catch (const PhaseFailed& failed) {
-    if (hosts_.names.empty()) throw;
+    if (hosts_.names.empty() || failed.cut_short) throw;
     search_for_fault(backend, failed);
   }
 }
@@ -178,21 +193,20 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
   std::vector<JoinAttempt> trials;
   const bool together = try_rounds(backend, trials);
   if (together) return tell(first, std::nullopt);
+  if (cut_off_) throw_cut_off(first, trials);
   const int hosts = static_cast<int>(hosts_.names.size());
   JoinFault culprit = locate_fault(hosts, trials);
   if (culprit.kind == JoinFault::Kind::together) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
+    if (again->cut_short) throw_cut_off(first, trials);
     culprit.because = name_rank(*again);
+    if (again->rank) culprit.ranks.push_back(*again->rank);
   }
   // Another search would give no new information.
   given_up_ = fmt::format("the ranks do not join: {}", see_findings);
   tell(first, culprit);
-  std::optional<int> rank = first.rank;  // it may only have waited for the host at fault
-  if (culprit.kind == JoinFault::Kind::hosts)
-    rank =
-        static_cast<int>(std::ranges::find(hosts_.host_of_rank, culprit.hosts.front()) - hosts_.host_of_rank.begin());
-  throw PhaseFailed{Phase::open, rank, describe(culprit, hosts_)};
+  throw PhaseFailed{Phase::open, rank_at_fault(culprit, first, hosts_), describe(culprit, hosts_)};
 }
 
 // Joins the whole job again; returns the failure if there is one.
@@ -213,7 +227,7 @@ bool Rendezvous::try_rounds(Backend& backend, std::vector<JoinAttempt>& trials) 
   for (std::size_t host = 0; host < hosts_.names.size(); ++host) each.push_back({static_cast<int>(host)});
   bool good = try_round(backend, each, static_cast<int>(rounds.size()) + 1, trials);
   if (!good || rounds.empty()) return good;
-  for (std::size_t i = 0; i < rounds.size(); ++i) {
+  for (std::size_t i = 0; i < rounds.size() && !cut_off_; ++i) {
     std::vector<std::vector<int>> pairs;
     for (const auto& [a, b] : rounds[i]) pairs.push_back({a, b});
     good = try_round(backend, pairs, static_cast<int>(rounds.size() - i), trials);
@@ -238,10 +252,28 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   const auto failures = join_groups(control_, backend, rendezvous_groups);
   bool all = true;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    trials.push_back({hosts[i], failures[i] ? name_rank(*failures[i]) : ""});
+    trials.push_back({.hosts = hosts[i], .failure = "", .rank = {}});
+    if (failures[i]) trials.back().failure = name_rank(*failures[i]), trials.back().rank = failures[i]->rank;
     all = all && !failures[i];
+    cut_off_ = cut_off_ || (failures[i] && failures[i]->cut_short);
   }
   return all;
+}
+
+// Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time, and hosts
+// that joined by themselves did so.
+void Rendezvous::throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const {
+  const std::string_view host = hosts_.one_host.empty() ? "host" : "GPU";
+  std::vector<int> open;
+  for (const JoinAttempt& trial : trials)
+    if (trial.hosts.size() == 1 && !trial.failure.empty()) open.push_back(trial.hosts.front());
+  const std::string found =
+      open.empty() ? fmt::format("each {} joins by itself, and no time was left to try them together", host)
+      : open.size() == hosts_.names.size()
+          ? fmt::format("no time was left to try {}s by themselves", host)
+          : fmt::format("{} did not join without the others in the time that was left, while other {}s did",
+                        join(names_of(open, hosts_.names)), host);
+  throw PhaseFailed{Phase::open, first.rank, fmt::format("{}; {}: a longer --limit leaves more", first.what, found)};
 }
 
 // Abandons all workers. A barrier ensures that all old processes are gone before a new one starts.

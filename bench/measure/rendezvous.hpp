@@ -30,7 +30,8 @@ std::vector<std::optional<PhaseFailed>> join_groups(ControlPlane& control, Backe
 // A subset of hosts that tried to join without the others.
 struct JoinAttempt {
   std::vector<int> hosts;
-  std::string failure = {};  // "": they joined
+  std::string failure = {};      // "": they joined
+  std::optional<int> rank = {};  // that failed, where one is known
 };
 
 struct JoinFault {
@@ -42,7 +43,8 @@ struct JoinFault {
   bool alone = false;                      // they fail alone
   std::vector<std::string> failures = {};  // of each of these hosts, where they fail alone
   std::vector<std::pair<int, int>> pairs = {};
-  std::string because = {};  // failure of the first of them
+  std::string because = {};     // failure of the first of them
+  std::vector<int> ranks = {};  // that failed, of each of the attempts that failed where one is known
 };
 
 // Hosts that fail alone; else hosts that fail with each of several partners, of which at least one is sound because it
@@ -91,6 +93,7 @@ class Rendezvous {
   bool try_rounds(Backend& backend, std::vector<JoinAttempt>& trials);
   bool try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                  std::vector<JoinAttempt>& trials);
+  [[noreturn]] void throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const;
   void start_anew(Backend& backend);
   void tell(const PhaseFailed& first, const std::optional<JoinFault>& culprit);
 
@@ -99,6 +102,7 @@ class Rendezvous {
   Observer& observer_;
   Clock::time_point began_{};
   Seconds longest_start_{};  // of a rank's worker so far
+  bool cut_off_ = false;     // the time limit of the whole command cut a trial short
   std::string given_up_;
 };
 

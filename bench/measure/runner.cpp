@@ -558,7 +558,7 @@ void CaseRun::skip(const std::string& why) {
 void CaseRun::fail_like(const PhaseFailed& before) {
   ++rounds_done_;
   fail({before.phase, before.rank,
-        "not run, because earlier cases of the same communicators failed, the last one: " + before.what});
+        before.what + "; not run again, because this failed earlier cases of the same communicators"});
 }
 
 Measurement CaseRun::result() const {

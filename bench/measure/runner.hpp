@@ -45,6 +45,7 @@ using OperationsTogether = std::map<std::string, std::vector<int>>;
 
 struct RunnerOptions {
   Seconds budget{600};                     // wall time for all cases
+  Seconds kept_from_pairs{0};              // part of it in which no pairs begin, only operations of whole groups
   Seconds timeout{30};                     // of a step without progress; backends that recover end it by themselves
   Watchdog* watchdog = nullptr;            // armed for each step; for longer where the backend recovers
   double precision = 0.01;                 // target half-width of the interval, relative to the median;

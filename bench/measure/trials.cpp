@@ -199,7 +199,13 @@ void Trials::switch_to(TrialTarget place) {
       first_told);
   if (why.empty()) return;
   close_session();
+  unavailable_[place.at] = why;
   throw Unavailable{why};
+}
+
+std::string Trials::why_unavailable(std::size_t at) const {
+  const auto found = unavailable_.find(at);
+  return found == unavailable_.end() ? "" : found->second;
 }
 
 void Trials::join(Backend& backend) {
@@ -355,8 +361,9 @@ void Alternation::launch() {
 }
 
 bool Alternation::failed(std::size_t side) const {
-  return std::ranges::any_of(samples_,
-                             [&](const std::vector<SideSamples>& size) { return !size[side].failure.empty(); });
+  return std::ranges::any_of(samples_, [&](const std::vector<SideSamples>& size) {
+    return !size[side].failure.empty() && size.front().outcome != Trial::Outcome::skipped;
+  });
 }
 
 int Alternation::failures(std::size_t side) const {

@@ -53,6 +53,8 @@ class Trials {
   // skipped. Samples of Quantity::together have the same numbers of operations for all settings and arms: those that
   // take the same time alone with the library's choice.
   std::vector<Trial> block(TrialTarget place, const std::vector<std::string>& settings, Burst burst);
+  // The reason that the library cannot perform a case that was to be measured; "" without one.
+  std::string why_unavailable(std::size_t at) const;
   // Operations of a sample of Quantity::together: the case's own, then those of each work; empty before the first one.
   std::vector<int> operations_together(std::size_t at) const;
   // Starts the workers of the arms that are used next, all at the same time.
@@ -97,7 +99,8 @@ class Trials {
   RunnerOptions options_;
   std::optional<TrialTarget> place_;
   std::unique_ptr<Session> session_;
-  std::map<std::string, int> operations_;  // operations per burst, by setting prepared in this session
+  std::map<std::size_t, std::string> unavailable_;  // reasons, by case
+  std::map<std::string, int> operations_;           // operations per burst, by setting prepared in this session
 };
 
 struct AlternatedSize {
@@ -139,6 +142,7 @@ class Alternation {
   int launches() const { return launches_; }
 
   const SideSamples& at(std::size_t size, std::size_t side) const { return samples_[size][side]; }
+  // True where the side failed at a size that the first one could perform.
   bool failed(std::size_t side) const;
   // Sizes at which the side failed without giving wrong data: each may have cost a timeout and new workers.
   int failures(std::size_t side) const;

@@ -11,12 +11,14 @@ namespace p5::agreement {
 
 namespace {
 
-// Among stalled ranks, the one behind all others is at fault; when several are, none can be named.
+// Among stalled ranks, the one behind all others is at fault; when several are, none can be named. None is where a wait
+// was cut short: the others' waits ended with it.
 std::optional<Failure> find_stalled_rank(const Failures& failures) {
   std::optional<Failure> behind;
-  bool several = false;
+  bool several = false, cut_short = false;
   for (const std::optional<Failure>& each : failures) {
     if (!each || each->kind != Kind::stalled) continue;
+    cut_short = cut_short || each->cut_short;
     if (behind && (each->progress > behind->progress || each->rank == behind->rank)) continue;
     several = behind && each->progress == behind->progress;
     if (!several) behind = each;
@@ -25,11 +27,17 @@ std::optional<Failure> find_stalled_rank(const Failures& failures) {
     behind->rank.reset();
     behind->what = "all ranks stopped at the same point: " + behind->what;
   }
+  if (cut_short) {
+    behind->cut_short = true;
+    if (behind->rank) behind->what = fmt::format("rank {}: {}", *behind->rank, behind->what);
+    behind->rank.reset();
+  }
   return behind;
 }
 
 // Tells which ranks stalled. None where a process was lost or failed: the others then only wait for it.
 void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
+  if (failed.cut_short) return;
   double least = std::numeric_limits<double>::infinity();
   for (const std::optional<Failure>& each : failures) {
     if (!each) continue;
@@ -50,8 +58,12 @@ Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
 } catch (const StalledError& problem) {
   const std::vector<int> ranks = problem.ranks.empty() ? std::vector{problem.rank.value_or(rank)} : problem.ranks;
   // One process may host several ranks, all of which stopped at the same point.
-  return {Kind::stalled, ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt, problem.progress, ranks,
-          problem.what()};
+  return {.kind = Kind::stalled,
+          .rank = ranks.size() == 1 ? std::optional(ranks.front()) : std::nullopt,
+          .progress = problem.progress,
+          .stalled = ranks,
+          .what = problem.what(),
+          .cut_short = problem.cut_short};
 } catch (const LostError& problem) {
   return {.kind = Kind::lost, .rank = problem.rank.value_or(rank), .what = problem.what()};
 } catch (const CaseError& problem) {
@@ -92,9 +104,15 @@ std::optional<Failure> failure_of_operation(const Failures& failures, const Grou
   return failure_of_operation(own);
 }
 
+PhaseFailed phase_failed(Phase phase, const Failure& failure) {
+  PhaseFailed failed{phase, failure.rank, failure.what};
+  failed.cut_short = failure.cut_short;
+  return failed;
+}
+
 void fail_phase(Phase phase, const Failure& failure, const Failures& all) {
   if (!failure.rank && (failure.kind == Kind::usage || failure.kind == Kind::environment)) raise(failure);
-  PhaseFailed failed{phase, failure.rank, failure.what};
+  PhaseFailed failed = phase_failed(phase, failure);
   add_stalled_ranks(all, failed);
   throw failed;
 }

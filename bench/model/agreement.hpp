@@ -31,6 +31,8 @@ struct PhaseFailed {
   // At the leader, ranks whose operation did not complete: those behind the others, and those that had completed more
   // and may have waited for them.
   std::vector<int> stalled = {}, waiting = {};
+  // As StalledError::cut_short: no rank is at fault, and none stalled; `what` tells which was behind the others.
+  bool cut_short = false;
 };
 
 namespace agreement {
@@ -45,6 +47,7 @@ struct Failure {
   double progress = 0;            // progress of the stalled operation
   std::vector<int> stalled = {};  // all hosted ranks that stalled
   std::string what = {};
+  bool cut_short = false;  // as in StalledError, of any of the ranks that stalled
 };
 
 // A part or a decision, or the error instead.
@@ -68,6 +71,7 @@ void fields(auto& archive, AnyFailure auto& failure) {
   archive.must("progress", failure.progress);
   archive.must("stalled", failure.stalled);
   archive.must("what", failure.what);
+  archive.must("cut_short", failure.cut_short);
 }
 
 void fields(auto& archive, AnyOutcome auto& outcome) {
@@ -88,6 +92,7 @@ std::optional<Failure> first_failure(const Failures& failures);
 // behind all others is to blame, and none where several are. `group`: only its ranks count.
 std::optional<Failure> failure_of_operation(const Failures& failures);
 std::optional<Failure> failure_of_operation(const Failures& failures, const Group& group);
+PhaseFailed phase_failed(Phase phase, const Failure& failure);
 // Throws PhaseFailed, or what raise() throws where the decision failed. `all`: of each participant, at the leader.
 [[noreturn]] void fail_phase(Phase phase, const Failure& failure, const Failures& all);
 
@@ -216,7 +221,7 @@ auto gather_by_group(ControlPlane& control, Phase phase, const Round& groups, co
     for (const Group& group : groups) failures.push_back(agreement::failure_of_operation(parts.failures, group));
   GroupParts<typename decltype(parts.values)::value_type> found{{}, std::move(parts.values)};
   for (const std::optional<agreement::Failure>& each : shared_by_leader(control, failures))
-    found.failures.push_back(each ? std::optional(PhaseFailed{phase, each->rank, each->what}) : std::nullopt);
+    found.failures.push_back(each ? std::optional(agreement::phase_failed(phase, *each)) : std::nullopt);
   return found;
 }
 

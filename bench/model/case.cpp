@@ -216,15 +216,22 @@ double predict_concurrent_round(const Case& c, const CostModel& cost) {
          (usual_samples + usual_untimed) * predicted_burst_beside(c, cost) * bursts_per_sample;
 }
 
+Seconds predict_replay(double step_s, const CostModel& cost) {
+  return {cost.repetition.count + (usual_samples + usual_untimed) * step_s};
+}
+
 }  // namespace
 
+// The time in which the job performed its step is better than a guess that is longer.
 Seconds predict_round(const Case& c, const CostModel& cost) {
   if (const CommunicatorStep* const step = step_of(c))
     return {cost.repetition.count +
             (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
   if (!c.beside.empty()) return {predict_concurrent_round(c, cost)};
-  if (c.replay)
-    return {cost.repetition.count + (usual_samples + usual_untimed) * predicted_step(*c.replay, c.ranks, cost)};
+  if (c.replay) {
+    const double by_bytes = predicted_step(*c.replay, c.ranks, cost);
+    return predict_replay(std::min(by_bytes, c.replay->step.value_or(Seconds{by_bytes}).count), cost);
+  }
   constexpr double usual_slots = 20;
   const double one = c.calls.aggregate * predicted_operation(c, cost);  // a group of operations
   const double burst = one * std::clamp(std::ceil(cost.burst.count / one), 1.0,
@@ -233,7 +240,9 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
   return {cost.repetition.count + usual_samples_of(c) * (burst + (both ? one : 0)) + usual_untimed * one};
 }
 
+// The machine of the record may have been faster.
 Seconds predict_step(const Case& c, const CostModel& cost) {
+  if (c.replay) return predict_replay(predicted_step(*c.replay, c.ranks, cost), cost);
   if (c.beside.empty()) return predict_round(c, cost);
   const auto works = static_cast<double>(c.beside.size() + 1);
   return {(usual_samples + usual_untimed) * steady_bursts * works * predicted_burst_beside(c, cost)};

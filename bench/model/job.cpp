@@ -17,6 +17,7 @@
 #include "bench/base/names.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/pattern.hpp"
+#include "bench/model/plan.hpp"
 #include "bench/model/traffic.hpp"
 
 namespace p5 {
@@ -330,6 +331,12 @@ class ReplayPlanner {
     c.shape = shape_in(each, c);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
+    const auto nodes = [&](const Group& group) {
+      std::set<int> all;
+      for (const int rank : group) all.insert(placement_.node_of_rank[static_cast<std::size_t>(rank)]);
+      return all.size();
+    };
+    set_span(c, *std::ranges::max_element(groups, {}, nodes), placement_);
     c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(groups));
     return c;
   }

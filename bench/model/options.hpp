@@ -106,8 +106,8 @@ struct Options {
   bool gives_sizes() const { return !sizes.empty() || given.contains("--min") || given.contains("--max"); }
   bool checks() const { return command == "check"; }
   bool wants(std::string_view format) const { return std::ranges::find(formats, format) != formats.end(); }
-  // A check whose standard output other programs read.
-  bool prints_json() const { return checks() && wants("json") && !wants("console"); }
+  // A check or plan whose standard output other programs read.
+  bool prints_json() const { return (checks() || command == "plan") && wants("json") && !wants("console"); }
   Seconds limit_with_burn() const { return {limit.count + burn.count}; }
   bool requests_tuning() const { return command == "tune" || (!tune.empty() && tune != "off"); }
 };

@@ -527,8 +527,9 @@ struct PlanBuilder {
     for (const Case& c : plan.cases) {
       const Bytes needed = memory_of(c, backend);
       if (job.memory_of_rank && needed > *job.memory_of_rank)
-        return fmt::format("{} needs {} of buffers per rank; {} are free for them on the fullest device", describe(c),
-                           to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)));
+        return fmt::format("{} needs {} of buffers per rank; {} are free for them on {}", describe(c),
+                           to_rounded_text(as_double(needed)), to_rounded_text(as_double(*job.memory_of_rank)),
+                           job.fullest_device);
       for (std::size_t node = 0; node < job.memory_of_node.size(); ++node) {
         const auto ranks_there =
             static_cast<std::uint64_t>(std::ranges::count(job.node_of_rank, static_cast<int>(node)));
@@ -614,8 +615,12 @@ Plan make_plan(const Options& options, const JobFacts& job, const Backend& backe
   if (!misfit.empty() && !may_lower)
     throw UsageError(misfit + ". Lower --max or --sizes, or start fewer ranks per host");
   while (!misfit.empty()) {
-    if (sizes.size() == 1)
+    if (sizes.size() == 1 && options.given.contains("--min"))
       throw UsageError(misfit + ". Even the smallest size does not fit; lower --min or start fewer ranks per host");
+    if (sizes.size() == 1)
+      throw EnvironmentError(misfit +
+                             ". Even the smallest size does not fit: end other processes that hold this memory "
+                             "(nvidia-smi lists those of GPUs), or start fewer ranks per host");
     sizes.pop_back();
     builder.add_all(sizes);
     const std::string next = builder.describe_misfit();

@@ -19,6 +19,7 @@ struct JobFacts {
   std::vector<Bytes> memory_of_node;  // available to the job's ranks on each node; empty: no known limit
   std::uint64_t seed = 1;             // seed for drawing pairs
   std::optional<Bytes> memory_of_rank = std::nullopt;  // free memory of each rank's own device
+  std::string fullest_device = "the fullest device";   // the rank's whose device has the least
   bool within_nodes = true;                            // false: messages within a node do not use the parts under test
   bool gpus_alike = false;  // on each node all pairs of GPUs are joined by as many NVLinks, through switches
 
@@ -37,7 +38,8 @@ struct Plan {
 // Memory of one rank for a case: its buffers, and those of what runs beside it or in its step.
 Bytes memory_of(const Case& c, const Backend& backend);
 
-// Throws UsageError when an explicit size does not fit or an option contradicts this job.
+// Throws UsageError when an explicit size does not fit or an option contradicts this job, and EnvironmentError when not
+// even the smallest default size fits.
 Plan make_plan(const Options& options, const JobFacts& job, const Backend& backend, const std::string& backend_name);
 
 // Cases for the NICs of each rank one by one, with messages of `bytes` between nodes, one way and then the other, in

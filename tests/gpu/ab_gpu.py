@@ -31,6 +31,7 @@ BUILD = pathlib.Path(os.environ.get("P5BENCH_BUILD") or SOURCE / "build" / "rele
 RANKS = os.environ.get("P5BENCH_RANKS", "4")
 MPIRUN = shlex.split(os.environ.get("P5BENCH_MPIRUN", f"mpirun --allow-run-as-root --bind-to none -np {RANKS}"))
 KEPT = "NCCL_NVLS_ENABLE"
+SAME = f"{KEPT}=0"  # as the job has it
 ANSWERS = {0: "no regression", 10: "regression", 14: "inconclusive"}
 # Two sizes of each band, because a comparison decides on bands. Further options for the first two checks, which
 # otherwise run with ab's defaults.
@@ -146,7 +147,7 @@ def compare(base, new, out):
 
 
 def from_pool(out, options):
-    code, took, folder = ab(out / "pool", "", "", "--sizes", FEW_SIZES, "--launches", str(options.launches), "--budget", "10min", "--seed", "1")
+    code, took, folder = ab(out / "pool", "", SAME, "--sizes", FEW_SIZES, "--launches", str(options.launches), "--budget", "10min", "--seed", "1")
     report = report_of(folder)
     lines = [json.loads(line) for line in (folder / "measurements.jsonl").read_text().splitlines()]
     pool = [(arm, number) for arm, count in launches_of(report).items() for number in range(count)]
@@ -167,7 +168,7 @@ def from_pool(out, options):
 def one_by_one(out, options):
     codes, alarms, took = [], [], 0
     for i in range(options.independent):
-        code, each, folder = ab(out / f"independent-{i}", "", "", "--sizes", FEW_SIZES, "--launches", str(SIDE), "--seed", str(i))
+        code, each, folder = ab(out / f"independent-{i}", "", SAME, "--sizes", FEW_SIZES, "--launches", str(SIDE), "--seed", str(i))
         codes.append(code)
         took += each
         alarms += [row for row in rows(comparison_of(folder)) if row["answer"] == "regression"]

@@ -45,6 +45,17 @@ class FailingRank(Folder):
             self.assertIn(word, failed["because"])
             self.assertIn(word, done.stderr)
 
+    def test_at_the_limit_of_a_check_each_host_has_a_line_and_only_that_of_the_missing_rank_is_not_finished(self):
+        on_hosts = self.folder / "on_hosts"
+        on_hosts.write_text('#!/bin/sh\nexport NCCL_HOSTID=h$((OMPI_COMM_WORLD_RANK / 2))\nexec "$@"\n')
+        on_hosts.chmod(0o755)
+        done = self.run_it(3, "finding the machine", "hang", 0, "check", "--backend", "mpi", "--limit", "15s", ranks=4,
+                           program=(on_hosts, FAILING))
+        self.assertEqual(done.returncode, 12, done.stdout + done.stderr)
+        self.assertEqual(done.stdout, "h0: NOT CHECKED\nh1: NOT FINISHED: no answer within 15 s while finding the machine: "
+                                      "all others wait for rank 3 on h1\n")
+        self.assertNotIn("ended by SIGTERM", done.stderr)
+
     def test_a_failure_to_open_fails_the_case_alone(self):
         for rank in (0, 2):
             for what, reason in (("throw", "thrown on purpose"), ("refuse", "refused on purpose")):

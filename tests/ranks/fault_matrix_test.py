@@ -135,7 +135,9 @@ class FaultMatrix(Folder):
                 if opened:
                     self.assertIn("SIG", report["run"]["ended_by"])
         elif fault in DISK:
-            self.assertIn(code, (2,) if not opened else (12, 13), text)
+            self.assertEqual(code, 12 if opened else 2, text)
+            if opened:
+                self.assertEqual(report["exit_code"], code, text)
             self.assertIn("cannot", text)
             self.assertIn("--out", text)
             if PHASES.index(phase) > MEASURING:

@@ -11,6 +11,8 @@ from program import Folder, main, read_report  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge"]
 FEW = ["--sizes", "64,4MiB,1GiB"]
+# It changes nothing on hosts that share no NVLinks.
+SAME = "NCCL_MNNVL_ENABLE=0"
 
 
 class Arms(Folder):
@@ -28,7 +30,7 @@ class Arms(Folder):
         self.assertEqual(done.returncode, 10, done.stderr)
 
     def test_the_defaults_are_seven_launches_of_two_collectives(self):
-        report, comparison, printed = self.ab("", "", "--seed", "1", exits=0)
+        report, comparison, printed = self.ab("", SAME, "--seed", "1", exits=0)
         self.assertEqual({m["case"]["collective"] for m in report["measurements"]}, {"all_reduce", "all_gather"})
         self.assertEqual((min(m["case"]["bytes"] for m in report["measurements"]), max(m["case"]["bytes"] for m in report["measurements"])),
                          (16, 1 << 30))
@@ -38,12 +40,13 @@ class Arms(Folder):
         self.assertIn("SIMULATED", printed)
         self.assertEqual(report["decision"]["word"], "ACCEPT")
         self.assertRegex(report["decision"]["sentence"], r"^ACCEPT: arm b is no slower than arm a in \d bands(; .*)?, SIMULATED$")
-        self.assertIn("arm b: nothing set; 7 launches", printed)
+        self.assertIn("arm a: nothing set; 7 launches", printed)
+        self.assertEqual(printed.splitlines()[0], report["decision"]["sentence"])
         self.assertLess(report["run"]["budget_s"], 181)
 
     def test_arms_that_are_alike_are_not_called_different(self):
         for seed in range(10):
-            self.ab("", "", "--seed", seed, *FEW, exits=0, name=f"alike-{seed}")
+            self.ab("", SAME, "--seed", seed, *FEW, exits=0, name=f"alike-{seed}")
 
     def test_a_slower_arm_is_a_regression_of_its_size_and_bands(self):
         report, comparison, printed = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--seed", "1", *FEW, exits=10)
@@ -73,7 +76,7 @@ class Arms(Folder):
         self.assertGreaterEqual(found, wanted)
 
     def test_equal_communicators_are_not_called_different(self):
-        report, comparison, _ = self.ab("", "", *SIM, "--collectives", "communicator", "--seed", "1", exits=0)
+        report, comparison, _ = self.ab("", SAME, *SIM, "--collectives", "communicator", "--seed", "1", exits=0)
         self.assertEqual({row["band"] for row in comparison["bands"]}, {"steps"})
         joined = [m for m in report["measurements"] if m["case"]["pattern"] == "init"]
         self.assertEqual([len(m["latency_launches_us"]) for m in joined], [7, 7])
@@ -120,11 +123,12 @@ class Arms(Folder):
                 self.assertIn(comparison["headline"], done.stdout)
                 self.assertIn('name="exit code" value="12"', (folder / "comparison.xml").read_text())
 
-    def test_the_last_line_before_the_folder_is_the_answer_when_quiet(self):
+    def test_the_first_line_is_the_decision_and_the_second_the_answer_when_quiet(self):
         done = self.run_it("ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", *SIM, *FEW, "--seed", "1", "--quiet")
         lines = done.stdout.splitlines()
-        self.assertEqual(len(lines), 2, lines)
-        self.assertTrue(lines[0].startswith("REGRESSION"), lines)
+        self.assertEqual(len(lines), 3, lines)
+        self.assertRegex(lines[0], "^REJECT: arm b is slower than arm a: .*, SIMULATED$")
+        self.assertTrue(lines[1].startswith("REGRESSION"), lines)
 
     def test_the_same_seed_gives_the_same_figures(self):
         def figures(name):

@@ -80,6 +80,8 @@ NONSENSE = [
     (["--backend", "--sizes", "1M", "sim"], ["--backend has no value: '--sizes' stands where it should be"]),
     (["--sizes", "--platform", "p5.48xlarge"], ["--sizes has no value"]),
     (["compare", "a", "b", "--out", "x"], ["--out only in the formats of --format"]),
+    (["report", "a", "--out", "x"], ["report writes files into --out only in the formats of --format"]),
+    (["topo", *SIM, "--record", "x", "--rankfile", "./x"], ["--rankfile and --record name the same file, 'x'"]),
     ([*SIM, "--collectives", "all_to_allv", "--traffic", "expert:1000000000,8,8"], ["from 1 to 1048576"]),
     ([""], ["command ''. Known"]),
     (["b"], ["command 'b'. Known"]),
@@ -176,7 +178,9 @@ NONSENSE = [
     (["ab", "--b", "A=1", "--backend", "mpi"], ["ab", "--backend mpi"]),
     (["ab", "--b", "A=1", *SIM], ["A", "P5BENCH_SIM_FAULT"]),
     (["ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g8:0.5", *SIM], ["P5BENCH_SIM_FAULT", "GPU 8"]),
-    (["ab", "--b", "", "--tuning=off", *SIM], ["ab", "--tuning"]),
+    (["ab", "--b", "", *SIM], ["both arms set nothing", "--b KEY=VALUE"]),
+    (["ab", "--b", "P5BENCH_SIM_FAULT=", "--tuning=off", *SIM], ["ab", "--tuning"]),
+    (["ab", "--a", "NCCL_MNNVL_ENABLE=0", "--b", "NCCL_MNNVL_ENABLE=0", *SIM], ["both arms set the same"]),
     (["run", "--a", "A=1"], ["--a"]),
     (["tune", "--launches", "3"], ["--launches"]),
     (["tune", *SIM], ["tuning", "--backend sim"]),
@@ -270,6 +274,13 @@ class BadInput(Folder):
                 refused = "--nodes 2 is for --backend sim" not in done.stderr  # what is found last
                 self.assertEqual(f"  {option} " in offered or f"  {option}\n" in offered, not refused, f"{command} {option}: {done.stderr}")
 
+    def test_the_help_has_every_mode_of_a_fault(self):
+        refused = self.run_it(*SIM, "--fault", "nic:n0r0:0.5:none").stderr
+        modes = refused.partition("Known: ")[2].partition(". ")[0].split(", ")
+        self.assertGreater(len(modes), 10, refused)
+        told = " ".join(self.run_it("run", "--help").stdout.split())
+        self.assertEqual([mode for mode in modes if mode not in told.partition("MODE: ")[2]], [])
+
     def test_the_last_of_an_option_counts_so_that_scripts_have_defaults(self):
         done = self.run_it("plan", *SIM, "--nodes", "2", "--nodes=4")
         self.assertTrue(done.stdout.startswith("32 ranks on 4 nodes"), done.stderr)
@@ -318,6 +329,25 @@ class BadInput(Folder):
         done = self.run_it("report", report, "--format", "html", "--out", "given", program=[*without_overriding(), PROGRAM])
         self.assertEqual(done.returncode, 2, done.stderr)
         self.assertIn("'given' cannot be written: Permission denied", done.stderr)
+
+    def test_a_report_of_another_run_is_not_rendered_into_the_folder_of_a_run(self):
+        quick = [*SIM, "--sizes", "8", "--collectives", "all_reduce", "--quiet"]
+        for name in ("one", "other"):
+            self.run_it(*quick, "--out", name)
+        before = {path: path.read_bytes() for path in self.files("*") if path.is_file()}
+        for format_ in ("json", "html", "csv,json"):
+            self.assert_refused(["report", "other/latest", "--format", format_, "--out", "one/latest"], ["--out", "'one/latest' is the folder of another run"])
+        self.assertEqual({path: path.read_bytes() for path in self.files("*") if path.is_file()}, before)
+        for report, out in (("one/latest", "one/latest"), ("one", "one/latest/"), ("one/latest/report.json", "new")):
+            self.assertEqual(self.run_it("report", report, "--format", "json", "--out", out).returncode, 0)
+
+    def test_a_topology_is_not_replaced_by_a_rank_file(self):
+        machine = (SOURCE / "tests/fixtures/machines/p4d.24xlarge.json").read_bytes()
+        (self.folder / "machine.json").write_bytes(machine)
+        (self.folder / "link").symlink_to("machine.json")
+        for name in ("machine.json", "link", self.folder / "machine.json"):
+            self.assert_refused(["topo", "--load", "machine.json", "--rankfile", name], ["--rankfile and --load name the same file"])
+        self.assertEqual((self.folder / "machine.json").read_bytes(), machine)
 
     def test_a_second_run_overwrites_nothing(self):
         quick = [*SIM, "--sizes", "8", "--collectives", "all_reduce", "--out", "out", "--cluster", "same"]
@@ -426,6 +456,18 @@ class BadInput(Folder):
             self.assertEqual(done.returncode, 14 if "sim" in str(done.args) else 0, done.stderr)
             self.assertEqual(os.listdir(os.fsencode(self.folder)), [os.fsencode(out)])
             self.assertEqual(self.run_it("report", (self.folder / out / "latest")).returncode, 0)
+
+    def test_a_folder_in_any_letters_does_not_reach_the_terminal_as_it_is(self):
+        out = os.fsdecode(b"a\x1b[31mb\xff\nc")
+        report = self.folder / "made" / "latest"
+        self.run_it(*SIM, "--sizes", "8,4GiB", "--collectives", "all_reduce", "--quiet", "--out", "made")
+        log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-all_reduce-graph.txt"
+        for command in (["report", report, "--format", "json"], ["report", report, "--baseline", report, "--format", "html"],
+                        ["compare", report, report, "--format", "json"], ["baseline", report], ["import", "nccl-tests", log]):
+            done = self.run_it(*command, "--out", out)
+            with self.subTest(command=command):
+                self.assertIn("a\\x1b[31mb\\xff\\x0ac", done.stdout, done.stderr)
+                self.assertNotIn("\x1b", done.stdout + done.stderr)
 
     def test_the_newest_of_one_second_keeps_the_link(self):
         runs = [self.start(*SIM, "--sizes", "8", "--tune=off", "--quiet", "--out", "out", "--cluster", "c") for _ in range(4)]

@@ -124,7 +124,7 @@ class Compare(Folder):
         self.assertRegex(headline, r"^REGRESSION: \S.* >= 64 MiB \+\d+ %.*; NEW suspects NIC n1r5 \(screening\)$")
         for more in ([], ["--format", "json,console", "--out", "q"]):
             quiet = self.run_it("compare", a, b, "--quiet", *more)
-            self.assertEqual((quiet.returncode, quiet.stdout), (SLOW, headline + "\n"))
+            self.assertEqual((quiet.returncode, quiet.stdout), (SLOW, headline + ", SIMULATED\n"))
         self.assertEqual(self.run_it("compare", a, b).stdout.splitlines()[-1], headline)
         self.run_it("compare", a, b, "--format", "junit,markdown", "--out", "all")
         suite = xml.etree.ElementTree.parse(self.folder / "all/comparison.xml").getroot()[0]
@@ -401,6 +401,8 @@ class Compare(Folder):
         for one, other, said in ((a, a, True), (a, a / "report.json", True), (a, "copy", True), (a, b, False)):
             _, comparison = self.compare(one, other)
             self.assertEqual(any("same run is on both sides" in remark for remark in comparison["remarks"]), said)
+            self.assertEqual(self.run_it("compare", one, other, "--quiet").stdout,
+                             comparison["headline"] + " (the same run is on both sides)" * said + ", SIMULATED\n")
 
     def test_the_console_says_it_in_a_sentence(self):
         a, b = self.simulate("a"), self.simulate("b", "--fault", "nic:n1r5:0.5")

@@ -107,6 +107,9 @@ class Formats(Folder):
         # Five times the workers of a tuning join, one set after the other.
         self.assertGreater(plan["tuning_s"], 5 * 8)
         self.assertEqual(untuned["tuning_s"], 0)
+        self.assertEqual([told for told in (plan, untuned) if "Tuning takes this long with --backend nccl" in " ".join(told["remarks"])], [plan])
+        full = json.loads(self.run_it(*eight, "--tuning", "full").stdout)
+        self.assertGreater(full["tuning_s"], plan["tuning_s"])
         self.assertLess(plan["predicted_s"], plan["time_s"] / 4, "the budget is not what ends such a run")
         host_memory = json.loads(self.run_it("plan", "--backend", "mpi", "--format", "json").stdout)
         self.assertEqual((host_memory["fixed_s"], host_memory["gpus_alone_s"], host_memory["tuning_s"]), (0, 0, 0))

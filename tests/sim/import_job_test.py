@@ -5,6 +5,7 @@ import gzip
 import json
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 
@@ -52,6 +53,54 @@ class ImportJob(Folder):
                     self.assertAlmostEqual(found["operations"][0]["gap_us"], 30, delta=1)
                     self.assertAlmostEqual(found["step_us"], 3 * 180 + 910, delta=1)
                     self.assertRegex(told, r"all_reduce +64 MiB +\S+ +rail +1 +0\.900 +66\.7 %")
+
+    def test_calls_are_in_the_order_in_which_they_were_made_wherever_the_record_lists_them(self):
+        # The backward pass has a thread of its own, and PyTorch lists thread by thread.
+        operations = [("all_gather", 1), ("all_gather", 2), ("all_gather", 2), ("reduce_scatter", 2), ("all_gather", 1), ("reduce_scatter", 1)]
+        step = [job_traces.Op(name, "world", size << 20, gap_us=100, thread=7 + (at > 1)) for at, (name, size) in enumerate(operations)]
+        job = job_traces.Job(4, {"world": [list(range(4))]}, lambda rank, at: step)
+        for kind in ("profiler", "recorder"):
+            folder = job_traces.write(job, kind, self.folder / kind, 4)
+            for path in folder.iterdir() if kind == "recorder" else ():
+                dump = json.loads(path.read_text())
+                path.write_text(json.dumps({**dump, "entries": dump["entries"][::-1]}))
+            with self.subTest(kind):
+                found, _ = self.run_import(folder)
+                self.assertEqual(self.essence(found), [(name, size << 21, "world") for name, size in operations])
+                self.assertEqual(([round(each["gap_us"]) for each in found["operations"]], found["steps"], found.get("remarks")), ([100] * 6, 4, None))
+                self.assertAlmostEqual(found["step_us"], 1200, delta=1)
+        # Inspector writes in intervals, communicator by communicator, and collectives before messages.
+        for job in (job_traces.tensor_parallel(16, 3), job_traces.of_all_levels(16), job_traces.pipeline(4)):
+            whole, _ = self.read(job, "inspector", 6)
+            for interval in (4, 5, 1000):
+                with self.subTest(ranks=job.ranks, groups=list(job.groups), interval=interval):
+                    self.assertEqual(self.read(job, "inspector", 6, interval=interval)[0], whole)
+        _, told = self.read(job, "inspector", 6, verbose=False, interval=1000)
+        self.assertIn("calls without a start (NCCL_INSPECTOR_DUMP_VERBOSE=1 records it) are in the order of their file", told)
+        # A time that one event lacks.
+        path = job_traces.write(job, "profiler", self.folder / "lacking", 4) / "trace_rank_0.json"
+        path.write_text(re.sub(r'("name": "record_param_comms"), "ts": [0-9.]+', r"\1", path.read_text(), count=1))
+        self.assertIn("calls without a time are in the order of their file, in which PyTorch lists thread by thread", self.run_import(path.parent)[1])
+
+    def test_lines_of_inspector_with_their_members_in_another_order(self):
+        job = job_traces.tensor_parallel(16, 3)
+        path = self.folder / "indented.json"
+        path.write_text("".join(json.dumps(json.loads(line), indent=2) + "\n" for line in job_traces.inspector(job, 0, 5)))
+        self.assertIn("line 1, byte 2: the line is no JSON object by itself: '{'", self.run_import(path, code=2))
+        whole, _ = self.read(job, "inspector")
+        for name, change in (("sorted", lambda line: json.dumps(line, sort_keys=True)), ("collected", lambda line: json.dumps({"@timestamp": 1.5, **line}))):
+            folder = job_traces.write(job, "inspector", self.folder / name, 5)
+            for path in folder.iterdir():
+                path.write_text("".join(change(json.loads(line)) + "\n" for line in path.read_text().splitlines()))
+            with self.subTest(name):
+                self.assertEqual(self.run_import(folder)[0], whole)
+
+    def test_the_command_that_it_prints_is_one_for_a_shell(self):
+        trace = job_traces.write(job_traces.tensor_parallel(16, 3), "inspector", self.folder / "trace", 5)
+        done = self.run_it("import", "job", trace, "--hosts", 2, "--out", "o u't $(x)")
+        words = shlex.split(done.stdout.splitlines()[-1].partition(": ")[2])
+        self.assertEqual(words[:5], ["mpirun", "-np", "16", "p5bench", "tune"], done.stderr)
+        self.assertTrue((self.folder / words[words.index("--job") + 1]).is_file(), words)
 
     def test_the_profiler_tells_how_long_the_gpu_computed_beside_an_operation(self):
         # The kernels overlap, and begin or end outside the operation: 60 of its 150 us, and none of the other's 100.
@@ -169,6 +218,17 @@ class ImportJob(Folder):
                     self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))))
                     self.assertEqual(found.get("remarks"), whole.get("remarks"), told)
 
+    def test_a_call_that_a_record_lacks_near_its_end_costs_no_more_than_its_step(self):
+        for job in (job_traces.tensor_parallel(16, 3), job_traces.of_all_levels(16)):
+            whole, _ = self.read(job, "log")
+            for name, calls, steps in (("one", lambda rank, group: int((rank, group) == (5, "node")), 11),
+                                       ("each", lambda rank, group: (7 * rank + 3 * len(group)) % 5 if group == "node" else rank % 2 * (group == "rail"), 9)):
+                for kind in WITH_ALL:
+                    with self.subTest(name, kind=kind, groups=list(job.groups)):
+                        found, told = self.read(job_traces.lacking(job, calls), kind, 12, arguments=["--hosts", 2])
+                        self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, self.essence(whole))), told)
+                        self.assertGreaterEqual(found["steps"], steps)
+
     def test_a_record_that_ends_long_before_the_others_counts_as_not_given(self):
         job = job_traces.of_all_levels(16)
         whole, _ = self.read(job, "log")
@@ -199,7 +259,7 @@ class ImportJob(Folder):
                 ("group", "recorder", [2], lambda text: text.replace(str(list(range(16))), str([*range(15), 9999])), "contradict each other about process group"),
                 ("group of calls", "profiler", [2], lambda text: text.replace(f'"Process Group Ranks": "{list(range(16))}"', '"Process Group Ranks": "[2, 9999]"'),
                  "trace_rank_2.json' contradicts itself about process group '0': ranks 2 9999 at its calls"),
-                ("line lost", "inspector", [5], lambda text: "".join(text.splitlines(True)[:9] + text.splitlines(True)[10:]), "missing within a record or are in it twice, as the numbers of calls show: in made-up-0:1005"),
+                ("line lost", "inspector", [5], lambda text: "".join(text.splitlines(True)[:9] + text.splitlines(True)[10:]), "missing within a record and count as made, as the records of other ranks show: 1 in made-up-0:1005"),
                 ("line twice", "inspector", [5], lambda text: "".join(text.splitlines(True)[:10] + text.splitlines(True)[9:]), "are in it twice"),
                 ("less than no time", "inspector", range(16), lambda text: text.replace('"coll_exec_time_us":100', '"coll_exec_time_us":-5'), "below 1 ns"),
                 ("no time", "inspector", range(16), lambda text: text.replace('"coll_exec_time_us":100', '"coll_exec_time_us":1e-30'), "below 1 ns"),
@@ -214,36 +274,114 @@ class ImportJob(Folder):
                     path.write_text(changed)
                 found, told = self.run_import(folder, *(["--hosts", 2] if kind in ("recorder", "profiler") else []))
                 self.assertIn(remark, told)
-                if name not in ("group", "line lost", "line twice"):
+                if name not in ("group", "line twice"):
                     self.assertEqual(self.essence(found), self.essence(whole))
                 self.assertNotIn("e+", told)
 
     def test_lines_of_a_log_that_are_lost_twice_or_glued_shift_no_other_call(self):
         job = job_traces.tensor_parallel(16, 4)
-        lines = "".join("".join(job_traces.nccl_log(job, rank, 5)) for rank in range(16)).splitlines(True)
         wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
         other = "made-up-1:1009:1009 [1] NCCL INFO Channel 00/0 : 9[1] -> 10[2] via P2P/CUMEM"
-        told = "missing within a record or are in it twice, as the numbers of calls show: in made-up-0:100"
-        for rank, number in ((1, 3), (3, 0xa), (7, 0xe), (5, 0x11)):
-            at = next(i for i, line in enumerate(lines) if f":{1000 + rank} " in line and f"AllReduce: opCount {number:x} " in line and "nranks=8" in line)
-            for name, text, remark in (
-                    ("lost", [*lines[:at], *lines[at + 1:]], told), ("twice", [*lines[:at], *lines[at:at + 1], *lines[at:]], told),
-                    ("twice, later", [*lines[:at + 5], lines[at], *lines[at + 5:]], "twice, with one number (opCount), count once"), ("glued", [*lines[:at], other, *lines[at:]], "")):
-                with self.subTest(name, rank=rank, number=number):
-                    (self.folder / "all.log").write_text("".join(text))
-                    found, said = self.run_import(self.folder / "all.log")
-                    self.assertEqual(self.essence(found), wanted)
-                    self.assertIn(remark, said)
-                    self.assertEqual("remarks" in found, bool(remark), said)
+        for kind, has_proxy_work in (("before 2.27.3", lambda rank, op: True), ("nvlink", lambda rank, op: op.group != "node"),
+                                     ("small", lambda rank, op: op.group != "node" and (op.elements > 1 or rank % 8 == 0))):
+            lines = "".join("".join(job_traces.nccl_log(job, rank, 5, has_proxy_work=has_proxy_work)) for rank in range(16)).splitlines(True)
+            # Calls of nodes and of a rail of two ranks; the last one of a node in the last step.
+            for rank, size, number in ((1, 8, 3), (3, 8, 0xa), (7, 8, 0xe), (5, 8, 0x11), (5, 8, 0x13), (1, 2, 0), (1, 2, 2)):
+                at = [i for i, line in enumerate(lines) if f":{1000 + rank} " in line and "opCount" in line and f"nranks={size}]" in line][number]
+                for name, text, remark in (
+                        ("lost", [*lines[:at], *lines[at + 1:]], f"missing within a record and count as made, as the records of other ranks show: 1 in made-up-0:100{rank}"),
+                        ("twice", [*lines[:at], *lines[at:at + 1], *lines[at:]], f"in a record twice and count once, as the records of other ranks show: 1 in made-up-0:100{rank}"),
+                        # Behind the last step a copy is like a call of the next one.
+                        ("twice, later", [*lines[:at + 5], lines[at], *lines[at + 5:]], "twice" if number < 0x11 else ""), ("glued", [*lines[:at], other, *lines[at:]], "")):
+                    with self.subTest(kind, name=name, rank=rank, size=size, number=number):
+                        (self.folder / "all.log").write_text("".join(text))
+                        found, said = self.run_import(self.folder / "all.log")
+                        self.assertEqual((self.essence(found), found["steps"]), (wanted, 5))
+                        self.assertIn(remark, said)
+                        if remark or name == "glued":
+                            self.assertEqual(len(found.get("remarks", [])), int(bool(remark)), said)
+
+    def test_lines_of_several_ranks_that_are_lost_shift_no_other_call(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        folder = job_traces.write(job, "log", self.folder / "several", 12, has_proxy_work=lambda rank, op: op.group != "node")
+        for rank, lost in ((2, (7, 8, 30)), (9, (8, 57)), (10, (8,)), (12, (4, 15, 26, 40))):
+            path = folder / f"trace_rank_{rank}.json"
+            lines = path.read_text().splitlines(True)
+            calls = [at for at, line in enumerate(lines) if "opCount" in line]
+            path.write_text("".join(line for at, line in enumerate(lines) if at not in [calls[each] for each in lost]))
+        found, _ = self.run_import(folder)
+        self.assertEqual((self.essence(found), found["steps"]), (wanted, 12))
+        self.assertEqual(found["remarks"], ["some calls are missing within a record and count as made, as the records of other ranks show: 10 in "
+                                            "made-up-0:1002, made-up-1:1009, made-up-1:1010, made-up-1:1012"])
+
+    def test_of_two_ranks_the_one_whose_steps_repeat_is_whole(self):
+        step = [job_traces.Op("all_reduce", "world", 4 << 20), job_traces.Op("all_reduce", "world", 4 << 20), job_traces.Op("all_gather", "world", 1 << 20)]
+        job = job_traces.Job(2, {"world": [[0, 1]]}, lambda rank, at: step)
+        for name, change, remark in (("lost", lambda lines, at: lines[:at] + lines[at + 1:], "missing within a record and count as made"),
+                                     ("twice", lambda lines, at: lines[:at + 1] + lines[at:], "in a record twice and count once")):
+            for at in (4, 6, 16, 19):
+                with self.subTest(name, at=at):
+                    folder = job_traces.write(job, "log", self.folder / f"{name}-{at}", 8, has_proxy_work=lambda rank, op: False)
+                    path = folder / "trace_rank_1.json"
+                    path.write_text("".join(change(path.read_text().splitlines(True), at)))
+                    found, told = self.run_import(folder)
+                    self.assertEqual(self.essence(found), self.essence(self.read(job, "log", 8)[0]))
+                    self.assertIn(f"{remark}, as the records of other ranks show: 1 in made-up-0:1001", told)
+
+    def test_calls_of_some_ranks_alone_are_not_missing_in_records_of_others(self):
+        # Node 1 has one more call of its own in one step, and the last two ranks one each step.
+        groups = {"world": [list(range(16))], "node": [list(range(8)), list(range(8, 16))], "stage": [[14, 15]]}
+        job = job_traces.Job(16, groups, lambda rank, at: [
+            *[job_traces.Op("all_reduce", "node", 4 << 20)] * (3 + (rank >= 8 and at == 2)), *[job_traces.Op("all_reduce", "stage", 1 << 20)] * (rank >= 14),
+            job_traces.Op("all_gather", "world", 1 << 20)])
+        for kind in WITH_ALL:
+            found, _ = self.read(job, kind, 12, arguments=["--hosts", 2])
+            self.assertEqual([each for each in found.get("remarks", []) if "missing" in each or "twice" in each], [], kind)
 
     def test_calls_are_counted_where_ranks_count_launches_differently(self):
+        # opCount of one rank stands still (CUDA graphs), or does at small calls, which lack work for the proxies of some ranks.
         job = job_traces.data_parallel(4)
         folder = job_traces.write(job, "log", self.folder / "graphs", 6)
         path = folder / "trace_rank_1.json"
         path.write_text(re.sub("opCount [0-9a-f]+", "opCount 1", path.read_text()))
         found, told = self.run_import(folder)
         self.assertEqual(self.essence(found), self.essence(self.read(job, "inspector", 6)[0]))
-        self.assertIn("ranks count launches of a communicator differently (opCount)", told)
+        self.assertNotIn("remarks", found)
+        for buckets in (range(1, 9), [4] * 8, range(1, 25)):  # of different sizes, of one, and a step in which few calls are small
+            step = [*(job_traces.Op("all_reduce", "world", each << 20) for each in buckets), job_traces.Op("all_reduce", "world", 1, "Float")]
+            job = job_traces.Job(16, {"world": [list(range(16))]}, lambda rank, at, step=step: step)
+            wanted = [("all_reduce", each << 21, "world") for each in buckets] + [("all_reduce", 4, "world")]
+            for driving in (range(0, 16, 2), [0, 8], range(15)):
+                with self.subTest(buckets=list(buckets), driving=driving):
+                    found, told = self.read(job, "log", 12, has_proxy_work=lambda rank, op, driving=driving: op.elements > 1 or rank in driving)
+                    self.assertEqual((self.essence(found), found["steps"], found.get("remarks")), (wanted, 12, None))
+
+    def test_calls_whose_opcount_stands_still_or_has_no_gap_are_counted_from_where_records_begin(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        for name, has_proxy_work in (("nvlink", lambda rank, op: op.group != "node"), ("before 2.27.3", lambda rank, op: True)):
+            for lost in (0, 1, 3, 7):
+                with self.subTest(name, lost=lost):
+                    folder = job_traces.write(job, "log", self.folder / f"{name}-{lost}", 8, has_proxy_work=has_proxy_work)
+                    path = folder / "trace_rank_3.json"
+                    lines = path.read_text().splitlines(True)
+                    first = [at for at, line in enumerate(lines) if "opCount" in line][:lost]
+                    path.write_text("".join(line for at, line in enumerate(lines) if at not in first))
+                    found, _ = self.run_import(folder)
+                    self.assertEqual((self.essence(found), found.get("remarks")), (wanted, None))
+                    self.assertGreaterEqual(found["steps"], 6)
+
+    def test_a_file_without_calls_changes_nothing_but_its_remark(self):
+        for number, (kind, job) in enumerate((("recorder", job_traces.experts(8)), ("recorder", job_traces.pipeline(8)), ("inspector", job_traces.pipeline(8)))):
+            with self.subTest(kind, number=number):
+                folder = job_traces.write(job_traces.late(job, [1, 2], 5), kind, self.folder / str(number), 12)
+                found, _ = self.run_import(folder)
+                (folder / "stderr.log").write_text("")
+                (folder / "README.txt").write_text("Dumps of the job.\n")
+                other, _ = self.run_import(folder)
+                remarks = [each for each in other.pop("remarks") if "empty" not in each and "no call of a rank" not in each]
+                self.assertEqual((remarks, other), (found.pop("remarks", []), found))
 
     def test_a_log_in_lines_of_json_or_behind_a_line_with_a_brace(self):
         job = job_traces.tensor_parallel(16, 3)

@@ -137,6 +137,13 @@ class JobStep(Folder):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertIn("job_step step", done.stdout)
 
+    def test_plan_predicts_it_by_the_limit_of_each_operation(self):
+        # Exchanges between nodes have a quarter of the rate at which rings pass all ranks.
+        two = ["--nodes", "2", "--job", self.job([operation("all_to_all", 1024 * MIB, 16, "world")] * 4, ranks=16)]
+        (planned,) = json.loads(self.run_it("plan", *SIM, *two, "--format", "json").stdout)["operations"]
+        usual_steps = 20
+        self.assertAlmostEqual(planned["predicted_s"] / (usual_steps * self.step_us(*two) * 1e-6), 1, delta=0.3)
+
     def test_what_cannot_be_replayed_is_refused_with_the_operation_and_the_remedy(self):
         good = operation("all_reduce", MIB, 8, "world")
         for operations, ranks, words in (

@@ -260,6 +260,7 @@ class Healthy(Simulation):
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual((self.folder / "again" / "report.json").read_bytes(), report.read_bytes())
         self.assertEqual((self.folder / "again" / "report.html").read_bytes(), report.with_suffix(".html").read_bytes())
+        self.assertEqual(self.run_it("report", report, "--as", "html").stdout, report.with_suffix(".html").read_text(), "with the samples")
 
     def test_a_spent_budget_skips_cases_and_says_so(self):
         report = self.simulate("--nodes", "64", "--type", "int8,float32", "--budget", "100ms")

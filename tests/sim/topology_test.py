@@ -244,6 +244,16 @@ class Command(Folder):
         self.assertEqual(done.returncode, code, done.stderr)
         return done.stderr if code else json.loads(done.stdout)
 
+    def test_reads_the_folder_of_a_run(self):
+        self.run_it("--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2", "--sizes", "8", "--quiet")
+        folder = self.folder / "p5bench-out" / "latest"
+        whole = self.load(folder)
+        self.assertEqual(len(whole["topology"]["hosts"]), 2)
+        self.assertEqual(self.load(folder / "topology.json"), whole)
+        (folder / "topology.json").unlink()
+        self.assertEqual(len(self.load(folder)["topology"]["hosts"]), 2)
+        self.assertIn("is of no run, and has no 'sys'", self.load(self.folder, code=2))
+
     def test_reads_the_topology_that_nccl_writes(self):
         told = self.load(SOURCE / "tests/fixtures/topologies/nccl.xml")
         self.assertEqual(told["findings"], [])

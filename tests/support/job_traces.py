@@ -22,11 +22,12 @@ RECORDER_NAMES = {"all_reduce": "all_reduce", "all_gather": "_all_gather_base", 
 
 class Op:
     """A call of one rank: `elements` of the whole message; of all_to_allv `sent`, elements for each member. `computed`:
-    when other kernels of the GPU run, as (us after the call's start, us)."""
+    when other kernels of the GPU run, as (us after the call's start, us). `thread`: of the host."""
 
-    def __init__(self, name, group, elements=0, kind="BFloat16", gap_us=10.0, took_us=100.0, peer=None, sent=None, sends=False, computed=()):
+    def __init__(self, name, group, elements=0, kind="BFloat16", gap_us=10.0, took_us=100.0, peer=None, sent=None, sends=False, computed=(), thread=7):
         self.name, self.group, self.elements, self.kind = name, group, elements, kind
         self.gap_us, self.took_us, self.peer, self.sent, self.sends, self.computed = gap_us, took_us, peer, sent, sends, computed
+        self.thread = thread
 
     def sizes(self, ranks):
         """Elements of a rank's input and output."""
@@ -116,6 +117,22 @@ def late(job, ranks, calls):
     return later
 
 
+def lacking(job, calls):
+    """The job when the record of each rank lacks the last `calls(rank, group)` of a group, and has later ones of others."""
+    def ops(rank, steps):
+        left = {group: calls(rank, group) for group in job.groups}
+        kept = []
+        for op, at in reversed(list(job.ops(rank, steps))):
+            if left[op.group] > 0:
+                left[op.group] -= 1
+            else:
+                kept.append((op, at))
+        return kept[::-1]
+    shorter = copy.copy(job)
+    shorter.ops = ops
+    return shorter
+
+
 def with_embeddings(ranks):
     """All-reduces of the first and the last two ranks, of pairs, and of all ranks, as a pipeline's end and beginning have
     them."""
@@ -169,8 +186,9 @@ def pointer(name):
     return f"0x{abs(hash(name)) % (1 << 40) + 4096:x}"
 
 
-def inspector(job, rank, steps, verbose=True):
-    counts = {}
+def inspector(job, rank, steps, verbose=True, interval=1):
+    """Written in intervals of some calls: communicator by communicator, and of each the collectives before the messages."""
+    counts, lines, order = {}, [], []
     for op, at in job.ops(rank, steps):
         group = job.group_of(rank, op.group)
         member = group.index(rank)
@@ -191,10 +209,16 @@ def inspector(job, rank, steps, verbose=True):
             perf |= {"event_trace_sn": {f"{kind}_start_sn": 1, "kernel_events": [{"channel_id": 0, "kernel_start_sn": 2}]},
                      "event_trace_ts": {f"{kind}_start_ts": int(at), f"{kind}_stop_ts": int(at + op.took_us),
                                         "kernel_events": [{"channel_id": 0, "kernel_start_ts": int(at)}]}}
-        yield json.dumps({"header": header, "metadata": metadata, f"{kind}_perf": perf}, separators=(",", ":")) + "\n"
+        line = json.dumps({"header": header, "metadata": metadata, f"{kind}_perf": perf}, separators=(",", ":")) + "\n"
+        order += [op.group] if op.group not in order else []
+        lines.append((order.index(op.group), kind, line))
+    for first in range(0, len(lines), interval):
+        yield from (line for *_, line in sorted(lines[first:first + interval], key=lambda each: each[:2]))
 
 
-def nccl_log(job, rank, steps):
+def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True):
+    """opCount moves at the launches that have work for the rank's proxy: all before NCCL 2.27.3; since, none over NVLink
+    alone, and those of small calls on the ranks that drive a NIC."""
     origin = f"made-up-{rank // 8}:{1000 + rank}:{1000 + rank} [{rank % 8}] NCCL INFO "
     seen = {}
     for op, at in job.ops(rank, steps):
@@ -210,7 +234,8 @@ def nccl_log(job, rank, steps):
                          f"color {job.groups[op.group].index(group)} key {group.index(rank)}")
                 yield f"{origin}ncclCommSplit {about} {split}- Init START\n"
                 yield f"{origin}ncclCommSplit {about} {split} - Init COMPLETE\n"
-        count = seen[op.group] = seen.get(op.group, -1) + 1
+        count = seen.setdefault(op.group, 0)
+        seen[op.group] += has_proxy_work(rank, op)
         share = len(group) if op.name in ("all_gather", "reduce_scatter", "all_to_all") else 1
 
         def line(name, elements, root):
@@ -266,7 +291,7 @@ def profiler(job, rank, steps, old=False, kernels=True):
             args["Dst Rank" if op.sends else "Src Rank"] = op.peer
         elif not old:
             args["Seq"] = counts[op.group] = counts.get(op.group, 0) + 1
-        common = {"ph": "X", "pid": rank, "tid": 7}
+        common = {"ph": "X", "pid": rank, "tid": op.thread}
         events.append({**common, "cat": "cpu_op", "name": "aten::mm", "ts": at - 30, "dur": 5, "args": {"External id": 1}})
         events.append({**common, "cat": "cpu_op", "name": "record_param_comms", "ts": at - 20, "dur": 8, "args": args})
         if kernels:
@@ -275,6 +300,7 @@ def profiler(job, rank, steps, old=False, kernels=True):
                                                        "Collective name": args["Collective name"]}})
         events += [{**common, "cat": "kernel", "name": "nvjet_hsh_128x256", "ts": at + after, "dur": took, "args": {"External id": 7, "stream": 7}}
                    for after, took in op.computed]
+    events.sort(key=lambda each: (each["cat"] == "kernel", each["tid"]))  # as PyTorch lists them: thread by thread
     about = {"backend": "nccl", "rank": rank, "world_size": job.ranks}
     yield "\n " + json.dumps({"schemaVersion": 1, "deviceProperties": [{"id": 0, "name": "made-up"}],
                       "distributedInfo": about if old else {**about, "pg_count": len(config), "pg_config": list(config.values()),

@@ -1,6 +1,7 @@
 // Files left by a run that ends unexpectedly.
 #include "bench/app/run/phases.hpp"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "bench/app/command_line.hpp"
+#include "bench/app/run/comparing.hpp"
 #include "bench/app/run/recorder.hpp"
 #include "bench/base/input.hpp"
 #include "bench/control/control_planes.hpp"
@@ -81,6 +83,30 @@ class ChecksOnce final : public Backend {
  private:
   std::unique_ptr<Backend> inner_;
   int& checks_;
+};
+
+// Its check of GPU 3 alone does not end in time: in that of the wait, or, where it is cut short, in that of the
+// command.
+class ChecksNever final : public Backend {
+ public:
+  ChecksNever(std::unique_ptr<Backend> inner, bool cut_short, Seconds& postponed)
+      : inner_(std::move(inner)), cut_short_(cut_short), postponed_(postponed) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override { return inner_->open(c, round); }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  std::vector<LocalChecks> check_locally(Seconds) override {
+    StalledError problem("no answer", 3);
+    problem.cut_short = cut_short_;
+    throw problem;
+  }
+  void postpone_limit(Seconds time) override { postponed_ = time; }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  bool cut_short_;
+  Seconds& postponed_;
 };
 
 // Its ranks wait for processor cores for half of their time.
@@ -428,6 +454,37 @@ TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
   }
 }
 
+TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_short) {
+  for (const bool cut_short : {true, false}) {
+    const Folder folder;
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check",      "--burn",      "1s",    "--backend",         "sim",
+                                             "--platform", "p5.48xlarge", "--out", folder.path.string()};
+    const auto control = make_solo_control_plane(8);
+    Seconds postponed{0};
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<ChecksNever>(std::move(inner), cut_short, postponed);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Options options = parse_options(arguments).options;
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    const bool condemned =
+        std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id) != report.findings.end();
+    EXPECT_EQ(condemned, !cut_short);
+    EXPECT_GT(postponed.count, options.burn.count);
+    EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
+    if (!cut_short) continue;
+    EXPECT_EQ(code, ExitCode::unfinished);
+    EXPECT_NE(shown.find("NOT FINISHED"), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("NOT FIT"), std::string::npos) << shown;
+    EXPECT_NE(shown.find("was not complete within the limit: rank 3: no answer"), std::string::npos) << shown;
+  }
+}
+
 TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
   const std::vector<std::string> slow{"--backend", "sim", "--platform", "p5.48xlarge", "--fault", "gpu:n0g3:0.5"};
   const std::vector<std::string> collective{"--collectives", "all_reduce", "--sizes", "1GiB", "--tuning", "off"};
@@ -450,6 +507,38 @@ TEST(Acceptance, asks_which_ranks_waited_for_cores_without_pairs_too) {
     const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
     EXPECT_NE(std::ranges::find(report.findings, reports::cores_busy_id, &topo::Finding::id), report.findings.end())
         << arguments.at(1) << ": " << report.decision.sentence;
+  }
+}
+
+// The checks of each GPU alone take 7.2 s here, and a join may take 5 s.
+TEST(Acceptance, of_a_check_with_little_time_left_measures_all_gpus_together_and_no_pairs) {
+  for (const double left_s : {7.1, 4.5}) {
+    const Folder folder;
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check",       "--backend", "sim",   "--platform",
+                                             "p5.48xlarge", "--quiet",   "--out", folder.path.string()};
+    Options options = parse_options(arguments).options;
+    options.deadline = later(Clock::now(), {left_s});
+    const auto control = make_solo_control_plane(8);
+    const FaultHooks fault_hooks;
+    testing::internal::CaptureStdout();
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStdout();
+    const bool suffices = left_s > 5;
+    EXPECT_EQ(code, suffices ? ExitCode::ok : ExitCode::unfinished);
+    const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
+    ASSERT_GE(report.results.size(), 2U);
+    for (const reports::Result& result : report.results) {
+      const bool runs = suffices && !result.measurement.measured_case.collective->pairwise;
+      EXPECT_EQ(result.measurement.outcome, runs ? Outcome::measured : Outcome::skipped) << result.measurement.because;
+      if (!runs) {
+        EXPECT_EQ(result.measurement.because, "budget");
+      }
+    }
+    EXPECT_EQ(report.local_checks.empty(), !suffices);
+    EXPECT_TRUE(std::ranges::any_of(report.run.remarks, [](const std::string& each) {
+      return each.find("s of the limit of 20 s had passed") != std::string::npos;
+    }));
   }
 }
 
@@ -539,6 +628,60 @@ TEST(ReportOfARun, has_the_wrong_data_of_an_interrupted_launch) {
   EXPECT_EQ(report.results[0].measurement.wrong_elements, 2u);
   EXPECT_EQ(report.results[0].verdict.grade, reports::Grade::wrong);
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
+}
+
+// Of four cases the first is measured, the end of the run interrupts the second, and the third is skipped.
+TEST(ReportOfARun, that_ended_early_counts_all_cases_that_have_no_result_as_unmeasured) {
+  for (const bool several : {false, true}) {
+    Options options;
+    options.launches = several ? 3 : 1;
+    reports::Report report;
+    report.run.backend = "mpi";
+    ReportBuilder builder(options, report);
+    Measurement m;
+    m.measured_case.backend = "mpi";
+    m.measured_case.collective = &all_reduce;
+    m.measured_case.ranks = 1;
+    builder.set_plan(std::vector<Case>(4, m.measured_case));
+    builder.begin({}, {}, {.comparable = false, .why_not = "of no interest here"});
+    RunProgress standing;
+    standing.several = several;
+    if (several) m.launch = 0;
+    m.throughput.emplace();
+    builder.repetition_started(m.measured_case, standing);
+    builder.case_finished(m);
+    m.throughput.reset();
+    m.outcome = Outcome::skipped;
+    m.because = "budget";
+    standing.number = 2;
+    builder.repetition_started(m.measured_case, standing);
+    builder.case_finished(m);
+    standing.number = 1;
+    builder.repetition_started(m.measured_case, standing);
+    const std::vector<reports::Result> lines = builder.fail_unfinished("ended by SIGTERM while measuring");
+    builder.close("ended by SIGTERM while measuring");
+    std::size_t kept = 0;
+    for (const reports::Result& each : builder.report().results)
+      kept += can_be_kept(each.measurement, builder.report().run.ended_by);
+    EXPECT_EQ(kept, 1U);
+    EXPECT_THAT(builder.report().run.remarks,
+                ::testing::Contains("3 of the 4 cases of the plan were not measured: 3 of all_reduce"))
+        << several;
+    EXPECT_EQ(lines.size(), 1U);
+  }
+}
+
+TEST(Comparisons, of_arms_end_with_the_decision_first_and_their_answer_last) {
+  reports::Report report;
+  report.decision.sentence = "REJECT: arm b is slower than arm a, SIMULATED";
+  Options options;
+  for (const bool quiet : {false, true}) {
+    options.quiet = quiet;
+    const std::string text = closing_text(report, options, "a table\nREGRESSION: all_reduce\n");
+    EXPECT_TRUE(text.starts_with(report.decision.sentence + "\n")) << text;
+    EXPECT_TRUE(text.ends_with("\nREGRESSION: all_reduce\n")) << text;
+    EXPECT_EQ(text.find("a table") == std::string::npos, quiet) << text;
+  }
 }
 
 reports::Report report_to_record() {
@@ -656,6 +799,29 @@ TEST(Recorder, leaves_no_format_with_another_answer_than_its_exit_code) {
   }
 }
 
+TEST(Recorder, that_ends_early_has_the_exit_code_of_the_report_on_disk) {
+  for (const char* const unwritten : {"", "report.xml", "report.json"}) {
+    const Folder folder;
+    Recorder recorder;
+    Options options = options_in(folder);
+    options.formats = {"json", "junit", "prometheus"};
+    const fs::path run = recorder.open(options, report_to_record(), {});
+    const bool full = *unwritten != '\0';
+    if (full) fs::remove(run / unwritten), fs::create_directory(run / unwritten);
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    const ExitCode code = recorder.end_early("the machine does not take part", ExitCode::environment);
+    testing::internal::GetCapturedStderr();
+    testing::internal::GetCapturedStdout();
+    EXPECT_EQ(code, full ? ExitCode::unfinished : ExitCode::environment) << unwritten;
+    EXPECT_NE(read_input(run / "report.prom", MiB(1), "").find(full ? "cluster=\"c\"} 12\n" : "cluster=\"c\"} 13\n"),
+              std::string::npos);
+    if (unwritten != std::string_view("report.json")) {
+      EXPECT_EQ(reports::read_report((run / "report.json").string()).exit_code, code);
+    }
+  }
+}
+
 // Separate threads, where an exception would end the process.
 TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   const Folder folder;
@@ -666,7 +832,8 @@ TEST(Recorder, that_cannot_write_any_more_ends_early_all_the_same) {
   testing::internal::CaptureStderr();
   testing::internal::CaptureStdout();
   recorder.end_early("ended by SIGTERM");
-  EXPECT_NE(testing::internal::GetCapturedStderr().find("ended by SIGTERM; cannot write"), std::string::npos);
+  EXPECT_NE(testing::internal::GetCapturedStderr().find("ended by SIGTERM; No such file or directory: cannot write"),
+            std::string::npos);
   EXPECT_NE(testing::internal::GetCapturedStdout().find("the run did not finish: ended by SIGTERM"), std::string::npos);
 }
 

@@ -123,6 +123,32 @@ TEST(Agreement, tells_ranks_that_stalled_from_those_that_waited_for_them) {
     EXPECT_TRUE(failed.stalled.empty() && failed.waiting.empty());
 }
 
+// The rank behind the others is at fault only if the wait for it had its time.
+TEST(Agreement, blames_no_rank_for_a_wait_that_the_time_limit_of_the_command_cut_short) {
+  const LocalPart late = []() -> std::string {
+    StalledError problem("no answer for 8 ms", std::nullopt, 6);
+    problem.cut_short = true;
+    throw problem;
+  };
+  for (const std::vector<LocalPart>& parts :
+       {std::vector{stalled(7), late, good}, std::vector{late, good, stalled(5)}}) {
+    const std::vector<PhaseFailed> learned = failures_of(parts);
+    ASSERT_EQ(learned.size(), 3u);
+    for (const PhaseFailed& failed : learned) {
+      EXPECT_TRUE(failed.cut_short);
+      EXPECT_FALSE(failed.rank);
+      EXPECT_EQ(failed.what, learned.front().what);
+      EXPECT_EQ(failed.what.rfind("rank ", 0), 0u) << failed.what;
+      EXPECT_TRUE(failed.stalled.empty() && failed.waiting.empty());
+    }
+  }
+  for (const PhaseFailed& failed : failures_of({stalled(7), late, lost})) {
+    EXPECT_FALSE(failed.cut_short);
+    EXPECT_EQ(failed.rank, 2);
+  }
+  for (const PhaseFailed& failed : failures_of({stalled(7), stalled(6), good})) EXPECT_FALSE(failed.cut_short);
+}
+
 // Returns what each rank throws in a step outside of the operation under test.
 std::vector<std::string> errors_of(const std::vector<LocalPart>& parts, const std::function<void()>& decide) {
   std::vector<std::string> learned;

@@ -64,6 +64,18 @@ TEST(Backends, of_gpus_name_those_that_ranks_on_one_gpu_cannot_see) {
                                         testing::HasSubstr("CUDA shows its ranks 7 (gpu.lost: ")));
 }
 
+TEST(Backends, of_gpus_name_the_one_with_the_least_free_memory) {
+  topo::Topology topology = topo::synthetic(topo::find_platform("p5.48xlarge"), 2);
+  std::vector<protocol::Identity> identities(16);
+  for (protocol::Identity& each : identities) each.free_memory = each.total_memory = GiB(80).count;
+  identities[11].free_memory = 0;
+  identities[11].device_uuid = "GPU-7";
+  EXPECT_EQ(describe_fullest_device(identities, topology),
+            "the GPU (GPU-7) of rank 11 on n1, which has 0 B of 80.0 GiB free");
+  topology.hosts[1].gpu_devices[3].uuid = "GPU-7";
+  EXPECT_THAT(describe_fullest_device(identities, topology), testing::StartsWith("GPU 3 (GPU-7) of rank 11 on n1"));
+}
+
 TEST(Backends, the_simulator_is_what_its_row_says) {
   const auto sim = make_sim_backend(SimMachine{});
   const BackendInfo& row = find_backend("sim");

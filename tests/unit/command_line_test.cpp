@@ -208,6 +208,49 @@ TEST(Help, lists_options_under_the_commands_that_have_them) {
   for (const std::string& each : command_names()) EXPECT_THAT(whole, HasSubstr("\n  " + each + " ")) << each;
 }
 
+TEST(CommandLine, takes_a_folder_only_with_the_formats_that_are_written_into_it) {
+  for (std::vector<std::string> words : {std::vector<std::string>{"report", "file"}, {"compare", "a", "b"}}) {
+    EXPECT_EQ(refusal_of(words), "");
+    words.insert(words.end(), {"--out", "folder"});
+    EXPECT_THAT(refusal_of(words), HasSubstr(words.front() + " writes files into --out only in the formats of"));
+    words.insert(words.end(), {"--format", "console,json"});
+    EXPECT_EQ(refusal_of(words), "");
+  }
+  EXPECT_THAT(refusal_of({"report", "file", "--as", "json", "--out", "folder"}),
+              HasSubstr("leave out --format, --baseline and --out"));
+}
+
+TEST(CommandLine, refuses_arms_that_are_the_same) {
+  EXPECT_THAT(refusal_of({"ab", "--b", ""}), HasSubstr("both arms set nothing"));
+  EXPECT_THAT(refusal_of({"ab", "--a", "", "--b="}), HasSubstr("both arms set nothing"));
+  EXPECT_THAT(refusal_of({"ab", "--a", "A=1,B=2", "--b", "B=2", "--b", "A=1"}), HasSubstr("both arms set the same"));
+  EXPECT_EQ(refusal_of({"ab", "--a", "A=1", "--b", ""}), "") << "B is the default";
+  EXPECT_EQ(refusal_of({"ab", "--b", "A="}), "") << "without a variable of the operator";
+}
+
+TEST(CommandLine, a_plan_for_a_simulated_machine_counts_any_tuning_and_other_commands_refuse_it) {
+  const std::vector<std::string> machine{"--backend", "sim", "--platform", "p5.48xlarge"};
+  for (const std::string mode : {"quick", "full"})
+    for (const std::string command : {"plan", "run"}) {
+      std::vector<std::string> words{command, "--tuning", mode};
+      words.insert(words.end(), machine.begin(), machine.end());
+      EXPECT_EQ(refusal_of(words).empty(), command == "plan") << command << " " << mode;
+    }
+  EXPECT_THAT(refusal_of({"plan", "--backend", "mpi", "--tuning", "full"}), HasSubstr("--backend mpi has none"));
+}
+
+TEST(CommandLine, a_plan_is_json_where_that_is_asked_for_without_the_console) {
+  for (const auto& [formats, json] : {std::pair("json", true),
+                                      {"json,html", true},
+                                      {"csv,json", true},
+                                      {"console", false},
+                                      {"json,console", false},
+                                      {"html", false}})
+    EXPECT_EQ(parse_options({"plan", "--format", formats}).options.prints_json(), json) << formats;
+  EXPECT_FALSE(parse_options({"plan"}).options.prints_json());
+  EXPECT_FALSE(parse_options({"run", "--format", "json"}).options.prints_json());
+}
+
 TEST(CommandLine, takes_every_format) {
   for (const reports::Writer& writer : reports::writers()) {
     EXPECT_EQ(parse_options({"compare", "a", "b", "--format", writer.name}).options.formats, std::vector{writer.name});
@@ -239,6 +282,9 @@ TEST(CommandLine, a_check_takes_a_few_options_of_a_run_and_divides_its_time) {
   EXPECT_THAT([] { parse_options({"check", "--nodes", "2"}); }, ThrowsMessage<UsageError>(HasSubstr("--backend sim")));
   EXPECT_THAT([] { parse_options({"check", "--limit", "14s"}); }, ThrowsMessage<UsageError>(HasSubstr("15 s or more")));
   EXPECT_EQ(parse_options({"check", "--burn", "2h"}).options.limit_with_burn().count, 7220);
+  for (const char* const backend : {"mpi", "ofi"})
+    EXPECT_THAT(refusal_of({"check", "--burn", "2h", "--backend", backend}),
+                HasSubstr("--burn runs matrix products on GPUs"));
   EXPECT_THAT([] { parse_options({"run", "--limit", "30s"}); }, ThrowsMessage<UsageError>(HasSubstr("--limit")));
 }
 

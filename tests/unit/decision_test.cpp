@@ -135,6 +135,19 @@ TEST(Decision, names_the_host_of_what_failed_before_a_long_reason) {
   }
 }
 
+TEST(Decision, names_the_host_at_fault_where_all_that_failed_did_at_one_rank) {
+  Report report = report_of({.grades = {Grade::failed, Grade::failed, Grade::ok}});
+  report.results[0].measurement.failed_rank = report.results[1].measurement.failed_rank = 5;
+  EXPECT_THAT(
+      decide(report).next,
+      testing::ElementsAre("run again; 2 measurements failed at rank 5 on h2, so that rank's host is at fault"));
+  const auto only_asks = testing::ElementsAre(HasSubstr("if it fails twice at the same rank"));
+  report.results[0].measurement.failed_rank = 4;
+  EXPECT_THAT(decide(report).next, only_asks);
+  report.results[0].measurement.failed_rank.reset();
+  EXPECT_THAT(decide(report).next, only_asks);
+}
+
 // A report whose measurements are of pairs between nodes, each with these groups, in GPU memory or by a NIC.
 Report report_of_pairs(const std::vector<std::pair<std::optional<int>, std::vector<Group>>>& measurements) {
   Report report = report_of({.grades = {Grade::ok}});
@@ -474,13 +487,14 @@ TEST(Decision, names_slow_samples_where_nothing_can_be_judged) {
 }
 
 TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
-  const std::string full = "'report.json' cannot be written: No space left on device. Make room";
+  const std::string full =
+      "No space left on device: cannot write '" + std::string(200, 'x') + "'. Make room, and continue with --resume";
   Report report = report_of({.status = "partial", .grades = {Grade::ok, Grade::failed, Grade::failed}});
   report.run.ended_by = full;
   for (Result& each : report.results) each.measurement.because = full;
   Decision decision = decide(report);
-  EXPECT_THAT(decision.sentence, HasSubstr("CANNOT TELL: the run did not finish: 'report.json' cannot be written"));
-  EXPECT_THAT(decision.next, testing::ElementsAre("run again, or continue with --resume"));
+  EXPECT_THAT(decision.sentence, HasSubstr("CANNOT TELL: the run did not finish: No space left on device: cannot"));
+  EXPECT_THAT(decision.next, testing::ElementsAre("make room, and continue with --resume"));
   report.results[1].measurement.because = "rank 3 in sample: it died";
   report.results[1].measurement.failed_rank = 3;
   decision = decide(report);
@@ -488,7 +502,7 @@ TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {
   report.results[1].measurement.measured_case.arm = "b";
   EXPECT_THAT(decide(report).sentence, HasSubstr("1 of 3 measurements failed, all of arm b, first at rank 3 on h1"));
   report.results[1].measurement.measured_case.arm = "default";
-  EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("that rank's host is at fault")));
+  EXPECT_THAT(decision.next, testing::ElementsAre(StartsWith("make room"), HasSubstr("that rank's host is at fault")));
 }
 
 TEST(Decision, says_what_the_budget_left_out_and_which_gpus_are_slow_alone) {
@@ -576,6 +590,19 @@ TEST(Decision, cannot_tell_where_nothing_was_measured_and_names_the_budget) {
     EXPECT_EQ(decision.sentence, "CANNOT TELL: nothing was measured: 1 of 1 measurement skipped for lack of time");
     EXPECT_THAT(decision.next, testing::ElementsAre(HasSubstr("--budget")));
   }
+}
+
+TEST(Decision, tells_why_nothing_was_measured) {
+  Report report = report_of({.grades = {Grade::unknown, Grade::unknown, Grade::unknown}});
+  for (Result& each : report.results) {
+    each.measurement.outcome = Outcome::skipped;
+    each.measurement.because = "CTA policy zero needs NCCL 2.28";
+  }
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nothing was measured: CTA policy zero needs NCCL 2.28");
+  report.results[0].measurement.because = "budget";
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nothing was measured: CTA policy zero needs NCCL 2.28");
+  report.results[1].measurement.because = "budget";
+  EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nothing was measured: 2 of 3 measurements skipped for lack of time");
 }
 
 // Measurements within nodes prove nothing about transfers between them.
@@ -831,6 +858,16 @@ TEST(Decision, offers_to_resume_only_what_can_be_resumed) {
   EXPECT_FALSE(offers({"--soak", "1h"}));
   EXPECT_FALSE(offers({"--soak=1h"}));
   EXPECT_TRUE(offers({"--out", "tune"})) << "a folder of this name";
+  report.status = "complete";
+  EXPECT_FALSE(offers({"--min", "8"})) << "nothing is left to measure";
+  report.results.push_back(report.results.front());
+  report.results[1].measurement.outcome = Outcome::skipped;
+  report.results[1].verdict.grade = Grade::unknown;
+  EXPECT_TRUE(offers({"--min", "8"}));
+  report.results[1].measurement.measured_case.nic = 0;
+  EXPECT_FALSE(offers({"--min", "8"})) << "single NICs are no part of the plan";
+  report.status = "partial";
+  EXPECT_TRUE(offers({"--min", "8"}));
   report.run.subcommand = "tune";
   EXPECT_FALSE(offers({"--quiet", "tune"}));
   report.run.subcommand.clear();

@@ -4,7 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <cmath>
+#include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -407,6 +409,35 @@ TEST(JobReplays, SayWhereTheJobHadItsRanksOnTheHostsInAnotherOrder) {
   EXPECT_EQ(remarks({1, 1, 1, 1, 0, 0, 0, 0}, blocks, ""), "") << "hosts have other numbers only";
   for (const char* const group : {"node", "world"}) EXPECT_EQ(remarks(turns, blocks, group), "") << group;
   EXPECT_THAT(remarks({0, 0, 0, 0, 0, 1, 1, 1}, blocks, "world"), HasSubstr("in another order"));
+}
+
+// At the rate of a guess a step of many bytes would fit no budget.
+TEST(JobReplays, TakeNoLongerThanTheRecordedStepWhereThatIsKnown) {
+  Job job;
+  job.ranks = 4;
+  JobOperation& operation = job.operations.emplace_back();
+  operation.collective = &all_gather;
+  operation.bytes = GiB(4);
+  operation.type = DataType::float32;
+  operation.groups = {{0, 1}, {2, 3}};
+  operation.ranks = 2;
+  const CostModel cost{.latency = {0}, .bandwidth = {20}, .burst = {0}, .repetition = {0}, .communicator = {0}};
+  const auto planned = [&](std::optional<Seconds> step) {
+    job.step = step;
+    Case c;
+    c.collective = &job_step;
+    c.ranks = 4;
+    c.replay = std::make_shared<const Replay>(
+        plan_replay(job, "job", NodeOfRank{0, 1, 0, 0}, DataType::float32, std::nullopt).replay);
+    return c;
+  };
+  const double by_bytes = predict_round(planned(std::nullopt), cost).count;
+  EXPECT_GT(by_bytes, 1);
+  EXPECT_DOUBLE_EQ(predict_round(planned(Seconds{0.01}), cost).count, 20 * 0.01);
+  EXPECT_DOUBLE_EQ(predict_round(planned(Seconds{100}), cost).count, by_bytes);
+  EXPECT_DOUBLE_EQ(predict_step(planned(Seconds{0.01}), cost).count, by_bytes) << "a hang is not told by the record";
+  const Case c = planned(std::nullopt);
+  EXPECT_EQ(c.replay->works.at(0).planned->nodes, 2) << "of the group that spans most";
 }
 
 }  // namespace p5

@@ -681,6 +681,25 @@ TEST(LocalChecks, have_a_table_of_the_burn_with_what_the_driver_showed) {
   EXPECT_EQ(burn_table(back, 0), burn_table(report, 0));
 }
 
+TEST(LocalChecks, without_the_burn_that_was_asked_for_are_no_fitness) {
+  Report report = report_of_checks({{{"burn_last_tflop_per_s", 690}}, {{"launch_us", 2}}, {}});
+  report.compute_checks.resize(3);
+  report.compute_checks[1].not_measured = "libcublasLt.so.13 is not installed";
+  const std::vector<topo::Finding> found = missing_burns(report);
+  ASSERT_THAT(found, SizeIs(2));
+  EXPECT_EQ(found[0].subject.host, "alpha");
+  EXPECT_EQ(found[0].evidence, "no burn on GPU 1: libcublasLt.so.13 is not installed");
+  EXPECT_EQ(found[1].evidence, "no burn on GPU 0: the GPUs were not checked alone to the end");
+  report.compute_checks[2].corruption = "a bit";
+  EXPECT_THAT(missing_burns(report), SizeIs(1)) << "wrong results end it";
+  report.findings = {found[0]};
+  EXPECT_EQ(exit_code(report), ExitCode::inconclusive);
+  report.exit_code = ExitCode::inconclusive;
+  const std::vector<NodeVerdict> nodes = judge_nodes(report);
+  EXPECT_THAT(nodes.at(0).unchecked, Contains(found[0].evidence));
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("alpha: NOT CHECKED: " + found[0].evidence));
+}
+
 TEST(LocalChecks, that_failed_leave_a_run_unfinished) {
   Report report;
   EXPECT_EQ(exit_code(report), ExitCode::ok);

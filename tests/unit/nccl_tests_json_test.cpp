@@ -167,6 +167,7 @@ TEST(NcclTestsJson, of_largest_times_over_ranks_is_called_so_from_import_to_impo
     EXPECT_THAT(report.run.remarks, Contains(largest_over_ranks));
     EXPECT_THAT(report.run.remarks, testing::Not(Contains(means_over_ranks)));
     const std::string table = render_nccl_tests(report);
+    EXPECT_THAT(table, testing::Not(HasSubstr(" of \n"))) << "without a date";
     EXPECT_THAT(table, HasSubstr(" -a 3"));
     report = import(table, "", "lab").report;
   }

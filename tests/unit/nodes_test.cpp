@@ -157,9 +157,9 @@ TEST(Nodes, on_which_nothing_was_measured_are_not_fit_because_another_is_broken)
   report.exit_code = check_exit_code(report, ExitCode::environment);
   EXPECT_EQ(report.exit_code, ExitCode::slow);
   EXPECT_EQ(render_nodes(report, true),
-            "n0: NOT FINISHED: no operation was measured there\nn1 (i-0abc): NOT FIT: gpu.lost\n");
+            "n0: NOT CHECKED: no operation was measured there\nn1 (i-0abc): NOT FIT: gpu.lost\n");
   add(report, "p2p", 1, Grade::unknown).measurement.outcome = Outcome::skipped;
-  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: "));
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT CHECKED: "));
   add(report, "all_reduce", 2, Grade::ok);
   EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: fit; "));
 }
@@ -179,11 +179,29 @@ TEST(Nodes, what_fails_within_a_node_explains_what_fails_between_them) {
   EXPECT_THAT(nodes[0].unfinished, IsEmpty());
   EXPECT_THAT(nodes[1].unfinished, ElementsAre("failed at rank 2"));
   report.results.pop_back();
-  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("no operation was measured there"));
+  EXPECT_THAT(judge_nodes(report)[0].unchecked, ElementsAre("no operation was measured there"));
   Result& single = add(report, "p2p", 2, Grade::unknown);
   single.measurement.measured_case.nic = 0;
   single.measurement.groups = {{{0, 2}, {1.0}}};
-  EXPECT_THAT(judge_nodes(report)[0].unfinished, ElementsAre("only single NICs were measured there"));
+  EXPECT_THAT(judge_nodes(report)[0].unchecked, ElementsAre("only single NICs were measured there"));
+}
+
+TEST(Nodes, whose_ranks_do_not_join_are_not_finished_even_where_no_rank_is_known) {
+  Report report = two_nodes();
+  report.exit_code = ExitCode::environment;
+  Result& together = add(report, "all_reduce", 2, Grade::failed);
+  together.measurement.outcome = Outcome::failed;
+  const topo::Finding of_n1{"join.host", topo::Severity::error, {"n1", "", {}, {}}, "killed",
+                            "look",      topo::About::host};
+  report.findings = {of_n1};
+  EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT FINISHED: join.host\n");
+  together.measurement.failed_rank = 3;
+  EXPECT_EQ(render_nodes(report, true), "n0: NOT CHECKED\nn1 (i-0abc): NOT FINISHED: failed at rank 3 (GPU 1)\n");
+  topo::Finding of_n0 = of_n1;
+  of_n0.subject.host = "n0";
+  report.findings.push_back(of_n0);
+  EXPECT_EQ(render_nodes(report, true),
+            "n0: NOT FINISHED: join.host\nn1 (i-0abc): NOT FINISHED: failed at rank 3 (GPU 1)\n");
 }
 
 TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
@@ -238,6 +256,20 @@ TEST(Nodes, what_time_did_not_allow_is_no_fitness) {
   EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: NOT FINISHED: not all was measured in time\n"));
 }
 
+TEST(Nodes, whose_driver_hangs_are_told_so_and_the_others_are_fit) {
+  Report report = two_nodes();
+  add(report, "all_reduce", 1, Grade::ok);
+  report.findings.push_back(
+      {"gpu.nvml", topo::Severity::warning, {"n1", "", {}, {}}, "NVML: mismatch", "reboot", topo::About::software});
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n1 (i-0abc): fit; "));
+  report.findings[0].severity = topo::Severity::error;
+  report.findings[0].evidence = "NVML: nvmlInit_v2 did not answer within 5 s";
+  report.exit_code = ExitCode::unfinished;
+  EXPECT_THAT(render_nodes(report, true),
+              HasSubstr("n1 (i-0abc): NOT FINISHED: NVML: nvmlInit_v2 did not answer within 5 s\n"));
+  EXPECT_THAT(render_nodes(report, true), HasSubstr("n0: fit; "));
+}
+
 TEST(Nodes, whose_gpus_were_measured_together_are_fit_without_their_pairs_but_not_without_the_others) {
   Report report = two_nodes();
   for (const int nodes : {1, 2}) {
@@ -277,6 +309,9 @@ TEST(Nodes, the_code_says_what_the_lines_say_for_all_ends_and_all_pairs_of_them)
           report.results, [](const Result& each) { return each.measurement.outcome == Outcome::measured; });
       EXPECT_FALSE(report.exit_code != ExitCode::ok && !measured && says(": fit;")) << both;
       switch (report.exit_code) {
+        case ExitCode::inconclusive:
+          EXPECT_TRUE(says("NOT CHECKED")) << both;
+          break;
         case ExitCode::ok:
           EXPECT_FALSE(says("NOT") || says("IN DOUBT")) << both;
           break;

@@ -115,6 +115,21 @@ TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
   EXPECT_THAT(failed_gpus(topology, {"", "", launch}, nullptr), IsEmpty()) << "its host may be to blame";
 }
 
+// Workers that do not answer tell no more than that.
+TEST(SilentRanks, are_told_with_their_host_which_is_not_condemned) {
+  topo::Topology topology;
+  topology.hosts.resize(2);
+  topology.hosts[0].name = "h1";
+  topology.hosts[1].name = "h2";
+  topology.host_of_rank = {0, 0, 1, 1};
+  const std::vector<topo::Finding> found = silent_ranks(topology, {"", "", "", "no answer for 15 s to \"identify\""});
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].id, "gpu.check_failed");
+  EXPECT_EQ(found[0].subject.host, "h2");
+  EXPECT_EQ(found[0].evidence, "rank 3: no answer for 15 s to \"identify\"");
+  EXPECT_FALSE(topo::condemns(found[0]));
+}
+
 TEST(FailedGpus, with_errors_of_memory_or_links_are_at_fault_by_themselves_too) {
   topo::Topology topology;
   topology.hosts.resize(1);

@@ -94,8 +94,20 @@ TEST(Plan, refuses_an_explicit_size_that_does_not_fit) {
   EXPECT_EQ(refusal(by_list, job), "");
 }
 
-TEST(Plan, refuses_when_even_the_smallest_does_not_fit) {
-  EXPECT_NE(refusal(only("all_reduce"), job_of({0, 0}, {KiB(1)})).find("smallest size"), std::string::npos);
+// The command line is right where all sizes are the default ones.
+TEST(Plan, is_impossible_on_a_machine_that_does_not_hold_even_the_smallest_default_size) {
+  Options options = only("all_reduce");
+  JobFacts full = job_of({0, 0});
+  full.memory_of_rank = Bytes{0};
+  full.fullest_device = "GPU 1 of rank 1 on n0";
+  EXPECT_THAT([&] { plan_for(options, full); },
+              testing::ThrowsMessage<EnvironmentError>(testing::AllOf(
+                  testing::HasSubstr("0 B are free for them on GPU 1 of rank 1 on n0. Even the smallest"),
+                  testing::HasSubstr("nvidia-smi"))));
+  EXPECT_THROW(plan_for(options, job_of({0, 0}, {KiB(1)})), EnvironmentError);
+  options.given = {"--min"};
+  EXPECT_THAT(refusal(options, full), testing::HasSubstr("lower --min"));
+  EXPECT_NE(refusal(options, job_of({0, 0}, {KiB(1)})).find("smallest size"), std::string::npos);
 }
 
 TEST(Plan, refuses_sizes_beyond_every_machine) {

@@ -134,7 +134,7 @@ TEST(NextMeetings, of_two_halves_that_do_not_hear_each_other_name_pairs_across) 
 
 struct Faults {
   Cut cut = [](int, int) { return false; };
-  std::set<int> not_starting = {}, crashing = {};  // hosts
+  std::set<int> not_starting = {}, crashing = {}, cut_short = {};  // hosts
   std::function<bool(int nic, int a, int b)> cut_nics = [](int, int, int) { return false; };
   std::function<bool(int nic, int host)> absent_nics = [](int, int) { return false; };
 };
@@ -160,6 +160,11 @@ class Meeting final : public Backend {
     ++opened;
     return std::make_unique<Talk>([this, a, b] {
       if (faults_.crashing.contains(rank_ / 2)) throw LostError("it crashed");
+      if (faults_.cut_short.contains(rank_ / 2)) {
+        StalledError late("no answer for 8 ms");
+        late.cut_short = true;
+        throw late;
+      }
       if (faults_.cut(a, b)) throw StalledError("for 5 s no answer");
       std::vector<std::string> nics;
       const int here = rank_ / 2, there = a + b - here;
@@ -239,6 +244,13 @@ TEST(ReachHosts, takes_a_worker_that_dies_for_no_silence) {
   ASSERT_EQ(found.not_tried.size(), 1u);
   EXPECT_THAT(found.not_tried.at(3), HasSubstr("it crashed"));
   EXPECT_EQ(locate_fault(4, found.trials).kind, Culprit::together);
+}
+
+TEST(ReachHosts, takes_a_wait_that_the_time_limit_of_the_command_cut_short_for_no_silence) {
+  const Reachability found = reach(4, {.cut_short = {3}});
+  ASSERT_TRUE(found.not_tried.contains(3));
+  EXPECT_THAT(found.not_tried.at(3), HasSubstr("no answer for 8 ms"));
+  for (const JoinAttempt& each : found.trials) EXPECT_EQ(each.failure, "");
 }
 
 // Two NICs of two hosts, in each place: each is named at its host, and no host is.

@@ -1,6 +1,7 @@
 // Rendezvous of ranks, and attribution of failures to hosts: with ranks as threads, and the deduction alone.
 #include "bench/measure/rendezvous.hpp"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -128,8 +129,12 @@ struct PlannedJoinFault {
   std::function<bool(const std::vector<int>& hosts, int attempts)> at_fault = [](const auto&, int) { return false; };
   int culprit = 0;                  // the host
   std::optional<int> told_by = {};  // the host that fails instead where all join
+  std::optional<int> of_rank = {};  // the only rank of the culprit that fails
   bool offers = false;
   Seconds start{0};  // of each rank's process; one that has to be shorter fails
+  // Attempts that the time limit of the whole command cuts short, on all of their ranks.
+  std::function<bool(const std::vector<int>& hosts, bool whole_job, int attempts)> cut_short =
+      [](const auto&, bool, int) { return false; };
 };
 
 class Joiner final : public Backend {
@@ -179,8 +184,13 @@ class Joiner final : public Backend {
         if (std::ranges::find(hosts, rank / 2) == hosts.end()) hosts.push_back(rank / 2);
       const bool all = !rendezvous_groups.limit;
       if (all) ++attempts_;
+      if (fault_.cut_short(hosts, all, attempts_)) {
+        StalledError late("its worker received no order for 15 ms");
+        late.cut_short = true;
+        throw late;
+      }
       if (rank_ / 2 == (all ? fault_.told_by.value_or(fault_.culprit) : fault_.culprit) &&
-          fault_.at_fault(hosts, attempts_))
+          (rank_ / 2 != fault_.culprit || rank_ == fault_.of_rank.value_or(rank_)) && fault_.at_fault(hosts, attempts_))
         throw CaseError("told to fail");
     }
   }
@@ -269,6 +279,19 @@ TEST(Rendezvous, fails_at_a_rank_of_the_host_at_fault_and_not_at_the_one_that_to
   EXPECT_THAT(found.failed_ranks, ElementsAre(4));
 }
 
+TEST(Rendezvous, fails_at_the_rank_that_fails_wherever_it_is_on_its_host) {
+  for (const std::size_t least : {1, 2, 3})  // hosts at which it fails: one alone, pairs, or all together
+    for (const int rank : {4, 5}) {
+      const PlannedJoinFault fault{.at_fault = [&](const auto& hosts, int) { return hosts.size() >= least; },
+                                   .culprit = 2,
+                                   .told_by = least < 3 ? std::optional(0) : std::nullopt,
+                                   .of_rank = rank};
+      const Outcomes found = join_on(4, fault);
+      EXPECT_THAT(found.failed_ranks, ElementsAre(rank)) << least;
+      EXPECT_THAT(*found.thrown.begin(), HasSubstr(fmt::format("rank {}: told to fail", rank)));
+    }
+}
+
 TEST(Rendezvous, names_a_host_that_fails_with_others_only) {
   const PlannedJoinFault fault{.at_fault = [](const auto& hosts, int) { return hosts.size() > 1; }, .culprit = 2};
   const Outcomes found = join_on(5, fault);
@@ -343,6 +366,41 @@ TEST(Rendezvous, gives_up_when_only_all_together_fail_twice) {
   EXPECT_EQ(found.joined, 0);
 }
 
+// Hosts that had no time to join by themselves are not to blame for it: the failure of the whole job is all that is
+// known.
+TEST(Rendezvous, blames_no_host_for_joins_that_the_time_limit_of_the_command_cut_short) {
+  using Hosts = std::vector<int>;
+  const auto at_fault = [](const Hosts& hosts, int) { return hosts.size() > 1; };
+  for (const int hosts : {2, 4, 5}) {
+    for (const std::size_t size : {1, 2}) {
+      const Outcomes found = join_on(
+          hosts, {.at_fault = at_fault, .culprit = 1, .cut_short = [&](const Hosts& trial, bool whole_job, int) {
+                    return !whole_job && trial.size() == size;
+                  }});
+      EXPECT_THAT(found.heard, IsEmpty());
+      EXPECT_THAT(found.given_up, ElementsAre(""));
+      const char* const then = size == 1 ? "no time was left to try hosts by themselves"
+                                         : "each host joins by itself, and no time was left to try them together";
+      EXPECT_THAT(found.thrown, ElementsAre(std::string("told to fail; ") + then + ": a longer --limit leaves more"));
+      EXPECT_THAT(found.failed_ranks, ElementsAre(2));
+    }
+    const Outcomes one = join_on(
+        hosts, {.at_fault = at_fault, .cut_short = [](const Hosts& trial, bool, int) { return trial == Hosts{1}; }});
+    EXPECT_THAT(one.heard, IsEmpty());
+    EXPECT_THAT(one.thrown, ElementsAre(HasSubstr("; n1 did not join without the others in the time that was left")));
+    const Outcomes whole = join_on(hosts, {.cut_short = [](const Hosts&, bool, int) { return true; }});
+    EXPECT_THAT(whole.heard, IsEmpty());
+    EXPECT_THAT(whole.thrown,
+                ElementsAre("all ranks stopped at the same point: its worker received no order for 15 ms"));
+    EXPECT_THAT(whole.failed_ranks, ElementsAre(std::nullopt));
+  }
+  const Outcomes again =
+      join_on(4, {.at_fault = [](const Hosts& hosts, int) { return hosts.size() > 2; },
+                  .cut_short = [](const Hosts&, bool whole_job, int attempts) { return whole_job && attempts > 1; }});
+  EXPECT_THAT(again.heard, IsEmpty());
+  EXPECT_THAT(again.failed_ranks, ElementsAre(0));
+}
+
 TEST(Rendezvous, without_hosts_fails_as_it_is_and_is_tried_again) {
   const PlannedJoinFault fault{.at_fault = [](const auto&, int attempts) { return attempts == 1; }};
   EXPECT_THAT(join_on(2, fault, 1, false).thrown, ElementsAre("told to fail"));
@@ -410,7 +468,7 @@ TEST(JoinFindings, condemn_a_gpu_that_fails_by_itself_where_others_of_its_host_d
     EXPECT_THAT(condemned(), ElementsAre("join.gpu node ?")) << of_limits;
     EXPECT_THAT(reports::join_findings(failure).at(0).evidence, HasSubstr("the ranks of rank 2 do not join"));
   }
-  fail(crash, "no answer to \"identify\" within 15 s; the time limit of the whole command has passed");
+  fail(crash, "no answer to \"identify\" within 15 s");
   EXPECT_THAT(condemned(), ElementsAre("join.gpu node 3"));
   EXPECT_THAT(reports::join_findings(failure).at(0).evidence, AllOf(HasSubstr("GPU 3"), HasSubstr("signal 11")));
   const std::string of_gpu = "Cuda failure 214 'uncorrectable ECC error encountered'";

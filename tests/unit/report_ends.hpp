@@ -82,6 +82,8 @@ inline constexpr End all_ends[] = {
     {"wrong data", [](Report& r) { add(r, "all_reduce", 1, Grade::wrong); }},
     {"a case failed", [](Report& r) { add(r, "p2p", 1, Grade::failed).measurement.outcome = Outcome::failed; }},
     {"GPUs alone failed", [](Report& r) { find(r, "gpu.check_failed", topo::About::hardware); }},
+    {"the burn is left out", [](Report& r) { find(r, "gpu.not_burnt", topo::About::software); }},
+    {"NVML does not answer", [](Report& r) { find(r, "gpu.nvml", topo::About::software); }, ExitCode::unfinished},
     {"the ranks do not join", [](Report& r) { find(r, "join.host", topo::About::host); }},
     {"workers do not start", [](Report&) {}, ExitCode::environment},
     {"ended by a signal", [](Report& r) { r.run.ended_by = "ended by SIGTERM"; }, ExitCode::unfinished},

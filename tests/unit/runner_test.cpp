@@ -258,6 +258,23 @@ TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
       }
 }
 
+TEST(Runner, tells_the_cause_first_of_cases_that_are_not_run_again_for_it) {
+  RunnerJob job;
+  job.ranks = 3;
+  job.options.collectives = {"p2p"};
+  job.options.sizes = {{8}, {16}, {32}, {64}};
+  job.trouble = {.kind = Kind::throws, .rank = 1, .phase = Phase::sample};
+  const std::vector<Measurement> measurements = job.run();
+  ASSERT_FALSE(measurements.empty());
+  std::size_t not_run = 0;
+  for (const Measurement& m : measurements) {
+    EXPECT_TRUE(m.because.starts_with("rank 1 in sample: told to throw")) << m.because;
+    not_run += m.because.find("not run again") == std::string::npos ? 0 : 1;
+  }
+  EXPECT_GT(not_run, 0u);
+  EXPECT_LT(not_run, measurements.size());
+}
+
 TEST(Runner, fails_a_case_whose_time_is_none) {
   for (const double time :
        {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(), 0.0, -1.0, 1e-300, 1e300}) {
@@ -350,6 +367,14 @@ TEST(Runner, skips_what_a_spent_budget_does_not_allow) {
     EXPECT_EQ(m.because, "budget");
     EXPECT_FALSE(m.throughput);
   }
+}
+
+TEST(Runner, begins_no_pairs_in_the_time_that_they_leave_to_others) {
+  RunnerJob job;
+  job.options.collectives = {"p2p", "all_reduce"};
+  job.runner.kept_from_pairs = job.runner.budget;
+  for (const Measurement& m : job.run())
+    EXPECT_EQ(m.outcome, m.measured_case.collective->pairwise ? Outcome::skipped : Outcome::measured) << m.because;
 }
 
 TEST(Runner, says_why_it_stopped_sampling) {

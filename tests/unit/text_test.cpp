@@ -42,6 +42,13 @@ TEST(Text, QuotesAreShort) {
   EXPECT_EQ(in_quotes(std::string(79, 'x') + "üü"), "'" + std::string(79, 'x') + "...'");
 }
 
+TEST(Text, IsQuotedForAShellOnlyWhereThatIsNeeded) {
+  EXPECT_EQ(for_shell("out/job.json"), "out/job.json");
+  EXPECT_EQ(for_shell("o ut/job.json"), "'o ut/job.json'");
+  EXPECT_EQ(for_shell("$(x)"), "'$(x)'");
+  EXPECT_EQ(for_shell(""), "''");
+}
+
 TEST(Text, IsCutBetweenCharacters) {
   EXPECT_EQ(cut("all_reduce", 10), "all_reduce");
   EXPECT_EQ(cut("all_reduce beside", 10), "all_red...");

@@ -150,7 +150,13 @@ TEST(TopoChecks, gpus_that_nvml_does_not_tell_of_are_told_once) {
   EXPECT_THAT(only(topology, "gpu.unseen"), SizeIs(1));
   topology.hosts[1].gpu_problem = "no answer within 5 s";
   EXPECT_THAT(only(topology, "gpu.unseen"), IsEmpty());
-  EXPECT_THAT(only(topology, "gpu.nvml"), SizeIs(1));
+  ASSERT_THAT(only(topology, "gpu.nvml"), SizeIs(1));
+  EXPECT_TRUE(is_of_silent_driver(only(topology, "gpu.nvml")[0]));
+  for (const auto& [problem, hangs] : {std::pair("nvmlInit_v2 did not answer within 5 s", true),
+                                       std::pair("Driver/library version mismatch", false)}) {
+    topology.hosts[1].gpu_problem = problem;
+    EXPECT_EQ(is_of_silent_driver(only(topology, "gpu.nvml").at(0)), hangs) << problem;
+  }
   topology.hosts[1].gpu_devices[0].uuid = "GPU-1";
   EXPECT_THAT(only(topology, "gpu.unseen"), SizeIs(1));
 }

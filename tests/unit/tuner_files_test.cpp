@@ -431,6 +431,17 @@ TEST_F(TuningFiles, tell_which_files_every_host_needs) {
     EXPECT_THAT(text, HasSubstr(chained));
     EXPECT_THAT(text, HasSubstr("set P5BENCH_TUNER_CHAIN to its path there, on all ranks"));
   }
+  result = tuned();
+  result.table.rows.clear();
+  EXPECT_THAT(file(result, "nccl.env"), Not(HasSubstr("hosts need"))) << "variables that name no file";
+  result.environment["NCCL_TUNER_PLUGIN"] = "/opt/acme/libnccl-tuner-acme.so";
+  for (const std::string& text :
+       {file(result, "nccl.env"), file(result, "nccl.env.sh"), file(result, "nccl.conf"), config_map(result)}) {
+    EXPECT_THAT(text, HasSubstr("All hosts need /opt/acme/libnccl-tuner-acme.so, whose tuner decides all calls, "
+                                "containers and pods too: where"))
+        << "the tuner beside which the variables were measured";
+    EXPECT_THAT(text, HasSubstr("set NCCL_TUNER_PLUGIN to its path there, on all ranks"));
+  }
 }
 
 TEST_F(TuningFiles, are_in_a_container_that_loads_them) {
@@ -514,13 +525,38 @@ TEST_F(TuningFiles, tell_beside_which_work_their_tables_were_found) {
   TuningResult alone = tuned(), beside = tuned();
   beside.beside = {"gemm:8192,8192,bf16", "d2h"};
   const std::string works = "gemm:8192,8192,bf16 and d2h";
-  EXPECT_EQ(works_beside_tables(table_file(alone).text), std::set<std::string>{""});
-  EXPECT_EQ(works_beside_tables(table_file(beside).text), std::set<std::string>{works});
+  const auto found_beside = [](const std::string& csv) {
+    std::vector<std::string> all;
+    for (const TableHead& head : heads_of_tables(csv)) all.push_back(head.works);
+    return all;
+  };
+  EXPECT_THAT(found_beside(table_file(alone).text), ElementsAre(""));
+  EXPECT_THAT(found_beside(table_file(beside).text), ElementsAre(works));
   beside.kept = {beside.table};
   beside.kept[0].ranks = 4;
-  EXPECT_EQ(works_beside_tables(table_file(beside).text), std::set<std::string>{works}) << "tables that it kept";
-  EXPECT_EQ(works_beside_tables(table_file(beside).text + table_file(alone).text), (std::set<std::string>{"", works}));
-  EXPECT_TRUE(works_beside_tables("format,1\n").empty()) << "nothing says so";
+  EXPECT_THAT(found_beside(table_file(beside).text), ElementsAre(works)) << "tables that it kept";
+  EXPECT_THAT(found_beside(table_file(beside).text + table_file(alone).text), ElementsAre(works, ""));
+  EXPECT_TRUE(found_beside("format,1\n").empty()) << "nothing says so";
+}
+
+// The variable is one for all tables of a file.
+TEST(Tables, say_whether_they_are_for_registered_buffers_too) {
+  TuningResult alone = tuned(), rows = tuned();
+  rows.valid_for.emplace_back(registered_variable, rows_for_registered);
+  rows.environment[registered_variable] = rows_for_registered;
+  const auto rules = [](const std::string& csv) {
+    std::vector<bool> all;
+    for (const TableHead& head : heads_of_tables(csv)) all.push_back(head.registered);
+    return all;
+  };
+  EXPECT_THAT(rules(table_file(alone).text + table_file(rows).text), ElementsAre(false, true));
+  EXPECT_THAT(conditions_of_tables(table_file(rows).text), Contains("  P5BENCH_TUNER_REGISTERED rows"));
+  rows.table.rows.clear();
+  rows.environment.clear();
+  EXPECT_THAT(rules(table_file(rows).text), ElementsAre(true)) << "nothing was found for them";
+  alone.kept = {rows.table};
+  alone.kept_conditions = conditions_of_tables(table_file(rows).text);
+  EXPECT_THAT(rules(table_file(alone).text), ElementsAre(false)) << "conditions of others";
 }
 
 TEST(Quoting, escapes_YAML_to_ASCII) {

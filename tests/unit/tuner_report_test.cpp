@@ -273,6 +273,24 @@ TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");
 }
 
+// What is listed may never have run: sizes that no time was left for, ways of calling that the library cannot perform.
+TEST(TuningReport, decides_nothing_by_what_was_not_measured) {
+  TuningCourse some;
+  some.search.records = {{{"all_reduce", 8}, {}, {}, "no time left to measure it"}};
+  some.call_modes = {{tuner::call_modes[0], {{{"all_reduce", 8}, std::nullopt, "libcublasLt.so.12 is not installed"}}}};
+  EXPECT_FALSE(is_decided(some));
+  tuner::TuningResult result;
+  result.no_settings_reason = "gemm:64,64,bf16: libcublasLt.so.12 is not installed.";
+  const reports::Tuning tuning = tuning_report(some, result, {});
+  EXPECT_EQ(tuning.outcome, "refused");
+  EXPECT_EQ(tuning.because, result.no_settings_reason);
+  some.call_modes[0].sizes[0].gain = tuner::Gain{.standard_s = 1e-5, .tuned_s = 1e-5, .share = 0, .interval = {-1, 1}};
+  EXPECT_TRUE(is_decided(some));
+  some.call_modes.clear();
+  some.search.records = course().search.records;
+  EXPECT_TRUE(is_decided(some));
+}
+
 TEST(TuningReport, has_variables_where_sizes_have_no_settings_and_says_why_they_have_none) {
   tuner::TuningResult result;
   result.no_settings_reason = "What was found could not be confirmed.";

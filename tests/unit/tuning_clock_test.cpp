@@ -73,23 +73,28 @@ TEST(TuningClock, objects_to_what_does_not_fit_the_budget) {
 }
 
 TEST(TuningClock, keeps_time_for_two_launches_of_a_jobs_step) {
-  double now = 0;
-  TuningClock clock(
-      {100}, [&] { return now; }, Seconds{3});
-  EXPECT_DOUBLE_EQ(clock.budget_left(), 100 - 4 * (2 + 3)) << "joins that are usual";
-  now = 15;
-  clock.joined({15});
-  EXPECT_DOUBLE_EQ(clock.budget_left(), 100 - 15 - 4 * (15 + 3));
-  EXPECT_DOUBLE_EQ(clock.until({100})(), clock.budget_left());
-  EXPECT_DOUBLE_EQ(clock.budget_left_for_step(), 100 - 15);
-  EXPECT_EQ(TuningClock(
-                {37}, [] { return 0.0; }, Seconds{3})
-                .objection(),
-            "");
-  EXPECT_THAT(TuningClock(
-                  {36}, [] { return 0.0; }, Seconds{3})
-                  .objection(),
-              testing::AllOf(HasSubstr("37 s"), HasSubstr("leaves 36 s")));
+  Hand hand(100);
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100) << "nothing is kept before its time is known";
+  hand.now = 10;
+  hand.clock.keep_for_step({3}, 0);
+  EXPECT_DOUBLE_EQ(hand.clock.worked(), 0) << "its first replay takes no time of the search";
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 10 - 4 * (2 + 3)) << "joins that are usual";
+  hand.join(15);
+  EXPECT_DOUBLE_EQ(hand.clock.worked(), 2);
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left(), 100 - 25 - 4 * (15 + 3));
+  EXPECT_DOUBLE_EQ(hand.clock.until({100})(), hand.clock.budget_left());
+  EXPECT_DOUBLE_EQ(hand.clock.budget_left_for_step(), 100 - 25);
+}
+
+TEST(TuningClock, objects_to_a_step_by_the_time_that_it_took) {
+  Hand fits(37), not_quite(36);
+  for (Hand* const each : {&fits, &not_quite}) {
+    EXPECT_EQ(each->clock.objection(), "") << "the search fits, and the step is not known yet";
+    each->clock.keep_for_step({3}, 0);
+  }
+  EXPECT_EQ(fits.clock.objection(), "");
+  EXPECT_THAT(not_quite.clock.objection(),
+              testing::AllOf(HasSubstr("37 s, 20 s of it to replay the job's step"), HasSubstr("leaves 36 s")));
 }
 
 TEST(TuningClock, a_budget_that_is_shorter_shortens_everything) {
@@ -110,6 +115,8 @@ TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {9}).count, quick + 5 * (9 - 2))
       << "five joins, 7 s longer each";
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {80}, {9}).count, 20);
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {0}, Seconds{3}).count, quick + 4 * (2 + 3)) << "a job's step";
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {0}, Seconds{1000}).count, 150);
 }
 
 }  // namespace

@@ -140,6 +140,8 @@ TEST(ReasonForNoTuner, is_efa_without_a_tuner_that_can_be_kept) {
   topology.hosts = {efa_host({})};
   EXPECT_NE(reason_for_no_tuner(topology, {}, ""), "");
   EXPECT_EQ(reason_for_no_tuner(topology, {}, "/opt/ofi.so"), "");
+  EXPECT_THAT(reason_for_no_tuner(topology, {}, "/opt/ofi.so", "", {{"n1", "'/opt/ofi.so' is another file there"}}),
+              testing::HasSubstr("not the same on all hosts (n1: '/opt/ofi.so' is another file there)"));
 }
 
 TEST(ConditionsOfValidity, are_the_software_of_ranks_and_hosts_the_platform_and_the_group) {
@@ -519,6 +521,19 @@ TEST(StagesOfTuning, take_what_the_library_cannot_perform_for_no_fault) {
   EXPECT_TRUE(failures.empty());
 }
 
+TEST(StagesOfTuning, tell_why_there_is_nothing_to_search) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  std::vector<tuner::Failure> failures;
+  RankOfOneTime standard;
+  Trials offers_nothing(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  EXPECT_TRUE(find_tasks(offers_nothing, failures).empty());
+  EXPECT_EQ(reason_for_no_tasks(offers_nothing), "The library offers nothing to a tuner.");
+  standard.unavailable = {KiB(64), MiB(1)};
+  Trials cannot(*control, {&standard}, all_reduces({KiB(64), MiB(1)}), {});
+  EXPECT_TRUE(find_tasks(cannot, failures).empty());
+  EXPECT_EQ(reason_for_no_tasks(cannot), "needs NCCL 2.29.");
+}
+
 // Two hosts of two ranks each.
 Machine machine_of_four() {
   SimMachine simulated;
@@ -589,14 +604,17 @@ TEST(CasesToTune, are_operations_of_whole_groups) {
 // NCCL_BUFFSIZE=16777216 takes 4 % less of the device's time; `standard` and `arm` are the factors by which processes
 // of both sides launch more slowly.
 ArmSearchResult try_buffer_sizes(const std::vector<double>& standard, const std::vector<double>& arm,
-                                 const Environment& of_default = {}, int* backends_with_them = nullptr) {
+                                 const Environment& of_default = {}, int* backends_with_them = nullptr,
+                                 const std::set<Bytes>& unavailable = {}) {
   const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
   auto workers = std::make_unique<RankOfOneTime>();
   workers->launching = standard;
+  workers->unavailable = unavailable;
   workers->make_arm = [&](const Environment& environment) {
     if (backends_with_them && std::ranges::includes(environment, of_default)) ++*backends_with_them;
     auto made = std::make_unique<RankOfOneTime>();
     made->launching = arm;
+    made->unavailable = unavailable;
     const auto found = environment.find("NCCL_BUFFSIZE");
     if (found != environment.end() && found->second == "16777216") made->operation_s = 0.96e-3;
     return made;
@@ -635,6 +653,32 @@ TEST(StepOfAJob, gains_nothing_without_two_launches_of_both_sides) {
   const StepConfirmation two = replayed([&] { return left--; });
   ASSERT_TRUE(two.gain);
   EXPECT_GT(two.gain->interval.low, 0);
+}
+
+// A guess by bytes and a rate refused jobs that fit, or kept too little.
+TEST(StepOfAJob, is_replayed_first_for_the_time_that_its_launches_take) {
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  RankOfOneTime standard;
+  standard.operation_s = 1.3;
+  const TuningLimits full = limits_of_mode("full");
+  std::vector<tuner::Failure> failures;
+  const auto timed = [&] {
+    Trials trials(*control, {&standard}, all_reduces({MiB(1)}), {});
+    return time_step_with(trials, full, failures);
+  };
+  const StepTime step = timed();
+  EXPECT_EQ(step.failure, "");
+  EXPECT_NEAR(step.of_launch.count, (full.samples + 6) * 1.3, 0.2);
+  standard.operation_s = 1e-6;
+  EXPECT_NEAR(timed().of_launch.count, (full.samples + 6) * full.burst.count, 1e-9) << "a sample lasts a burst";
+  EXPECT_TRUE(failures.empty());
+  standard.unavailable = {MiB(1)};
+  EXPECT_EQ(timed().failure, "needs NCCL 2.29");
+  EXPECT_TRUE(failures.empty()) << "no fault of the machine";
+  standard.unavailable.clear();
+  standard.wrong_at = MiB(1);
+  EXPECT_NE(timed().failure, "") << "before anything is searched";
+  expect_wrong_default(failures, MiB(1));
 }
 
 // Two sets of workers do not fit where one takes most of the memory.
@@ -678,6 +722,16 @@ TEST(Variables, are_compared_with_the_tuner_that_jobs_have) {
   const ArmSearchResult tried = try_buffer_sizes({1}, {1}, {{"NCCL_TUNER_PLUGIN", "/opt/tuner.so"}}, &with_tuner);
   EXPECT_EQ(tried.best.arm.name, "NCCL_BUFFSIZE=16777216") << "which is all that is set";
   EXPECT_EQ(with_tuner, static_cast<int>(tried.judged.size()) + 2) << "all arms, the winner again, and the default";
+}
+
+TEST(Variables, are_judged_by_what_the_library_can_perform_and_not_at_all_without_it) {
+  const ArmSearchResult some = try_buffer_sizes({1}, {1}, {}, nullptr, {KiB(1), MiB(1)});
+  EXPECT_EQ(some.best.arm.name, "NCCL_BUFFSIZE=16777216") << testing::PrintToString(some.remarks);
+  EXPECT_EQ(some.unavailable, "");
+  const ArmSearchResult none = try_buffer_sizes({1}, {1}, {}, nullptr, {KiB(1), KiB(16), MiB(1)});
+  EXPECT_TRUE(none.judged.empty()) << "no arm ran";
+  EXPECT_EQ(none.unavailable, "needs NCCL 2.29.");
+  EXPECT_TRUE(none.failures.empty());
 }
 
 TEST(Variables, are_not_set_where_operations_take_longer_with_their_launches_or_processes_differ_too_much) {

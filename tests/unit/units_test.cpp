@@ -134,8 +134,9 @@ TEST(ToText, shows_sizes_in_the_largest_unit_that_is_whole) {
 }
 
 TEST(Units, BytesAreRoundedInTheUnitThatFits) {
-  EXPECT_EQ(to_rounded_text(0), "0.0 KiB");
-  EXPECT_EQ(to_rounded_text(512), "0.5 KiB");
+  EXPECT_EQ(to_rounded_text(0), "0 B");
+  EXPECT_EQ(to_rounded_text(1023), "1023 B");
+  EXPECT_EQ(to_rounded_text(1023.7), "1.0 KiB");
   EXPECT_EQ(to_rounded_text(8.4e6), "8.0 MiB");
   EXPECT_EQ(to_rounded_text(1023.96 * 1024 * 1024), "1.0 GiB");
   EXPECT_EQ(to_rounded_text(128.0 * (1 << 30)), "128.0 GiB");

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -194,6 +195,64 @@ TEST_F(Replies, to_a_start_are_awaited_no_longer_than_a_join_may_take) {
   const Clock::time_point began = Clock::now();
   EXPECT_THROW(backend.advertise({.groups = {{0}}, .limit = Seconds{0.1}, .start = Seconds{30}}), CaseError);
   EXPECT_LT(since(began).count, 20);
+}
+
+// Groups of a case join like the whole job, so they have its time.
+TEST(CommunicatorsOfCases, have_the_time_of_a_join_or_the_timeout_where_that_is_longer) {
+  for (const int ranks : {1, 2048}) {
+    const std::unique_ptr<ControlPlane> control = make_solo_control_plane(ranks);
+    WorkerOptions options;
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, ranks == 1 ? 120 : 240);
+    options.join_limit = {10};
+    options.timeout = {2};
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, ranks == 1 ? 10 : 20);
+    options.timeout = {60};
+    EXPECT_EQ(WorkerBackend(*control, options).rendezvous_limit().count, 60);
+  }
+}
+
+// Its supervisor has little time after the deadline, and must not spend it on waiting for the worker to quit.
+TEST_F(Replies, that_do_not_come_until_the_deadline_end_the_worker_at_once) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(file, fs::perms::owner_all);
+  WorkerOptions options;
+  options.program = file.string();
+  options.deadline = later(Clock::now(), {0.2});
+  const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+  const Clock::time_point began = Clock::now();
+  {
+    WorkerBackend backend(*control, options);
+    EXPECT_THROW(backend.identify(), StalledError);
+  }
+  EXPECT_LT(since(began).count, 4) << "a worker that answers has 5 s to quit";
+}
+
+// The wait that was allowed is compared with the one that a start may take.
+TEST_F(Replies, to_a_start_are_cut_short_by_the_deadline_of_the_command_alone) {
+  const fs::path file = folder / "worker";
+  std::ofstream(file) << "#!/bin/sh\nexec sleep 60\n";
+  fs::permissions(file, fs::perms::owner_all);
+  struct Waits {
+    double join_s;
+    std::optional<double> deadline_s;
+    bool cut_short;
+  };
+  for (const Waits& waits : {Waits{30, 0.1, true}, Waits{0.1, 30, false}, Waits{0.1, std::nullopt, false}}) {
+    WorkerOptions options;
+    options.program = file.string();
+    options.join_limit = {waits.join_s};
+    if (waits.deadline_s) options.deadline = deadline_in({*waits.deadline_s});
+    const std::unique_ptr<ControlPlane> control = make_solo_control_plane(1);
+    WorkerBackend backend(*control, options);
+    try {
+      join_ranks(*control, backend);
+      ADD_FAILURE() << "it joined";
+    } catch (const PhaseFailed& failed) {
+      EXPECT_EQ(failed.cut_short, waits.cut_short) << failed.what;
+      EXPECT_EQ(failed.what.find("time limit of the whole command") != std::string::npos, waits.cut_short);
+    }
+  }
 }
 
 TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {

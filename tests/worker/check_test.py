@@ -119,6 +119,12 @@ class Fit(Checks):
         self.assertEqual(code, 10, output)
         self.assertIn("NOT FIT: gpu.links GPU 2", output)
 
+    def test_a_gpu_without_free_memory_is_named_and_its_node_is_not_checked(self):
+        code, output = self.check(P5BENCH_FAKE_MEMORY="40000")
+        self.assertEqual(code, 13, output)
+        self.assertRegex(output, rf"(?m)^{os.uname().nodename}: NOT CHECKED$")
+        self.assertRegex(output, r"(?m)^  nothing measured: .* GPU 0 \(GPU-.*\) of rank 0 on .*, which has 39.1 KiB of 39.1 KiB free")
+
     def test_of_one_gpu_there_is_no_pair(self):
         for variables in ({"gpus": 1}, {"gpus": 3, "CUDA_VISIBLE_DEVICES": "2"}):
             code, output = self.check(**variables)
@@ -253,6 +259,16 @@ class Unfit(Checks):
         self.assertEqual(code, 12, output)
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3$")
         self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
+
+    def test_a_burn_that_does_not_run_leaves_the_node_not_checked(self):
+        code, output = self.check("--burn", "60s", gpus=2, P5BENCH_FAKE_CUBLASLT="/nonexistent/libcublasLt.so.13")
+        self.assertEqual(code, 14, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT CHECKED: no burn on GPU 0, GPU 1: libcublasLt.so.13 is not installed")
+        user = subprocess.Popen(["sleep", "1000"])
+        self.addCleanup(lambda: (user.kill(), user.wait()))
+        code, output = self.check("--burn", "60s", gpus=1, faults=f"busy:gpu=0:processes=1:pid={user.pid}")
+        self.assertEqual(code, 14, output)
+        self.assertRegex(output, r"(?m)^\S+: NOT CHECKED: no burn on GPU 0 \(in use by")
 
     def test_a_burn_is_not_repeated(self):
         notes = tempfile.mkdtemp(dir=self.folder)
@@ -426,6 +442,39 @@ class Silent(Checks):
         code, output = self.check(limit=SHORT, faults="block:function=nvmlInit_v2")
         self.assertEqual(code, 12, output)
         self.assertIn("nothing measured: NVML: nvmlInit_v2 did not answer within 6 s", output)
+
+    def test_of_several_hosts_only_that_whose_driver_does_not_answer_is_not_finished(self):
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           "[ $host = 0 ] || export P5BENCH_FAKE_NVML=block:function=nvmlInit_v2\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, P5BENCH_PROBE_LIMIT="2s")
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node0: fit; ")
+        self.assertRegex(output, r"(?m)^node1: NOT FINISHED: NVML: nvmlInit_v2 did not answer within 2 s$")
+        self.assertRegex(output, r"(?m)^  error gpu\.nvml: .*check whether nvidia-smi answers there")
+
+    def test_a_worker_that_does_not_answer_when_it_starts_is_told_with_its_host(self):
+        wrapper = self.folder / "on_hosts"
+        there = self.folder / "there"
+        there.mkdir()
+        for name in ("p5bench", "p5bench-probe-nvml", "p5bench-probe-libfabric"):
+            shutil.copy(BUILD / name, there)
+        worker = there / "p5bench-worker-nccl"
+        worker.write_text(f"#!/bin/sh\n[ -z \"$P5BENCH_TEST_SLEEPS\" ] || exec sleep 1000\nexec {BUILD / 'p5bench-worker-nccl'} \"$@\"\n")
+        worker.chmod(0o755)
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           "[ $OMPI_COMM_WORLD_RANK != 3 ] || export P5BENCH_TEST_SLEEPS=1\n"
+                           f"exec {there / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, limit=SHORT)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node0: NOT CHECKED: no operation was measured there$")
+        self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed$")
+        self.assertRegex(output, r"(?m)^  error gpu\.check_failed: rank 3: .*node1")
 
     def test_a_gpu_that_does_not_answer_the_driver_is_skipped_and_condemned(self):
         code, output = self.check(faults="block:function=nvmlDeviceGetNvLinkState:gpu=1", P5BENCH_PROBE_LIMIT="2s")

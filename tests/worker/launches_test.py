@@ -194,7 +194,7 @@ class Arms(Launches):
         says = "P5BENCH_FAKE_LOG=P2P is disabled between NVLINK connected GPUs 1 and 0"
         for a, b, finding, evidence in (("", "P5BENCH_FAKE_GPUS=1", "nccl.duplicate_gpu", "only in arm b: NCCL's log of rank"),
                                         (says, "", "nccl.p2p_off", "only in arm a: NCCL's log of rank"),
-                                        (says, says, "nccl.p2p_off", "NCCL's log of rank")):
+                                        (says, f"{says},NCCL_MAX_CTAS=8", "nccl.p2p_off", "NCCL's log of rank")):
             with self.subTest(a=a, b=b):
                 _, output = self.ab(a, b, "--launches", "1", "--allow-shared-gpu", sizes="64")
                 found = {f["id"]: f["evidence"] for f in self.report()["findings"]}

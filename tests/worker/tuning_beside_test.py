@@ -87,6 +87,13 @@ class Beside(Job):
         self.assertIn(f"operations beside {GEMM}", self.written("nccl.env"))
         self.assertRegex(self.written("nccl.env"), r"# 1\.\d+ times as fast as the default, until .*; operations alone \d\.\d+ times\.")
 
+    def test_without_cublaslt_nothing_was_tuned_and_that_is_the_reason(self):
+        for arguments in ([], ["--delivery", "env"]):
+            tuning, output = self.tune(*arguments, expected=14, P5BENCH_FAKE_CUBLASLT="")
+            self.assertEqual((tuning["outcome"], tuning["arms"], tuning["failures"]), ("refused", [], []), output)
+            self.assertRegex(tuning["because"], f"^{GEMM}: .*cu[bB][lL][aA][sS]Lt")
+            self.assertIn("# Undecided: ", self.written("nccl.env"))
+
     @unittest.skipUnless(NIGHTLY, "nightly: takes half a minute")
     def test_variables_are_taken_where_no_setting_for_sizes_is_confirmed(self):
         # Workers that load the files are slower than those without; faults that come first count.
@@ -111,6 +118,17 @@ class Kept(Job):
             self.assertEqual(code, 2, output)
             self.assertIn(told, output)
             self.assertFalse((self.folder / "out").exists())
+
+    def test_tables_for_registered_buffers_and_others_are_not_put_into_one_file(self):
+        head = "# nccl-tuner.csv by p5bench 0.2.0, 2026-11-27T12:00:00Z, cluster lab\n"
+        table = "format,1\nnccl,22803\nranks,32\nnodes,4\nfunction,from,to,algorithm,protocol,channels,chunk,microseconds\n"
+        too, others = "for calls on registered buffers too", "for calls on buffers that are not registered"
+        for text, variables, its, ours in ((head + "#   P5BENCH_TUNER_REGISTERED rows\n", {}, too, others),
+                                           (head, {"P5BENCH_TUNER_REGISTERED": "rows"}, others, too)):
+            (self.folder / "kept.csv").write_text(text + table)
+            code, output = self.run_it("tune", "--tuning=quick", "--keep-table", str(self.folder / "kept.csv"), sizes="1MiB", **variables)
+            self.assertEqual(code, 2, output)
+            self.assertRegex(output, rf"its settings are {its} \(.*\), and this tuning is {ours} \(")
 
 
 class Loaded(Job):

@@ -313,6 +313,26 @@ class Tuning(Job):
                 self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
                 self.assertFalse((self.folder / "out").exists())
 
+    def test_a_chained_tuner_that_another_host_lacks_leaves_out_the_tuning_alone_unless_it_was_asked_for(self):
+        plugin = BUILD / "libnccl-tuner-p5bench.so"
+        wrapper = self.folder / "per-rank"
+        wrapper.write_text(f'#!/bin/sh\ncd {self.folder}/$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        for rank in (0, 1):
+            (self.folder / str(rank)).mkdir()
+        (self.folder / "0" / plugin.name).symlink_to(plugin)
+        told = r"rank 1 has other tuning files than rank 0 \(P5BENCH_TUNER_CHAIN=\./libnccl-tuner-p5bench\.so \(not readable\)"
+        chain = f"./{plugin.name}"
+        code, output = self.run_it("run", "--collectives", "all_reduce", before=[str(wrapper)], P5BENCH_TUNER_CHAIN=chain)
+        self.assertEqual(code, 14, output)  # nothing on the fakes could be judged
+        report = json.loads((self.folder / "out" / "latest" / "report.json").read_text())
+        self.assertEqual([m["outcome"] for m in report["measurements"]], ["measured"] * 2)
+        self.assertEqual(report["tuning"]["outcome"], "refused")
+        self.assertRegex(report["tuning"]["because"], told)
+        code, output = self.run_it("run", "--tuning=quick", "--collectives", "all_reduce", before=[str(wrapper)], P5BENCH_TUNER_CHAIN=chain)
+        self.assertEqual(code, 13, output)
+        self.assertRegex(output, told)
+
     def test_ranks_whose_plugin_would_leave_other_calls_to_nccl_are_refused_before_anything_runs(self):
         wrapper = self.folder / "one-rank"
         wrapper.write_text('#!/bin/sh\nif [ "$OMPI_COMM_WORLD_RANK" = 1 ]; then export TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK=1; fi\nexec "$@"\n')

@@ -94,6 +94,13 @@ std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   return findings;
 }
 
+namespace {
+
+// True if NVML, or the program that asks it, did not answer in time.
+bool is_of_silence(const std::string& problem) { return problem.find("answer within") != std::string::npos; }
+
+}  // namespace
+
 // Without persistence mode the driver initializes GPUs one after the other before they answer, seconds each.
 std::vector<Finding> lost_gpus(const Topology& topology) {
   std::vector<Finding> findings = each_gpu(
@@ -104,7 +111,7 @@ std::vector<Finding> lost_gpus(const Topology& topology) {
     if (std::ranges::find(host.gpu_devices, std::optional(false), &Gpu::persistence) == host.gpu_devices.end())
       continue;
     for (Finding& finding : findings)
-      if (finding.subject.host == host.name && finding.evidence.find("did not answer within") != std::string::npos)
+      if (finding.subject.host == host.name && is_of_silence(finding.evidence))
         finding.action =
             "start nvidia-persistenced (or nvidia-smi -pm 1) and check again, since GPUs without persistence mode take "
             "seconds to answer. If it is still silent: " +
@@ -245,7 +252,7 @@ std::vector<Finding> silent_nvml(const Topology& topology) {
   for (const Host& host : topology.hosts)
     if (!host.gpu_problem.empty())
       findings.push_back({"gpu.nvml",
-                          Severity::warning,
+                          is_of_silence(host.gpu_problem) ? Severity::error : Severity::warning,
                           {host.name, host.instance, {}, {}},
                           fmt::format("NVML: {}", host.gpu_problem),
                           "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"});

@@ -33,6 +33,8 @@ struct Request {
   Shutdown& shutdown;
   const FaultHooks& fault_hooks;      // empty except in tests
   const OwnGpus* own_gpus = nullptr;  // of a `check` without a launcher
+  // The host of each rank at the leader, for what ends a run before it knows the machine; empty in tests.
+  std::vector<std::string> hosts = {};
 };
 
 struct Command {

@@ -48,6 +48,17 @@ std::string on_both_sides(const reports::Side& base, const reports::Side& fresh)
   return "";
 }
 
+constexpr std::string_view same_run = "The same run is on both sides";
+
+// The answer alone, with what it means less by.
+std::string answer_line(const reports::Comparison& comparison) {
+  const bool is_same =
+      std::ranges::any_of(comparison.remarks, [](const std::string& each) { return each.starts_with(same_run); });
+  const bool is_real = comparison.provenance == "measured" || comparison.provenance == "imported";
+  return printable(comparison.headline) + (is_same ? " (the same run is on both sides)" : "") +
+         (is_real ? "" : ", " + upper_case(comparison.provenance)) + "\n";
+}
+
 reports::Comparison compare_sides(const Options& options, const reports::ComparisonOptions& how) {
   // Reading takes most of the time. If no thread can start, the sides are read in sequence.
   std::future<reports::Side> base =
@@ -55,7 +66,7 @@ reports::Comparison compare_sides(const Options& options, const reports::Compari
   const reports::Side fresh = read_side("NEW", options.new_files, options.new_arm), before = base.get();
   reports::Comparison comparison = reports::compare(before, fresh, how);
   const std::string shared = options.base_arm == options.new_arm ? on_both_sides(before, fresh) : "";
-  if (!shared.empty()) comparison.remarks.push_back(fmt::format("The same run is on both sides: {}", shared));
+  if (!shared.empty()) comparison.remarks.push_back(fmt::format("{}: {}", same_run, shared));
   return comparison;
 }
 
@@ -194,15 +205,15 @@ ExitCode compare_command(const Request& request) {
   comparison.made = utc_now();
   std::string text;
   if (std::ranges::find(formats, "console") != formats.end())
-    text = options.quiet ? printable(comparison.headline) + "\n" : reports::render_console(comparison);
+    text = options.quiet ? answer_line(comparison) : reports::render_console(comparison);
   ExitCode code = comparison.exit_code;
   try {
     for (const std::filesystem::path& path : write_comparison(comparison, formats, options.out))
-      if (!options.quiet || text.empty()) text += path.string() + "\n";
+      if (!options.quiet || text.empty()) text += printable(path.string()) + "\n";
   } catch (const EnvironmentError& problem) {
     // The answer is known, and is printed whatever cannot be written.
     print_error(fmt::format("{}. {}; or name another --out", problem.what(), disk_remedy));
-    if (text.empty()) text = printable(comparison.headline) + "\n";
+    if (text.empty()) text = answer_line(comparison);
     code = worse(code, ExitCode::environment);
   }
   return print_result_for(code, text);
@@ -248,7 +259,7 @@ ExitCode baseline_command(const Request& request) {
   for (const std::string& remark : baseline.report.run.remarks) text += printable(remark) + "\n";
   const int launches = baseline.report.run.launches;
   text += fmt::format("{}, up to {} {} each. Baseline: {}\n", reports::counted(baseline.report.results.size(), "case"),
-                      launches, launches == 1 ? "launch" : "launches", folder.string());
+                      launches, launches == 1 ? "launch" : "launches", printable(folder.string()));
   return print_result_for(ExitCode::ok, text);
 }
 

@@ -257,12 +257,12 @@ ExitCode import_job(const Request& request) {
     reports::write_atomically(written.back(), job::traffic_csv(each));
   }
   for (const std::string& remark : found.remarks) text += printable(remark) + "\n";
-  for (const fs::path& path : written) text += path.string() + "\n";
+  for (const fs::path& path : written) text += printable(path.string()) + "\n";
   const bool computes = std::ranges::any_of(
       found.operations, [](const JobOperation& each) { return each.computed && each.computed->count > 0; });
   text += fmt::format("The step again, with these ranks{}: mpirun -np {} p5bench tune --job {}{}\n",
                       computes ? ", and matrix products for what the GPUs computed" : "", found.ranks,
-                      written.front().string(), computes ? " --gaps gemm" : "");
+                      printable(for_shell(written.front().string())), computes ? " --gaps gemm" : "");
   return print_result_for(ExitCode::ok, text);
 }
 

@@ -18,6 +18,7 @@
 #include "bench/measure/launches.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/job.hpp"
 #include "reports/judge.hpp"
 #include "reports/markup.hpp"
 #include "reports/traffic.hpp"
@@ -26,8 +27,31 @@ namespace p5 {
 
 namespace {
 
+CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c);
+
+// That of a job's step: with it all operations together take as long as each with its own.
+CostModel cost_of_step(const Machine& machine, const topo::Limits& parts, const Replay& replay) {
+  const std::vector<int> uses = uses_of_works(replay);
+  double steps = 0, waiting_s = 0, moved = 0, moving_s = 0;
+  CostModel cost = machine.backend->cost();
+  for (std::size_t at = 0; at < uses.size(); ++at) {
+    const Case& c = *replay.works[at].planned;
+    cost = cost_of(machine, parts, c);
+    const double its_steps = uses[at] * c.collective->steps(c.ranks);
+    const double its_bytes = uses[at] * static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.ranks);
+    steps += its_steps;
+    waiting_s += its_steps * cost.latency.count;
+    moved += its_bytes;
+    moving_s += its_bytes / cost.bandwidth.count;
+  }
+  if (steps > 0) cost.latency = {waiting_s / steps};
+  if (moving_s > 0) cost.bandwidth = {moved / moving_s};
+  return cost;
+}
+
 // The cost model of the planned machine, also if it is simulated here: the binding part's rate.
 CostModel cost_of(const Machine& machine, const topo::Limits& parts, const Case& c) {
+  if (c.replay) return cost_of_step(machine, parts, *c.replay);
   const topo::Operation op{.route = c.collective->route,
                            .ranks = c.ranks,
                            .nodes = c.nodes,
@@ -114,8 +138,13 @@ PlanFigures figures_of(const Machine& machine, const topo::Limits& parts, const 
   all += figures.communicators.seconds + figures.around;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus && machine.why_not_judged.empty()) {
     figures.alone = time_of_gpus_alone(machine);
-    if (const std::string mode = tuning_mode(options); mode != "off")
-      figures.tuning = predict_tuning_time(mode, time_to_start(machine)).count;
+    if (const std::string mode = tuning_mode(options); mode != "off") {
+      const Case* const step = options.job.empty() ? nullptr : &plan.cases.front();
+      figures.tuning =
+          predict_tuning_time(mode, time_to_start(machine),
+                              step ? std::optional(predict_round(*step, cost_of(machine, parts, *step))) : std::nullopt)
+              .count;
+    }
   }
   const bool soaks = options.soak.count > 0;
   figures.whole = (soaks ? options.soak : options.budget).count;
@@ -132,6 +161,16 @@ std::string about_budget(const PlanFigures& figures) {
       "All of it takes about {}, so that the budget leaves cases or samples out: give a longer --budget, or fewer "
       "--collectives and --sizes",
       to_text(Seconds{std::ceil(figures.needed)}));
+}
+
+// Remarks on the figures: a budget that is too short, and a simulator that stands for GPUs.
+std::vector<std::string> remarks_on(const Machine& machine, const PlanFigures& figures) {
+  std::vector<std::string> remarks;
+  if (figures.tuning > 0 && !machine.backend_info().tunable)
+    remarks.push_back(
+        fmt::format("Tuning takes this long with --backend nccl; --backend {} tunes nothing", machine.backend_name));
+  if (std::string short_of = about_budget(figures); !short_of.empty()) remarks.push_back(std::move(short_of));
+  return remarks;
 }
 
 // Price of all nodes for a time; null where the platform has none.
@@ -169,7 +208,7 @@ std::string text_of(const Machine& machine, const topo::Limits& parts, const Pla
   add("{}, buffers of {:.3f} GiB per rank, about {} within a budget of {}\n",
       reports::counted(plan.cases.size(), "case"), static_cast<double>(plan.memory_per_rank.count) / (1 << 30),
       to_text(Seconds{figures.expected}), to_text(Seconds{figures.whole}));
-  if (const std::string short_of = about_budget(figures); !short_of.empty()) add("{}\n", short_of);
+  for (const std::string& remark : remarks_on(machine, figures)) add("{}\n", remark);
   if (const std::optional<double> dollars = dollars_for(machine, figures.expected))
     add("at {:.2f} dollars per hour and node (on demand, {}): {:.2f} dollars for that, {:.2f} for the whole budget\n",
         *machine.platform->dollars_per_hour, machine.platform->price_date, *dollars,
@@ -198,7 +237,7 @@ std::string json_of(const Machine& machine, const Plan& plan, const PlanFigures&
          {"time_s", figures.whole},
          {"dollars", nullptr},
          {"remarks", plan.remarks}};
-  if (const std::string short_of = about_budget(figures); !short_of.empty()) j["remarks"].push_back(short_of);
+  for (std::string& remark : remarks_on(machine, figures)) j["remarks"].push_back(std::move(remark));
   for (const PlanFigures::Row& row : figures.rows)
     j["operations"].push_back({{"operation", row.name},
                                {"cases", row.cases},
@@ -220,9 +259,8 @@ ExitCode plan_in(ControlPlane& control, const Options& options) {
   if (!control.is_leader()) return ExitCode::ok;
   const topo::Limits parts = gpu_limits(machine);
   const PlanFigures figures = figures_of(machine, parts, plan, options);
-  const bool as_json = options.formats == std::vector<std::string>{"json"};
-  return print_result_for(ExitCode::ok, as_json ? json_of(machine, plan, figures, options)
-                                                : text_of(machine, parts, plan, figures, options));
+  return print_result_for(ExitCode::ok, options.prints_json() ? json_of(machine, plan, figures, options)
+                                                              : text_of(machine, parts, plan, figures, options));
 }
 
 }  // namespace

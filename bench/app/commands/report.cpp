@@ -52,14 +52,24 @@ void add_samples_beside(const fs::path& file, reports::Report& report) {
   }
 }
 
+// The journal of a run belongs to the report beside it: a report of another run is not written there.
+void check_folder_of_report(const fs::path& folder, const fs::path& file) {
+  std::error_code problem;
+  if (!fs::exists(fs::symlink_status(folder / reports::journal_name, problem))) return;
+  if (fs::equivalent(folder, fs::absolute(file).parent_path(), problem)) return;
+  throw UsageError(
+      fmt::format("--out: '{}' is the folder of another run, whose report this would replace; name another",
+                  printable(folder.string())));
+}
+
 }  // namespace
 
 ExitCode report_command(const Request& request) {
   if (!request.control.is_leader()) return ExitCode::ok;
   const Options& options = request.options;
   const std::string file = report_in(options.report_file);
-  const bool page =
-      options.given.contains("--format") && std::ranges::find(options.formats, "html") != options.formats.end();
+  const bool page = options.report_as == "html" || (options.given.contains("--format") && options.wants("html"));
+  if (options.given.contains("--out")) check_folder_of_report(options.out, file);
   reports::Report report = reports::read_report(file);
   if (page) add_samples_beside(file, report);
   if (!options.report_as.empty()) {
@@ -103,7 +113,7 @@ ExitCode report_command(const Request& request) {
       reports::make_folder(options.out);
       reports::check_writable(path);
       reports::write_atomically(path, writer.render(report));
-      text += path.string() + "\n";
+      text += printable(path.string()) + "\n";
     });
   }
   if (!comparison) return print_result_for(ExitCode::ok, reports::coloured_for_terminal(text));
@@ -111,7 +121,7 @@ ExitCode report_command(const Request& request) {
   if (on_console) text += "\n" + reports::render_console(*comparison);
   attempt([&] {
     for (const std::filesystem::path& path : write_comparison(*comparison, formats, options.out))
-      text += path.string() + "\n";
+      text += printable(path.string()) + "\n";
   });
   if (failed && !on_console) text += printable(comparison->headline) + "\n";
   return print_result_for(failed ? worse(comparison->exit_code, ExitCode::environment) : comparison->exit_code, text);
@@ -175,7 +185,8 @@ ExitCode import_command(const Request& request) {
   reports::write_atomically(folder / "report.json", reports::render_json(imported.report));
   std::string text;
   for (const std::string& remark : imported.report.run.remarks) text += printable(remark) + "\n";
-  text += fmt::format("{}. Report: {}\n", reports::counted(imported.report.results.size(), "case"), folder.string());
+  text += fmt::format("{}. Report: {}\n", reports::counted(imported.report.results.size(), "case"),
+                      printable(folder.string()));
   return print_result_for(imported.report.exit_code, text);
 }
 

@@ -72,15 +72,18 @@ void require_regular_files(const fs::path& copy) {
     require_regular(*at);
 }
 
-// Reads a recording, a run's topology.json or report.json, hwloc's or NCCL's XML, or a folder with copies of /proc and
-// /sys.
+// Reads a recording, a run's topology.json or report.json or its folder, hwloc's or NCCL's XML, or a folder with copies
+// of /proc and /sys.
 topo::Topology load_topology(const std::string& path) {
   std::error_code problem;
   topo::Topology topology;
   if (fs::is_directory(path, problem)) {
-    if (!fs::exists(fs::path(path) / "sys", problem))
-      throw UsageError(
-          fmt::format("--load: the folder '{}' has no 'sys'; copy /proc and /sys into it", printable(path)));
+    if (!fs::exists(fs::path(path) / "sys", problem)) {
+      for (const char* const name : {"topology.json", "report.json"})
+        if (const fs::path file = fs::path(path) / name; fs::exists(file, problem)) return load_topology(file.string());
+      throw UsageError(fmt::format(
+          "--load: the folder '{}' is of no run, and has no 'sys'; copy /proc and /sys into it", printable(path)));
+    }
     require_regular_files(path);
     topology = of_one(topo::discover_host(fs::absolute(path).string()));
   } else {
@@ -132,8 +135,22 @@ topo::Topology find_topology(const Request& request) {
   return topology;
 }
 
-// Checks before any work that requested files can be written.
+// Checks before any work that requested files can be written, and that none of them replaces another or, with what is
+// no topology, the input.
 void check_targets(const Options& options) {
+  const auto same = [](const std::string& one, const std::string& other) {
+    const auto place = [](const std::string& file) {
+      std::error_code problem;
+      const fs::path found = fs::weakly_canonical(fs::absolute(file), problem);
+      return problem ? fs::absolute(file) : found;
+    };
+    return !one.empty() && !other.empty() && place(one) == place(other);
+  };
+  for (const auto& [option, other] :
+       {std::pair("--record", &options.record_file), std::pair("--load", &options.load_file)})
+    if (same(options.rank_file, *other))
+      throw UsageError(
+          fmt::format("--rankfile and {} name the same file, '{}'; name another", option, printable(*other)));
   for (const std::string& file : {options.record_file, options.rank_file})
     if (!file.empty()) reports::check_writable(file);
 }

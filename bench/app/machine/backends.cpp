@@ -21,7 +21,9 @@
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
+#include "bench/base/units.hpp"
 #include "bench/model/agreement.hpp"
+#include "reports/judge.hpp"
 #include "reports/local_checks.hpp"
 #include "topo/discover.hpp"
 #include "topo/system_files.hpp"
@@ -80,23 +82,38 @@ std::string choose_ras_address(Environment& changes) {
   return changes[ras_variable] = ras_address;
 }
 
-constexpr const char* device_problem = "device_problem";
+std::vector<protocol::Identity>::const_iterator fullest_of(const std::vector<protocol::Identity>& identities) {
+  return std::ranges::min_element(identities, {}, &protocol::Identity::free_memory);
+}
 
-// The worker's identity as JSON, or a problem of its device, which is no problem of all ranks.
+// Names of problems that are no problem of all ranks: of the worker's device, and a worker that does not answer.
+constexpr const char *device_problem = "device_problem", *silence = "silence";
+
+std::string as_answer(const char* kind, const CaseError& problem) {
+  return json{{kind, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
+}
+
+// The worker's identity as JSON, or such a problem.
 std::string identity_or_problem(WorkerBackend& backend) try { return identify(backend); } catch (const LostError&) {
   throw;
-} catch (const StalledError&) {
-  throw;
+} catch (const StalledError& problem) {
+  return as_answer(silence, problem);
 } catch (const CaseError& problem) {
   if (!is_of_device(problem.what())) throw;
-  return json{{device_problem, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
+  return as_answer(device_problem, problem);
 }
 
 // By rank; "" without one.
-std::vector<std::string> device_problems(const std::vector<std::string>& answers) {
+std::vector<std::string> problems_in(const std::vector<std::string>& answers, const char* kind) {
   std::vector<std::string> problems;
-  for (const std::string& each : answers) problems.push_back(json::parse(each).value(device_problem, ""));
+  for (const std::string& each : answers) problems.push_back(json::parse(each).value(kind, ""));
   return problems;
+}
+
+// Throws EnvironmentError that names the first rank with a problem.
+void refuse_problems(const std::vector<std::string>& of_ranks) {
+  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
+  if (first != of_ranks.end()) throw EnvironmentError(fmt::format("rank {}: {}", first - of_ranks.begin(), *first));
 }
 
 }  // namespace
@@ -137,6 +154,32 @@ std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std
   return findings;
 }
 
+std::string describe_fullest_device(const std::vector<protocol::Identity>& identities, const topo::Topology& topology) {
+  const auto fullest = fullest_of(identities);
+  const auto rank = fullest - identities.begin();
+  const std::vector<topo::Gpu>& gpus = host_of_rank(topology, static_cast<std::size_t>(rank)).gpu_devices;
+  const auto gpu = std::ranges::find(gpus, fullest->device_uuid, &topo::Gpu::uuid);
+  const auto text = [](std::uint64_t bytes) { return to_rounded_text(static_cast<double>(bytes)); };
+  return fmt::format("{} ({}) of {}, which has {} of {} free",
+                     gpu == gpus.end() ? "the GPU" : fmt::format("GPU {}", gpu - gpus.begin()), fullest->device_uuid,
+                     reports::name_of_rank(topology, static_cast<int>(rank)), text(fullest->free_memory),
+                     text(fullest->total_memory));
+}
+
+std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const std::vector<std::string>& silences) {
+  reports::Report known;
+  known.topology = topology;
+  known.topology.gpu_of_rank.clear();
+  std::vector<topo::Finding> findings;
+  for (std::size_t rank = 0; rank < silences.size(); ++rank) {
+    if (silences[rank].empty()) continue;
+    topo::Finding& found = findings.emplace_back(reports::failed_check(known, static_cast<int>(rank), silences[rank]));
+    found.about = topo::About::host;
+    found.action = "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance";
+  }
+  return findings;
+}
+
 std::string why_no_gpus() {
   const std::string worker = file_of_ours(program);
   if (!topo::present(worker)) return fmt::format("there is no '{}'", worker);
@@ -157,22 +200,26 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   worker.ras = choose_ras_address(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
   const auto decide = [&](const std::vector<std::string>& texts) {
-    const std::vector<std::string> problems = device_problems(texts);
-    if (const auto failed = std::ranges::find_if_not(problems, &std::string::empty); failed != problems.end()) {
-      if (options.checks())
-        std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
-                          std::back_inserter(findings));
-      throw EnvironmentError(fmt::format("rank {}: {}", failed - problems.begin(), *failed));
+    const std::vector<std::string> problems = problems_in(texts, device_problem),
+                                   silences = problems_in(texts, silence);
+    if (options.checks()) {
+      std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
+                        std::back_inserter(findings));
+      std::ranges::move(silent_ranks(topology, silences), std::back_inserter(findings));
     }
+    refuse_problems(problems);
+    refuse_problems(silences);
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
-    std::uint64_t least = identities.front().free_memory;
     for (const protocol::Identity& each : identities) {
-      least = std::min(least, each.free_memory);
       made.gpu_of_rank.push_back(each.device_uuid);
       made.gpus_seen_of_rank.push_back(each.visible_devices);
     }
-    return json{{"most_ranks", most_ranks}, {"memory", least}, {"first", protocol::to_json(identities.front())}}.dump();
+    return json{{"most_ranks", most_ranks},
+                {"memory", fullest_of(identities)->free_memory},
+                {"fullest_device", describe_fullest_device(identities, topology)},
+                {"first", protocol::to_json(identities.front())}}
+        .dump();
   };
   const json agreed = json::parse(agree(
       control, [&] { return identity_or_problem(*backend); }, decide));
@@ -180,6 +227,7 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   backend->share_device(most_ranks);
   made.memory_of_rank =
       Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(most_ranks)};
+  made.fullest_device = agreed.at("fullest_device");
   if (most_ranks > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
   const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
   made.software = {{"gpu", first.device_name},
@@ -198,6 +246,7 @@ void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Mac
   GpuBackend made = make_gpu_backend(control, options, machine.topology, machine.findings);
   machine.backend = std::move(made.backend);
   machine.memory_of_rank = made.memory_of_rank;
+  machine.fullest_device = std::move(made.fullest_device);
   machine.why_not_judged = std::move(made.why_not_judged);
   machine.software = std::move(made.software);
   machine.gpu_of_rank = std::move(made.gpu_of_rank);

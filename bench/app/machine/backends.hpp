@@ -28,9 +28,14 @@ std::string why_no_gpus();
 // their host that they cannot see.
 int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const topo::Topology& topology, bool allowed);
 
+// Rank, host and memory of the GPU with the least free memory: "GPU 3 (GPU-0abc) of rank 3 on n1, which has 0 B of 80.0
+// GiB free".
+std::string describe_fullest_device(const std::vector<protocol::Identity>& identities, const topo::Topology& topology);
+
 struct GpuBackend {
   std::unique_ptr<Backend> backend;
   std::optional<Bytes> memory_of_rank;
+  std::string fullest_device;
   std::string why_not_judged;
   std::map<std::string, std::string> software;
   std::vector<std::string> gpu_of_rank;  // UUIDs; at the leader, as the next
@@ -39,7 +44,7 @@ struct GpuBackend {
 
 // Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
 // shares a GPU (unless allowed), or has a library of another version than rank 0's. `findings`: the leader's; of a
-// check also those of failed_gpus().
+// check also those of failed_gpus() and silent_ranks().
 GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
                             std::vector<topo::Finding>& findings);
 
@@ -50,6 +55,8 @@ bool is_of_device(const std::string& problem);
 // which names the GPUs of a single host by UUID.
 std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
                                        const char* visible);
+// Findings about the hosts of ranks whose worker did not answer, by rank, "" of others. They condemn no host.
+std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const std::vector<std::string>& silences);
 
 bool simulates(const Options& options);
 

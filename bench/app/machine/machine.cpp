@@ -258,12 +258,6 @@ class IdleBackend final : public Backend {
   bool joined() const override { return false; }
 };
 
-void make_idle(Machine& machine, std::string why, ExitCode code) {
-  machine.backend = std::make_unique<IdleBackend>();
-  machine.why_idle = std::move(why);
-  machine.code_of_idle = code;
-}
-
 // Domains of ranks, if one has several hosts; else empty.
 NodeOfRank wide_domains(const topo::Topology& topology) {
   NodeOfRank domains = domains_of_ranks(topology);
@@ -280,6 +274,12 @@ bool allowed(std::string_view variable) {
 }
 
 }  // namespace
+
+void make_idle(Machine& machine, std::string why, ExitCode code) {
+  machine.backend = std::make_unique<IdleBackend>();
+  machine.why_idle = std::move(why);
+  machine.code_of_idle = code;
+}
 
 topo::Probes probes_for(const Options& options) {
   constexpr double share_of_check = 0.25;
@@ -372,6 +372,7 @@ JobFacts job_facts(const Machine& machine, std::uint64_t seed) {
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) facts.domain_of_rank = machine.domain_of_rank;
   facts.seed = seed;
   facts.memory_of_rank = machine.memory_of_rank;
+  if (!machine.fullest_device.empty()) facts.fullest_device = machine.fullest_device;
   facts.within_nodes = machine.nics_loop_back;
   facts.gpus_alike = machine.gpus_alike;
   if (machine.backend_info().parts != BackendInfo::Parts::gpus)

@@ -107,6 +107,7 @@ struct Machine {
   NodeOfRank domain_of_rank;
   bool gpus_alike = false;              // JobFacts::gpus_alike
   std::optional<Bytes> memory_of_rank;  // device memory free for buffers, minimum over ranks
+  std::string fullest_device;           // the device with this minimum; "": not known
   std::string why_not_judged;           // reason, if ranks share a GPU; else ""
   std::string why_idle;                 // `check`: the reason that nothing can be measured; else ""
   ExitCode code_of_idle = ExitCode::ok;
@@ -128,6 +129,9 @@ topo::Probes probes_of_workers(ControlPlane& control, const Options& options);
 // Collective. Discovers the machine, or synthesizes it for sim. `own`: the GPUs of a check without a launcher. A check
 // without a working backend continues: the discovered facts show the reason, or that all GPUs are in use.
 Machine find_machine(ControlPlane& control, const Options& options, std::uint64_t seed, const OwnGpus* own = nullptr);
+
+// For a check of a machine on which nothing can be measured, for this reason.
+void make_idle(Machine& machine, std::string why, ExitCode code);
 
 // On the host that has most.
 int ranks_on_host(const Machine& machine);

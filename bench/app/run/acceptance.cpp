@@ -7,6 +7,7 @@
 #include <exception>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
@@ -20,6 +21,7 @@
 #include "bench/backends/worker_process.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/rendezvous.hpp"
 #include "bench/measure/runner.hpp"
@@ -167,7 +169,8 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, Fou
 // Other jobs may use the node of a check at the same time. A failed check is therefore repeated in fresh workers, and
 // only a second failure at the same rank within the time is the GPU's fault. What was found before a failure counts all
 // the same. A burn is not repeated, because it exists to provoke failures that are rare. Its waits for a GPU may
-// therefore end later than its time, by one timeout: a wait that is cut short tells nothing about the GPU.
+// therefore end later than its time, by one timeout, as far as half of the time to report allows. A wait that is cut
+// short all the same tells nothing about the GPU.
 void check_gpus_alone(Run& run) {
   // A burn comes on top of the limit.
   if (run.options.burn.count == 0 && !agree_on_time_left(run, time_for_gpus_alone())) {
@@ -177,7 +180,8 @@ void check_gpus_alone(Run& run) {
   if (run.options.deadline) run.options.deadline = later(*run.options.deadline, run.options.burn);
   Backend& backend = *run.arms.all.front().backend;
   if (run.options.burn.count > 0) {
-    backend.postpone_limit({run.options.burn.count + run.options.timeout.count});
+    backend.postpone_limit(
+        {run.options.burn.count + std::min(run.options.timeout.count, time_to_report(run.options.limit).count / 2)});
     // A rank whose products are wrong or left out waits for the others, which burn for the whole time.
     run.control.begin_step(run.phase.load(), {longest_wait(run).count + run.options.burn.count});
   }
@@ -198,6 +202,11 @@ void check_gpus_alone(Run& run) {
                                     what));
     if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
     if (!again) problem.reset();
+  } else if (problem && problem->cut_short) {
+    run.recorder.remark(
+        fmt::format("the check of each GPU alone was not complete within the limit: {}", problem->what));
+    run.code = worse(run.code, ExitCode::unfinished);
+    problem.reset();
   }
   look_for_programs(run, found.of_ranks);
   run.recorder.add([&](ReportBuilder& report) { report.add_local_checks(std::move(found.of_ranks)); });
@@ -242,7 +251,9 @@ void tune_settings(Run& run) {
   // Launches of a soak have a budget each, and so does its tuning.
   const double spent = run.options.soak.count > 0 ? 0 : since(run.start).count;
   const Seconds time_left{run.options.budget.count * (1 - finishing_share) - spent};
-  if (const std::string reason = reason_not_to_tune(run); !reason.empty()) return report_tuning_refused(run, reason);
+  std::string reason = reason_not_to_tune(run);
+  if (reason.empty()) reason = difference_of_tuning_files(run.control, run.options, true);
+  if (!reason.empty()) return report_tuning_refused(run, reason);
   TuningJob job{.temporary = run.request.shutdown.temporary(),
                 .mode = tuning_mode(run.options),
                 .seed = run.seed,
@@ -303,7 +314,12 @@ std::string describe_rank(const Run& run, int rank) {
   const OwnGpus* const own = run.request.own_gpus;
   if (own && std::cmp_less(rank, own->usable.size()))
     return fmt::format("rank {} ({})", rank, own->usable[static_cast<std::size_t>(rank)]);
-  if (!run.opened) return fmt::format("rank {}", rank);
+  if (!run.opened) {
+    const std::vector<std::string>& hosts = run.request.hosts;
+    return std::cmp_less(rank, hosts.size())
+               ? fmt::format("rank {} on {}", rank, printable(hosts[static_cast<std::size_t>(rank)]))
+               : fmt::format("rank {}", rank);
+  }
   const topo::Topology& topology = run.machine.topology;
   const int host = topology.host_of_rank.at(static_cast<std::size_t>(rank));
   return fmt::format("rank {} on {}", rank, topology.hosts.at(static_cast<std::size_t>(host)).name);
@@ -400,7 +416,9 @@ namespace {
 
 std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
   if (!run.opened) {
-    print_error(fmt::format("ended by {} while {}: nothing was measured", signal, run.phase.load()));
+    // At the limit of a check the leader tells why, and its launcher ends the other ranks.
+    if (run.control.is_leader() || has_time_left(run))
+      print_error(fmt::format("ended by {} while {}: nothing was measured", signal, run.phase.load()));
     return ExitCode::unfinished;
   }
   const ExitCode code = run.recorder.end_early(fmt::format("ended by {} while {}", signal, run.phase.load()));
@@ -410,6 +428,22 @@ std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
   return run.recorder.finished() ? std::nullopt : std::optional(code);
 }
 
+// One line for each host, as a check prints it, where the limit passed before there is a report.
+std::string lines_at_limit(const Run& run, const std::string& why) {
+  const std::string own = topo::host_name().name;
+  const std::vector<std::string> hosts = run.request.hosts.empty() ? std::vector{own} : run.request.hosts;
+  std::set<std::string> silent, told;
+  for (const int rank : run.control.missing_participants())
+    if (std::cmp_less(rank, hosts.size())) silent.insert(hosts[static_cast<std::size_t>(rank)]);
+  if (silent.empty()) silent.insert(own);
+  std::string text;
+  for (const std::string& host : hosts)
+    if (told.insert(host).second)
+      text += silent.contains(host) ? fmt::format("{}: NOT FINISHED: {}\n", printable(host), why)
+                                    : fmt::format("{}: NOT CHECKED\n", printable(host));
+  return text;
+}
+
 // Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
 std::optional<ExitCode> end_by_limit(Run& run) {
   if (!run.control.is_leader()) return std::nullopt;
@@ -417,7 +451,7 @@ std::optional<ExitCode> end_by_limit(Run& run) {
   const std::string why =
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
-  if (!run.opened) print_result(fmt::format("{}: NOT FINISHED: {}\n", topo::host_name().name, why));
+  if (!run.opened) print_result(lines_at_limit(run, why));
   return run.recorder.end_early(why);
 }
 

@@ -298,11 +298,12 @@ std::string closing_text(const reports::Report& report, const Options& options, 
     return to_json(report).dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   if (options.checks()) return reports::render_nodes(report, options.quiet);
   const bool whole = !options.quiet && options.wants("console");
+  const std::string decision = report.decision.sentence + "\n";
   if (!comparison.empty())
-    return whole ? reports::render_outline(report) + "\n" + comparison
-                 : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1);
+    return decision + (whole ? reports::render_outline(report) + "\n" + comparison
+                             : comparison.substr(comparison.rfind('\n', comparison.size() - 2) + 1));
   if (whole) return options.table ? reports::render_table(report) : reports::render_console(report);
-  return report.decision.sentence + "\n";
+  return decision;
 }
 
 }  // namespace p5

@@ -40,6 +40,7 @@ class NullObserver final : public Observer {
 RunnerOptions options_beside(const Run& run) {
   RunnerOptions options = run.runner;
   options.budget = run.options.checks() ? time_for_parts(run) : Seconds{run.options.budget.count * share_of_parts};
+  options.kept_from_pairs = {0};
   options.precision = reports::tolerated_difference / 2;
   options.latency = false;
   options.launches = 1;

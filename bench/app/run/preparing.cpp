@@ -27,6 +27,8 @@
 #include "bench/measure/load.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
+#include "reports/local_checks.hpp"
+#include "reports/markup.hpp"
 #include "reports/nodes.hpp"
 #include "reports/other_programs.hpp"
 #include "reports/reachability.hpp"
@@ -107,7 +109,7 @@ Seconds time_for_cases(const Run& run) {
 }
 
 Seconds time_for_parts(const Run& run) {
-  // The last round has to end before the deadline, which cuts waits: healthy NICs would seem silent.
+  // The last round has to end before the deadline, which cuts waits: the case would fail, though no NIC is at fault.
   constexpr double last_round_s = 1;
   return nics_come_first(run) ? time_for_cases(run) : Seconds{time_left(run).count - last_round_s};
 }
@@ -136,18 +138,32 @@ bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_tim
 
 bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
+// Of the job's GPUs, and of those of this node that the check skipped.
+static std::vector<topo::Finding> burns_left_out(const Run& run, const reports::Report& report) {
+  const OwnGpus* const own = run.request.own_gpus;
+  std::vector<topo::Finding> findings;
+  if (run.machine.why_idle.empty()) findings = reports::missing_burns(report);
+  if (own && !own->skipped.empty())
+    findings.push_back(reports::missing_burn(&report.topology.hosts.front(), own->skipped, ""));
+  return findings;
+}
+
 void finish_check(Run& run) {
   const Machine& machine = run.machine;
   if (const OwnGpus* const own = run.request.own_gpus)
     for (const std::string& each : own->skipped) run.recorder.remark("skipped: " + each);
   if (!machine.why_idle.empty()) run.recorder.remark("nothing measured: " + machine.why_idle);
+  if (run.options.burn.count > 0 && machine.code_of_idle == ExitCode::ok)
+    run.recorder.add([&](ReportBuilder& builder) { builder.add_findings(burns_left_out(run, builder.report())); });
   ExitCode code = machine.code_of_idle;
   run.recorder.add([&](ReportBuilder& builder) {
     const reports::Report& report = builder.report();
     if (reports::ran_out_of_time(report)) code = ExitCode::unfinished;
     if (reports::never_joined(report)) code = ExitCode::environment;
     // A host that did not answer in time is a hang, not an environment error.
-    if (code == ExitCode::environment && !has_time_left(run)) code = ExitCode::unfinished;
+    if ((code == ExitCode::environment && !has_time_left(run)) ||
+        std::ranges::any_of(report.findings, topo::is_of_silent_driver))
+      code = ExitCode::unfinished;
   });
   run.code = worse(run.code, code);
 }
@@ -276,17 +292,40 @@ RunnerOptions runner_options(Run& run) {
   return runner;
 }
 
+// The reason that a check has too little time left for all of its parts.
+std::string remark_on_slow_start(const Run& run) {
+  const Options& options = run.options;
+  const auto hosts = std::ranges::count_if(run.machine.topology.hosts, [](const topo::Host& host) {
+    return std::ranges::find(host.gpu_devices, std::optional(false), &topo::Gpu::persistence) != host.gpu_devices.end();
+  });
+  return fmt::format(
+      "{} of the limit of {} had passed when NVML, libfabric and CUDA had started, so that the pairs are left out, and "
+      "perhaps more; a longer --limit measures more{}",
+      to_text(Seconds{last_wait(options.limit).count - time_left(run).count}), to_text(options.limit),
+      hosts == 0 ? ""
+                 : fmt::format(", and GPUs start faster in persistence mode (nvidia-smi -pm 1), which is off on {}",
+                               reports::counted(static_cast<std::size_t>(hosts), "host")));
+}
+
 void allocate_budget(Run& run) {
   const Options& options = run.options;
   if (options.checks()) {
-    run.runner.budget = time_for_cases(run);
+    // Operations of all GPUs of a node decide whether it is fit, so they may take the time of the checks of each GPU
+    // alone as well, and begin as long as the deadline does not cut a join short.
+    const double for_pairs = time_for_cases(run).count;
+    run.runner.budget = {std::max(for_pairs, time_left(run).count - join_limit(options).count)};
+    run.runner.kept_from_pairs = {run.runner.budget.count - for_pairs};
+    if (for_pairs <= 0) run.recorder.remark(remark_on_slow_start(run));
     return;
   }
   const double spent = since(run.start).count;
   run.runner.budget = {options.budget.count * (1 - finishing_share) - spent};
-  if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0)
+  if (may_tune(run) && run.machine.why_not_judged.empty() && options.soak.count == 0) {
+    std::optional<Seconds> step;
+    if (!options.job.empty()) step = predict_round(run.plan.cases.front(), run.machine.backend->cost());
     run.runner.budget.count -=
-        reserve_tuning_time(tuning_mode(options), options.budget, time_to_start(run.machine)).count;
+        reserve_tuning_time(tuning_mode(options), options.budget, time_to_start(run.machine), step).count;
+  }
   if (may_need_retest(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (parts_can_be_measured(run)) run.runner.budget.count -= options.budget.count * share_of_parts;
   if (options.soak.count > 0)
@@ -309,6 +348,21 @@ std::vector<RankProcess> exchange_processes(ControlPlane& control) {
 
 }  // namespace
 
+namespace {
+
+Plan plan_cases(Run& run) try {
+  const Machine& machine = run.machine;
+  return run.options.checks()
+             ? plan_check(run)
+             : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+} catch (const EnvironmentError& problem) {  // the same on all ranks
+  if (!run.options.checks()) throw;
+  make_idle(run.machine, problem.what(), ExitCode::environment);
+  return {};
+}
+
+}  // namespace
+
 void find_machine_and_plan(Run& run) {
   run.seed = agree_on_seed(run);
   Machine& machine = run.machine = find_machine(run.control, run.options, run.seed, run.request.own_gpus);
@@ -316,9 +370,7 @@ void find_machine_and_plan(Run& run) {
   refuse_tuning_without_nccl(run.options, machine);
   if (const auto& wrap = run.request.fault_hooks.wrap_backend)
     machine.backend = wrap(std::move(machine.backend), run.control.participant());
-  run.plan = run.options.checks()
-                 ? plan_check(run)
-                 : make_plan(run.options, job_facts(machine, run.seed), *machine.backend, machine.backend_name);
+  run.plan = plan_cases(run);
   if (const std::string remark = remark_on_settings_beside(run.options); !remark.empty())
     run.plan.remarks.push_back(remark);
   refuse_differing_tuning_files(run.control, run.options);

@@ -367,9 +367,20 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
       parts.progress.clear();
     });
     attempt([&] { parts.write_handover_files(); });
-    attempt([&] { parts.write(parts.options.formats); });
-    attempt([&] { parts.folder.flush(); });
     const reports::Report& report = parts.builder.report();
+    attempt([&] { parts.folder.write_formats(report, parts.options.formats); });
+    attempt([&] { parts.folder.flush(); });
+    // A report that cannot be written again stays as it was, which is unfinished; so it is written last.
+    const auto stay_unfinished = [&] {
+      if (attempt.problem().empty() || parts.options.checks()) return;
+      parts.builder.add_exit_code(ExitCode::unfinished);
+      parts.folder.rewrite_formats(report, parts.options.formats);
+    };
+    attempt(stay_unfinished);
+    attempt([&] { parts.folder.write_report(report); });
+    attempt([&] { parts.folder.flush(); });
+    attempt(stay_unfinished);
+    attempt([&] { parts.folder.flush(); });
     std::string left;
     if (!attempt.problem().empty())
       left = fmt::format("; {}; what was measured until then is printed", attempt.problem());

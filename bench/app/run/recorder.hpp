@@ -229,8 +229,9 @@ class Recorder final : public Observer {
   // Ends a run whose plan is done. `code` is merged with the report's exit code. Returns the exit code, also in the
   // report. If the report cannot be written, the console has all of it and the run is unfinished.
   ExitCode finish(ExitCode code);
-  // Ends the run now: unfinished cases fail, unless the run had ended already. Returns the exit code: `code` unless the
-  // results are worse. Safe from any thread; does not throw.
+  // Ends the run now: unfinished cases fail, unless the run had ended already. Returns the exit code, that of the
+  // report on disk: `code` unless the results are worse or a file cannot be written. Safe from any thread; does not
+  // throw.
   ExitCode end_early(const std::string& why, ExitCode code = ExitCode::unfinished);
   // True after finish().
   bool finished() const;

@@ -123,14 +123,17 @@ void ReportBuilder::set_plan(std::span<const Case> cases) {
   for (const Case& each : cases) planned_.emplace_back(each.collective->name);
 }
 
-// Adds a remark on the cases of the plan that have no result. For a run that ended early.
+// Adds a remark on the cases of the plan that --resume measures. For a run that ended early, with its launches
+// combined.
 void ReportBuilder::remark_on_unmeasured() {
   if (only_tunes_) return;
   const std::size_t arms = std::max<std::size_t>(report_.arms.size(), 1), all = arms * planned_.size();
   std::map<std::string, std::size_t> left;  // number of cases, by collective
   std::size_t count = 0;
   for (std::size_t number = 0; number < all; ++number) {
-    if (launches_.contains(number)) continue;
+    const auto place = launches_.find(number);
+    if (place != launches_.end() && can_be_kept(report_.results[place->second.at].measurement, report_.run.ended_by))
+      continue;
     ++left[planned_[number % planned_.size()]];
     ++count;
   }
@@ -388,13 +391,13 @@ void ReportBuilder::close(const std::string& ended_by, ExitCode code) {
   report_.status = ended_by.empty() ? "complete" : "partial";
   report_.run.ended_by = ended_by;
   report_.run.ended = utc_now();
+  combine_launches();
   if (!ended_by.empty()) remark_on_unmeasured();
   // GPUs and NICs are evaluated after the last case.
   if (!ended_by.empty() && has_results_ && is_watched(report_) && !has_observations(report_))
     remark(
         "what GPUs and NICs reported while measuring (Xids, memory errors, clocks, drops) was not evaluated: see the "
         "hosts' kernel logs");
-  combine_launches();
   std::vector<const CombinedLaunches*> cases;
   for (const auto& [number, launches] : launches_) cases.push_back(&launches.together);
   add_findings(reports::slow_launches(cases, launch_started_));

@@ -147,7 +147,7 @@ void FileWriter::flush(Seconds timeout) {
   if (!state_->unanswered) wait(timeout, is_idle);
   state_->unanswered = !is_idle();
   if (state_->unanswered)
-    throw EnvironmentError(fmt::format("'{}' is not written after {}: its file system does not answer",
+    throw EnvironmentError(fmt::format("a file system does not answer: '{}' is not written after {}",
                                        state_->writing.string(), to_text(timeout)));
   state_->throw_problem(true);
 }
@@ -399,13 +399,15 @@ void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   }
 }
 
-// Failed cases are kept, and wrong data always; only cases interrupted by a signal or by a full disk are measured
-// again.
+}  // namespace
+
 bool can_be_kept(const Measurement& m, const std::string& ended_by) {
   const bool interrupted =
       m.because == ended_by && (ended_by.starts_with("ended by ") || ended_by.find(disk_remedy) != std::string::npos);
   return m.wrong_elements > 0 || m.outcome == Outcome::measured || (m.outcome == Outcome::failed && !interrupted);
 }
+
+namespace {
 
 // The result that a line of the journal keeps, if any. Cases that are not in the plan are measured again.
 std::optional<reports::Result> result_to_keep(const std::string& line, const EarlierRun& earlier) {

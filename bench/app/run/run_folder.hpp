@@ -113,6 +113,10 @@ struct EarlierRun {
 // there is none to continue.
 EarlierRun find_earlier_run(const Options& options, const std::vector<std::string>& arguments);
 
+// True if --resume keeps this result of a run that ended so: failed cases are kept, and wrong data always; only skipped
+// cases and those interrupted by a signal or by a full disk are measured again.
+bool can_be_kept(const Measurement& m, const std::string& ended_by);
+
 // A journal line of an earlier run that is kept.
 struct KeptLine {
   CaseInLaunch place;

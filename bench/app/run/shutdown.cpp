@@ -187,8 +187,10 @@ void Shutdown::print_reason(const std::string& reason) const {
   if (prints_reason_) print_error(reason);
 }
 
-Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit) {
-  return later(start, {limit.count - std::max(diagnosis_time.count, diagnosis_share * limit.count)});
-}
+Seconds time_to_report(Seconds limit) { return {std::max(diagnosis_time.count, diagnosis_share * limit.count)}; }
+
+Seconds last_wait(Seconds limit) { return {limit.count - time_to_report(limit).count}; }
+
+Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit) { return later(start, last_wait(limit)); }
 
 }  // namespace p5

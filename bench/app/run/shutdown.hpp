@@ -95,7 +95,10 @@ class Shutdown {
   std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
 };
 
-// The last time to wait for a device under a time limit; the rest is for the report.
+// The part of a time limit for finding the device that did not answer, and for the report.
+Seconds time_to_report(Seconds limit);
+// The part in which devices are waited for, and its end; the rest is time_to_report().
+Seconds last_wait(Seconds limit);
 Clock::time_point last_wait_deadline(Clock::time_point start, Seconds limit);
 
 }  // namespace p5

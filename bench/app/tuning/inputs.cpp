@@ -77,12 +77,10 @@ Environment what_decides_calls(const Environment& of_worker, bool tunes) {
   return found;
 }
 
-void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+std::string difference_of_tuning_files(ControlPlane& control, const Options& options, bool tunes) {
   for (const Environment& each : environments_of_arms(control, options)) {
-    const auto describe = [&] {
-      return what_decides_calls(environment_of_nccl(each, read_file), options.requests_tuning());
-    };
-    agree(control, describe, [](const std::vector<Environment>& all) {
+    const auto describe = [&] { return what_decides_calls(environment_of_nccl(each, read_file), tunes); };
+    const std::string found = agree(control, describe, [](const std::vector<Environment>& all) -> std::string {
       for (std::size_t rank = 1; rank < all.size(); ++rank) {
         const std::string name = first_difference(all[0], all[rank]);
         if (name.empty()) continue;
@@ -90,29 +88,47 @@ void refuse_differing_tuning_files(ControlPlane& control, const Options& options
           const std::string value = value_or_empty(of_rank, name);
           return value.empty() ? fmt::format("no {}", name) : fmt::format("{}={}", name, printable(value));
         };
-        throw EnvironmentError(
-            fmt::format("rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, "
-                        "and hang. Have the same files and variables on all nodes, or unset them",
-                        rank, shown(all[rank]), shown(all[0])));
+        return fmt::format(
+            "rank {} has other tuning files than rank 0 ({}, against {}): ranks would decide differently, and hang. "
+            "Have the same files and variables on all nodes, or unset them",
+            rank, shown(all[rank]), shown(all[0]));
       }
+      return "";
     });
+    if (!found.empty()) return found;
   }
+  return "";
+}
+
+void refuse_differing_tuning_files(ControlPlane& control, const Options& options) {
+  const std::string found = difference_of_tuning_files(control, options, options.requests_tuning());
+  if (!found.empty()) throw EnvironmentError(found);
 }
 
 namespace {
 
-// The files say once beside which work all of their settings were found.
-void refuse_other_works(const Options& options, const std::string& csv) {
+// The files say once beside which work all of their settings were found, and set one rule for registered buffers.
+void refuse_other_heads(const Options& options, const std::string& csv) {
   std::vector<std::string> works;
   for (const Work& work : options.beside) works.push_back(name_of(work));
-  const std::string own = join(works, " and ");
+  const std::string own_works = join(works, " and ");
+  const bool own_rule = tuner::rows_decide_registered_calls(environment_of_nccl(current_environment(), read_file));
+  const auto refuse = [&](const std::string& its, const std::string& of_this) {
+    throw UsageError(
+        fmt::format("--keep-table {}: its settings {}, and this tuning is {}; tune both alike, or leave it out",
+                    printable(options.keep_table), its, of_this));
+  };
   const auto shown = [](const std::string& text) { return text.empty() ? "alone" : "beside " + printable(text); };
-  for (const std::string& each : tuner::works_beside_tables(csv))
-    if (each != own)
-      throw UsageError(fmt::format(
-          "--keep-table {}: its settings were found for operations {}, and this tuning is for operations {}; tune both "
-          "alike, or leave it out",
-          printable(options.keep_table), shown(each), shown(own)));
+  const auto rule = [](bool rows) {
+    return fmt::format("for calls on {} ({} {} rows)",
+                       rows ? "registered buffers too" : "buffers that are not registered", tuner::registered_variable,
+                       rows ? "is" : "is not");
+  };
+  for (const tuner::TableHead& head : tuner::heads_of_tables(csv)) {
+    if (head.works != own_works)
+      refuse("were found for operations " + shown(head.works), "for operations " + shown(own_works));
+    if (head.registered != own_rule) refuse("are " + rule(head.registered), rule(own_rule));
+  }
 }
 
 }  // namespace
@@ -125,7 +141,7 @@ tuner::KeptTables read_kept_tables(ControlPlane& control, const Options& options
     auto parsed = tuner::parse_csv(text);
     if (const auto* const problem = std::get_if<std::string>(&parsed))
       throw UsageError(fmt::format("--keep-table {}: {}", printable(options.keep_table), *problem));
-    refuse_other_works(options, text);
+    refuse_other_heads(options, text);
     kept = {std::get<std::vector<tuner::Table>>(std::move(parsed)), tuner::conditions_of_tables(text)};
   });
   return kept;

@@ -83,7 +83,12 @@ reports::TuningSizePoint point_of(const tuner::Record& record, const tuner::Tabl
 }  // namespace
 
 bool is_decided(const TuningCourse& course) {
-  return !course.skipped && (!course.search.records.empty() || !course.arms.empty() || !course.call_modes.empty());
+  const auto measured = [](const tuner::Record& record) { return !tuner::samples_of(record, {}).empty(); };
+  const auto compared = [](const CallModeResult& way) {
+    return std::ranges::any_of(way.sizes, [](const CallModeSize& size) { return size.gain.has_value(); });
+  };
+  return !course.skipped && (std::ranges::any_of(course.search.records, measured) || !course.arms.empty() ||
+                             std::ranges::any_of(course.call_modes, compared));
 }
 
 namespace {

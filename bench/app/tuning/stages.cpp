@@ -190,8 +190,7 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
     return function && tuner::has_both_buffers_everywhere(*function);
   });
   const bool told = nccl_version >= tuner::first_nccl_with_registration;
-  if (!told || !leaves_some || value_or_empty(environment, tuner::registered_variable) == tuner::rows_for_registered)
-    return "";
+  if (!told || !leaves_some || tuner::rows_decide_registered_calls(environment)) return "";
   for (const char* const hook : tuner::allocator_hooks)
     if (tuner::is_on(value_or_empty(environment, hook)))
       return fmt::format(
@@ -202,10 +201,16 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
 }
 
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner) {
+                                const std::string& chain, const std::string& library_without_tuner,
+                                const std::vector<HostProblem>& others) {
   if (lacks_tuner(chain))
     return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
                        tuner::chain_variable, printable(chain));
+  if (!others.empty())
+    return fmt::format(
+        "The tuner that keeps all other calls is not the same on all hosts ({}), whose ranks would decide differently, "
+        "and hang: have one file there, or let --delivery=env try variables.",
+        to_text(others));
   if (!chain.empty()) return "";
   if (on_efa(topology) && library_without_tuner.empty())
     return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
@@ -241,6 +246,12 @@ std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>&
     if (!task.offered.empty()) tasks.push_back(std::move(task));
   }
   return tasks;
+}
+
+std::string reason_for_no_tasks(const Trials& trials) {
+  for (std::size_t at = 0; at < trials.cases().size(); ++at)
+    if (const std::string why = trials.why_unavailable(at); !why.empty()) return why + ".";
+  return "The library offers nothing to a tuner.";
 }
 
 void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
@@ -430,6 +441,18 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
   return result;
 }
 
+StepTime time_step_with(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures) {
+  constexpr int untimed = 6;  // operations before the samples: warm-up, choice of the burst, filling and checking
+  Alternation once(trials, {{.sides = {{0, 0}}, .samples = 1, .quantities = {Quantity::throughput}}},
+                   {.burst = tuning_limits.burst});
+  once.launch();
+  add_failures_of_default(once, points_of(trials.cases()), failures);
+  const SideSamples& found = once.at(0, 0);
+  if (!found.failure.empty()) return {.of_launch = {0}, .failure = found.failure};
+  const double sample_s = std::max(found.of(Quantity::throughput).front().median_s, tuning_limits.burst.count);
+  return {.of_launch = {(tuning_limits.samples + untimed) * sample_s}, .failure = ""};
+}
+
 namespace {
 
 // On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).
@@ -439,14 +462,20 @@ constexpr int joins_to_confirm = 2 * least_launches;
 
 double excess_join_time(double join_s) { return std::max(0.0, join_s - typical_join_s); }
 
+// Minimum time of the comparison of a job's step, including its joins.
+double comparison_of_step(double join_s, std::optional<Seconds> of_launch) {
+  return of_launch ? joins_to_confirm * (std::max(join_s, typical_join_s) + of_launch->count) : 0;
+}
+
 }  // namespace
 
-TuningClock::TuningClock(Seconds budget, std::function<double()> wall, std::optional<Seconds> step)
-    : budget_(budget), wall_(std::move(wall)), step_(step) {}
+TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
 
-Seconds TuningClock::step() const {
-  if (!step_) return {0};
-  return {2.0 * least_launches * (std::max(longest_join_, typical_join_s) + step_->count)};
+Seconds TuningClock::step() const { return {comparison_of_step(longest_join_, step_)}; }
+
+void TuningClock::keep_for_step(Seconds of_launch, double worked_before) {
+  waited_ += worked() - worked_before;
+  step_ = of_launch;
 }
 
 void TuningClock::joined(Seconds took) {
@@ -473,19 +502,21 @@ std::string TuningClock::objection() const {
                                ? fmt::format("its workers take {} to join here, so it would take some {} more",
                                              to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
                                : fmt::format("it takes some {}", to_text(Seconds{needed}));
-  return fmt::format("No time for tuning: {}, and --budget leaves {}. Give it more, or --tuning off.", slow,
+  return fmt::format("No time for tuning: {}{}, and --budget leaves {}. Give it more, or --tuning off.", slow,
+                     step_ ? fmt::format(", {} of it to replay the job's step", to_text(step())) : "",
                      to_text(Seconds{std::max(0.0, budget_left_for_step())}));
 }
 
-Seconds predict_tuning_time(const std::string& mode, Seconds join) {
+Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step) {
   constexpr int joins_to_search = 1;
-  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count)};
+  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count) +
+          comparison_of_step(join.count, step)};
 }
 
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join) {
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join, std::optional<Seconds> step) {
   const double most = budget.count / 4;
   if (limits_of_mode("quick").end.count > most) return {0};
-  return {std::min(predict_tuning_time(mode, join).count, most)};
+  return {std::min(predict_tuning_time(mode, join, step).count, most)};
 }
 
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
@@ -531,7 +562,7 @@ class ArmSearch {
       const double before = time_left_();
       const tuner::JudgedArm judged = judge(*next, false).arm;
       longest_arm_s_ = std::max(longest_arm_s_, before - time_left_());
-      if (control_.is_leader()) result_.judged.push_back(judged);
+      if (control_.is_leader() && result_.unavailable.empty()) result_.judged.push_back(judged);
     }
     const std::optional<Environment> best = from_leader(control_, [&] { return best_arm(); });
     if (best) confirm_winner(*best);
@@ -542,7 +573,7 @@ class ArmSearch {
  private:
   // At the leader.
   std::optional<Environment> next_arm() {
-    if (!counts_ || !result_.failures.empty()) return std::nullopt;
+    if (!counts_ || !result_.unavailable.empty() || !result_.failures.empty()) return std::nullopt;
     const std::optional<tuner::Arm> next =
         tuner::next_arm(tuner::knobs(), trial_.place, trial_.constraints, result_.judged, rules_);
     if (!next) return std::nullopt;
@@ -595,7 +626,8 @@ class ArmSearch {
   // The first failure of a side as a predicate; "" without one.
   std::string failure_of(const Alternation& alternation, std::size_t side) const {
     for (std::size_t at = 0; at < size_points_.size(); ++at)
-      if (const SideSamples& found = alternation.at(at, side); !found.failure.empty())
+      if (const SideSamples& found = alternation.at(at, side);
+          !found.failure.empty() && alternation.at(at, 0).outcome != Trial::Outcome::skipped)
         return fmt::format("{} in fresh processes at {} {}: {}",
                            found.outcome == Trial::Outcome::wrong_data ? "gave wrong data" : "failed",
                            size_points_[at].collective, to_text(Bytes{size_points_[at].bytes}), found.failure);
@@ -634,10 +666,10 @@ class ArmSearch {
       more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
     }
     add_failures_of_default(alternation, size_points_, result_.failures);
-    if (const SideSamples& first = alternation.at(0, default_arm); first.outcome == Trial::Outcome::skipped) {
-      counts_ = false;
-      result_.remarks.push_back("no variables are tried: " + first.failure);
-    }
+    bool any = false;  // a size that counts can be performed
+    for (std::size_t at = 0; at < size_points_.size(); ++at)
+      any |= weights_[at] > 0 && alternation.at(at, default_arm).outcome != Trial::Outcome::skipped;
+    if (!any) result_.unavailable = reason_for_no_tasks(trials);
     if (may_continue(alternation)) return;
     judged.arm.objective = judged.arm.alone = std::nullopt;
     judged.failure = failure_of(alternation, trial_arm);

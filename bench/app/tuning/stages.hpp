@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/units.hpp"
@@ -72,9 +73,10 @@ std::string reason_for_no_rows(const Environment& environment, int nccl_version,
                                const std::vector<std::string>& collectives);
 
 // The reason for which settings that need our tuner are not searched; "" without one. `chain`: tuner_to_keep(), unless
-// that is a library without a tuner.
+// that is a library without a tuner; `others`: the hosts whose file there is another one.
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner = "");
+                                const std::string& chain, const std::string& library_without_tuner = "",
+                                const std::vector<HostProblem>& others = {});
 
 // The end of a sentence that says to unset NCCL_TUNER_PLUGIN, which has this value: how that tuner is kept. "" where it
 // is ours or none.
@@ -87,6 +89,9 @@ std::string reason_for_no_plugin(const std::string& plugin);
 // Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
 // whose failure it adds: each could cost a timeout, and nothing is set then.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
+
+// The reason that find_tasks() found none, as a sentence.
+std::string reason_for_no_tasks(const Trials& trials);
 
 // Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
 // failures, one for each time, and ends at the first that is not of wrong data alone.
@@ -123,16 +128,26 @@ struct StepConfirmation {
 StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_limits,
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
+struct StepTime {
+  Seconds of_launch{0};  // of one side, in processes that have joined
+  std::string failure;   // the reason that it is not known: the default's
+};
+
+// Replays the only case, a job's step, with the default (arm 0), alone on the devices. Adds the default's failure.
+StepTime time_step_with(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
+
 // Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
 // --budget, in which they are not.
 class TuningClock {
  public:
-  // wall: seconds since tuning began; budget: wall time available; step: time to replay a job's step in processes that
-  // have joined, for which budget is kept; null: there is none.
-  TuningClock(Seconds budget, std::function<double()> wall, std::optional<Seconds> step = std::nullopt);
+  // wall: seconds since tuning began; budget: wall time available.
+  TuningClock(Seconds budget, std::function<double()> wall);
 
   // Records the duration of a join.
   void joined(Seconds took);
+  // Keeps budget for the comparison of a job's step from now on. `of_launch`: StepTime::of_launch; `worked_before`:
+  // worked() before that was measured, which is no part of the search.
+  void keep_for_step(Seconds of_launch, double worked_before);
 
   double wall() const { return wall_(); }
   double worked() const { return wall_() - waited_; }
@@ -149,23 +164,25 @@ class TuningClock {
   Seconds confirmation(const TuningLimits& tuning_limits) const;
 
   // The reason that the shortest useful tuning does not fit the budget; "" if it fits. Join times are unknown before
-  // the first join, so check again after it.
+  // the first join, and the time of a job's step before its first replay, so check again after them.
   std::string objection() const;
 
  private:
   Seconds budget_;
   std::function<double()> wall_;
-  std::optional<Seconds> step_;
-  double waited_ = 0;        // join time beyond the usual
-  double longest_join_ = 0;  // 0: no join yet
+  std::optional<Seconds> step_;  // null: no job's step, or not known yet
+  double waited_ = 0;            // join time beyond the usual, and the first replay of a job's step
+  double longest_join_ = 0;      // 0: no join yet
 };
 
-// Wall time of a tuning whose workers take so long to join.
-Seconds predict_tuning_time(const std::string& mode, Seconds join);
+// Wall time of a tuning whose workers take so long to join. `step`: predicted time of a launch of one side of a job's
+// step; null: no job is tuned.
+Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step = std::nullopt);
 
 // Time reserved for tuning in a run's budget: what the mode can use, at most a quarter, and nothing if the shortest
 // tuning does not fit into a quarter.
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join = {0});
+Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join = {0},
+                            std::optional<Seconds> step = std::nullopt);
 
 // The limits, scaled to a shorter budget.
 TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget);
@@ -187,8 +204,9 @@ struct ArmTrial {
 // Set at the leader only.
 struct ArmSearchResult {
   std::vector<tuner::JudgedArm> judged;
-  tuner::JudgedArm best = {};                 // the winner as confirmed in fresh workers; without variables if none
-  std::vector<std::string> remarks;           // why the best was not confirmed, what was skipped for lack of time
+  std::string unavailable = {};      // the reason that the library can perform nothing of what was to be measured
+  tuner::JudgedArm best = {};        // the winner as confirmed in fresh workers; without variables if none
+  std::vector<std::string> remarks;  // why the best was not confirmed, what was skipped for lack of time
   std::vector<tuner::Failure> failures = {};  // of the default
 };
 

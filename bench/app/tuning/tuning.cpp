@@ -74,12 +74,10 @@ class Tuning {
         machine_(machine),
         place_(role_on_host(control, machine.topology)),
         temporary_(job.temporary),
-        clock_(
-            job.time_left, [this] { return since(start_).count; },
-            job.step ? std::optional(predict_round(*job.step, machine.backend->cost())) : std::nullopt),
+        clock_(job.time_left, [this] { return since(start_).count; }),
         whole_limits_(options.beside.empty() ? limits_of_mode(job.mode)
                                              : limits_beside(limits_of_mode(job.mode), options.alone_loss)),
-        tuning_limits_(scale_limits(whole_limits_, {clock_.budget_left()})),
+        tuning_limits_(whole_limits_),
         seed_(job.seed),
         runner_(job.runner),
         environment_(environment_of_nccl(current_environment(), read_file)),
@@ -92,9 +90,6 @@ class Tuning {
     course_.seed = job.seed;
     runner_.on_join = [this](Seconds took) { clock_.joined(took); };
     runner_.together = std::make_shared<OperationsTogether>();
-    if (tuning_limits_.end < whole_limits_.end && clock_.objection().empty())
-      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
-                                            to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     chain_ = from_leader(control, [&] { return tuner_to_keep(machine.topology, environment_); });
     operator_names_chain_ = agreed(!value_or_empty(environment_, tuner::chain_variable).empty());
     if (!operator_names_chain_ && agreed(lacks_tuner(chain_))) library_without_tuner_ = std::exchange(chain_, "");
@@ -116,6 +111,8 @@ class Tuning {
     result_.valid_for = conditions_of_validity(machine.software, machine.topology, options.group);
     if (!options.traffic.empty()) result_.valid_for.emplace_back("--traffic", options.traffic);
     if (options.given.contains("--hidden")) result_.valid_for.emplace_back("--hidden", std::to_string(options.hidden));
+    if (tuner::rows_decide_registered_calls(environment_))
+      result_.valid_for.emplace_back(tuner::registered_variable, tuner::rows_for_registered);
     result_.outside = tuner::tuning_variables_of(environment_);
     for (const Work& work : options.beside) result_.beside.push_back(name_of(work));
     result_.alone_loss = options.alone_loss;
@@ -182,6 +179,12 @@ class Tuning {
   bool is_over() { return agreed(course_.skipped || failure_of_default(course_)); }
 
   void run_stages() {
+    if (step_) time_step();
+    if (is_over()) return;
+    tuning_limits_ = scale_limits(whole_limits_, {clock_.budget_left()});
+    if (tuning_limits_.end < whole_limits_.end)
+      course_.remarks.push_back(fmt::format("--budget leaves {} for tuning, less than the {} that it may take",
+                                            to_text(tuning_limits_.end), to_text(whole_limits_.end)));
     if (options_.delivery != "env") search();
     if (is_over()) return;
     if (course_.mode != "quick" || options_.delivery == "env") {
@@ -295,9 +298,11 @@ class Tuning {
   void search() {
     const std::vector<std::string> collectives = tunable(options_, course_.mode);
     const std::vector<Bytes> sizes = sizes_of(options_, tuning_limits_);
+    const std::vector<HostProblem> other_chains = hosts_without(control_, place_, chain_);
     const auto reason = [&] {
       std::string why = reason_for_no_rows(environment_, result_.table.nccl_version, collectives);
-      if (why.empty()) why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_);
+      if (why.empty())
+        why = reason_for_no_tuner(machine_.topology, environment_, chain_, library_without_tuner_, other_chains);
       return why.empty() ? reason_for_no_plugin(plugin()) : why;
     };
     if (const std::string why = from_leader(control_, reason); !why.empty()) {
@@ -348,7 +353,7 @@ class Tuning {
       result_.size_points = static_cast<int>(course_.search.records.size());
       result_.candidates_tried = candidates_in(course_.search);
       result_.table.rows = tuner::make_rows(course_.search);
-      if (tasks.empty()) result_.no_settings_reason = "The library offers nothing to a tuner.";
+      if (tasks.empty()) result_.no_settings_reason = reason_for_no_tasks(trials);
       if (options_.delivery == "nvidia") read_channels(trials);
     });
     workers->abandon();
@@ -431,9 +436,12 @@ class Tuning {
     add_failures(tried.failures);
     variables_ = std::move(tried.best);
     for (const Case& c : trial.cases) judged_at_.push_back(point_of(c));
+    if (!tried.unavailable.empty() && options_.delivery != "env")
+      course_.remarks.push_back("no variables are tried: " + tried.unavailable);
     if (variables_.arm.environment.empty() && options_.delivery == "env")
       result_.no_settings_reason =
-          course_.arms.empty()
+          !tried.unavailable.empty() ? tried.unavailable
+          : course_.arms.empty()
               ? "No variables were tried."
               : "No variables gained enough to be tried in fresh processes, or they did not hold up there.";
   }
@@ -493,7 +501,7 @@ class Tuning {
   Environment beside_table() const {
     Environment variables;
     if (!chain_.empty()) variables[tuner::chain_variable] = chain_;
-    if (value_or_empty(environment_, tuner::registered_variable) == tuner::rows_for_registered)
+    if (tuner::rows_decide_registered_calls(environment_))
       variables[tuner::registered_variable] = tuner::rows_for_registered;
     return variables;
   }
@@ -560,6 +568,28 @@ class Tuning {
     });
   }
 
+  // Replays the step once with the default, before all else: it decides about all settings, so that time is kept for
+  // it, and it has to be known to run.
+  void time_step() {
+    machine_.backend->share_memory(1);
+    const double worked_before = clock_.worked();
+    const std::unique_ptr<Backend> standard = machine_.backend->arm(course_.of_default);
+    Trials trials(control_, {standard.get()}, {*step_}, runner_);
+    run_on_leader(control_, trials, [&] {
+      std::vector<tuner::Failure> failures;
+      const StepTime found = time_step_with(trials, whole_limits_, failures);
+      add_failures(failures);
+      clock_.keep_for_step(found.of_launch, worked_before);
+      if (!found.failure.empty())
+        skip_tuning(step_text({.gain = std::nullopt, .failure = found.failure, .of_default = true}));
+      else
+        fits();
+    });
+    standard->stop();
+    standard->abandon();
+    machine_.backend->share_memory(backends_at_once);
+  }
+
   // Settings whose operations are faster alone may still not shorten a step. They are dropped where they do not.
   void confirm_step() {
     machine_.backend->share_memory(1);  // sides of a step are not there at the same time
@@ -602,7 +632,7 @@ class Tuning {
   HostRole place_;
   TemporaryFolders& temporary_;
   TuningClock clock_;
-  TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left
+  TuningLimits whole_limits_, tuning_limits_;  // of the mode, and scaled to the time that is left for the stages
   std::uint64_t seed_;
   RunnerOptions runner_;
   const Environment environment_;  // as NCCL sees it: the files of earlier tunings may be among its configuration

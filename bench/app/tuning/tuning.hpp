@@ -65,8 +65,12 @@ std::vector<std::pair<std::string, std::string>> conditions_of_validity(
 // tuner's table and library, each with its hash, and what our plugin reads besides. `tunes`: a tuner will be loaded.
 Environment what_decides_calls(const Environment& of_worker, bool tunes);
 
-// Throws EnvironmentError on all ranks if that differs between the ranks' workers, of any arm: ranks would choose
-// differently and hang.
+// Collective; the first difference of that between the ranks' workers, of any arm, with which ranks would choose
+// differently and hang; "" without one.
+std::string difference_of_tuning_files(ControlPlane& control, const Options& options, bool tunes);
+
+// Throws EnvironmentError on all ranks if there is one. A tuner that the tuning by default would load is left to
+// tune_settings(): the rest of the run loads none.
 void refuse_differing_tuning_files(ControlPlane& control, const Options& options);
 
 // Targets of a tuning for a job's step: the collectives and sizes of the groups that move most bytes, of those that
@@ -143,7 +147,7 @@ void choose_variables(TuningCourse& course, tuner::TuningResult& result, const t
 // such a machine says nothing about a sound one, and a row could go across the size that failed.
 void set_nothing_on_a_faulty_machine(TuningCourse& course, tuner::TuningResult& result);
 
-// False if no setting, variable or call mode was compared with the default, or if nothing could be confirmed.
+// False if no size, variable or call mode was measured, or if nothing could be confirmed.
 bool is_decided(const TuningCourse& course);
 reports::Tuning tuning_report(const TuningCourse& course, const tuner::TuningResult& result,
                               const std::vector<tuner::NamedFile>& files);
