@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -96,19 +95,6 @@ bool can_be_resumed(const Report& report) {
          takes_resume(report);
 }
 
-// The rank that is at fault if it fails again; of the measurements of one run, two at one rank are enough. A rank may
-// fail in an arm because of the arm's settings.
-std::string about_failed_rank(const Report& report) {
-  if (!names_a_rank(report)) return "";
-  std::map<std::optional<int>, std::size_t> failures;
-  for (const Result& each : report.results)
-    if (each.verdict.grade == Grade::failed && !was_interrupted(report, each)) ++failures[each.measurement.failed_rank];
-  if (report.arms.empty() && failures.size() == 1 && failures.begin()->first && failures.begin()->second > 1)
-    return fmt::format("; {} measurements failed at {}, so that rank's host is at fault", failures.begin()->second,
-                       name_of_rank(report.topology, *failures.begin()->first));
-  return "; if it fails twice at the same rank, that rank's host is at fault";
-}
-
 // The step that settles an inconclusive comparison with a baseline, by its headline.
 const char* step_to_settle(const std::string& comparison) {
   const auto says = [&](const char* words) { return comparison.find(words) != std::string::npos; };
@@ -179,8 +165,9 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   if (word == cannot_tell && !disk.empty()) add_step(list, disk);
   if (word == cannot_tell && report.exit_code == ExitCode::unfinished && joins &&
       (disk.empty() || names_a_rank(report)))
-    add_step(list, std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
-                       about_failed_rank(report));
+    add_step(list,
+             std::string(can_be_resumed(report) ? "run again, or continue with --resume" : "run again") +
+                 (names_a_rank(report) ? "; if it fails twice at the same rank, that rank's host is at fault" : ""));
   const std::set<std::string> rejected = rejected_hosts(report);
   for (const topo::Finding& finding : report.findings)
     if (is_slow_gpu(finding) && !rejected.contains(finding.subject.host)) add_step(list, step_for(finding));

@@ -679,43 +679,117 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
   return {parts.begin(), parts.end()};
 }
 
+namespace {
+
+// Log likelihood at the rate that fits best.
+double best_log_likelihood(const SampleCounts& its) {
+  const double rate = its.share();
+  if (its.hits == 0 || its.hits == its.count) return 0;
+  return its.hits * std::log(rate) + (its.count - its.hits) * std::log1p(-rate);
+}
+
+void add_counts(SampleCounts& to, const SampleCounts& its) { to.count += its.count, to.hits += its.hits; }
+
+// Sets of nodes, and the samples between each two of them and within each, which is on the diagonal.
+class NodeSets {
+ public:
+  NodeSets(const std::map<std::pair<int, int>, SampleCounts>& pairs, const std::set<int>& nodes) {
+    std::map<int, std::size_t> place;
+    for (const int node : nodes) {
+      place[node] = sets_.size();
+      sets_.push_back({node});
+    }
+    between_.assign(sets_.size(), std::vector<SampleCounts>(sets_.size()));
+    for (const auto& [two, its] : pairs) {
+      const std::size_t one = place[two.first], other = place[two.second];
+      between_[one][other] = between_[other][one] = its;
+    }
+  }
+
+  const std::vector<std::vector<int>>& sets() const { return sets_; }
+
+  // Joins the two sets with the lowest rate between them; false if no two were measured with each other.
+  bool join_closest() {
+    std::optional<std::pair<std::size_t, std::size_t>> closest;
+    double lowest = 0;
+    for (std::size_t one = 0; one < sets_.size(); ++one)
+      for (std::size_t other = one + 1; other < sets_.size(); ++other) {
+        const SampleCounts& its = between_[one][other];
+        const double rate = (its.hits + 1.0) / (its.count + 2);  // of few samples less is known
+        if (its.count > 0 && (!closest || rate < lowest)) closest = {one, other}, lowest = rate;
+      }
+    if (!closest) return false;
+    const auto [kept, gone] = *closest;
+    sets_[kept].insert(sets_[kept].end(), sets_[gone].begin(), sets_[gone].end());
+    add_counts(between_[kept][kept], between_[kept][gone]);
+    add_counts(between_[kept][kept], between_[gone][gone]);
+    for (std::size_t other = 0; other < sets_.size(); ++other) {
+      if (other == kept || other == gone) continue;
+      add_counts(between_[kept][other], between_[gone][other]);
+      between_[other][kept] = between_[kept][other];
+    }
+    sets_.erase(sets_.begin() + static_cast<std::ptrdiff_t>(gone));
+    between_.erase(between_.begin() + static_cast<std::ptrdiff_t>(gone));
+    for (std::vector<SampleCounts>& row : between_) row.erase(row.begin() + static_cast<std::ptrdiff_t>(gone));
+    return true;
+  }
+
+  // Log likelihood ratio of a rate between the sets of two nodes or more that is higher than the one within them, to
+  // one rate for both; 0 where it is not higher.
+  double log_ratio_of_rates() const {
+    SampleCounts within, across, all;
+    for (std::size_t one = 0; one < sets_.size(); ++one) {
+      if (sets_[one].size() < 2) continue;
+      add_counts(within, between_[one][one]);
+      for (std::size_t other = one + 1; other < sets_.size(); ++other)
+        if (sets_[other].size() > 1) add_counts(across, between_[one][other]);
+    }
+    add_counts(all, within);
+    add_counts(all, across);
+    if (across.share() <= within.share()) return 0;
+    return best_log_likelihood(across) + best_log_likelihood(within) - best_log_likelihood(all);
+  }
+
+ private:
+  std::vector<std::vector<int>> sets_;
+  std::vector<std::vector<SampleCounts>> between_;
+};
+
+}  // namespace
+
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
                                             SampleCounts TransferRecord::*trials) {
   std::map<std::pair<int, int>, SampleCounts> pairs;  // of nodes
+  std::set<int> nodes;
   for (const TransferRecord& each : observations) {
     if (!each.is_pair() || each.kind == Transfers::within_node || each.kind == Transfers::within_domain) continue;
-    SampleCounts& its = pairs[std::minmax(each.ranks[0].node, each.ranks[1].node)];
-    its.count += (each.*trials).count;
-    its.hits += (each.*trials).hits;
+    nodes.insert({each.ranks[0].node, each.ranks[1].node});
+    add_counts(pairs[std::minmax(each.ranks[0].node, each.ranks[1].node)], each.*trials);
   }
-  double most = 0;
-  std::map<int, int> set_of;  // by node, the number of its set
-  for (const auto& [nodes, its] : pairs) {
-    most = std::max(most, its.share());
-    set_of[nodes.first] = nodes.first, set_of[nodes.second] = nodes.second;
-  }
-  const auto join = [&](int from, int to) {
-    for (auto& [node, set] : set_of)
-      if (set == from) set = to;
-  };
-  const auto is_slow = [&](const SampleCounts& its) { return its.share() > most / 2; };
-  for (const auto& [nodes, its] : pairs)
-    if (its.count > 0 && !is_slow(its)) join(set_of[nodes.first], set_of[nodes.second]);
-  std::map<int, std::vector<int>> sets;
-  for (const auto& [node, set] : set_of) sets[set].push_back(node);
-  std::erase_if(sets, [](const auto& each) { return each.second.size() < 2; });
+  NodeSets joined(pairs, nodes);
+  std::vector<std::vector<int>> likeliest;
+  double highest = 0;
+  do {
+    const double ratio = joined.log_ratio_of_rates();
+    if (ratio > highest) highest = ratio, likeliest = joined.sets();
+  } while (joined.join_closest());
   // Nodes may be apart because they were not measured with each other.
+  std::map<int, std::size_t> set_of;
+  for (std::size_t set = 0; set < likeliest.size(); ++set)
+    for (const int node : likeliest[set])
+      if (likeliest[set].size() > 1) set_of[node] = set;
   std::set<int> ends;
-  for (const auto& [nodes, its] : pairs) {
-    const int one = set_of[nodes.first], other = set_of[nodes.second];
-    if (one != other && is_slow(its) && sets.contains(one) && sets.contains(other))
-      ends.insert({nodes.first, nodes.second});
-  }
+  for (const auto& [two, its] : pairs)
+    if (its.count > 0 && set_of.contains(two.first) && set_of.contains(two.second) &&
+        set_of[two.first] != set_of[two.second])
+      ends.insert({two.first, two.second});
   std::vector<std::vector<int>> all;
-  for (auto& [set, nodes] : sets) {
-    std::erase_if(nodes, [&](int node) { return !ends.contains(node); });
-    if (nodes.size() > 1) all.push_back(std::move(nodes));
+  for (std::vector<int>& set : likeliest) {
+    std::erase_if(set, [&](int node) { return !ends.contains(node); });
+    std::ranges::sort(set);
+    if (set.size() > 1) all.push_back(std::move(set));
   }
+  std::ranges::sort(all);
   return all.size() > 1 ? all : std::vector<std::vector<int>>();
 }
 

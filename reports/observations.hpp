@@ -198,13 +198,13 @@ struct Paths {
   bool gpus = true;      // messages are in GPU memory
   bool own_nics = true;  // messages use the NICs beside their rank; those of MPI processes use any NIC of the host
   std::vector<int> domain_of_node = {};  // NVLink domains; empty: each node is one
-  // Sets of two nodes or more, ascending, between which all pairs have a fault and within which not all have it; empty
-  // without such sets.
+  // Sets of two nodes or more, ascending, that may have a fault between them; empty without such sets.
   std::vector<std::vector<int>> sets = {};
 };
 
-// Paths::sets by the pairs between nodes that are slow (silent, wrong) most often. A node without such a pair to
-// another set is in no set, nor is a set of one node.
+// Paths::sets by the rates of slow (silent, wrong) samples of pairs of nodes: of all partitions on the way of joining
+// the sets with the lowest rate between them (average linkage), the one whose rates between and within sets differ most
+// surely. A node that was measured with no node of another set is in none.
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
                                             SampleCounts TransferRecord::*trials);
 

@@ -135,19 +135,6 @@ TEST(Decision, names_the_host_of_what_failed_before_a_long_reason) {
   }
 }
 
-TEST(Decision, names_the_host_at_fault_where_all_that_failed_did_at_one_rank) {
-  Report report = report_of({.grades = {Grade::failed, Grade::failed, Grade::ok}});
-  report.results[0].measurement.failed_rank = report.results[1].measurement.failed_rank = 5;
-  EXPECT_THAT(
-      decide(report).next,
-      testing::ElementsAre("run again; 2 measurements failed at rank 5 on h2, so that rank's host is at fault"));
-  const auto only_asks = testing::ElementsAre(HasSubstr("if it fails twice at the same rank"));
-  report.results[0].measurement.failed_rank = 4;
-  EXPECT_THAT(decide(report).next, only_asks);
-  report.results[0].measurement.failed_rank.reset();
-  EXPECT_THAT(decide(report).next, only_asks);
-}
-
 // A report whose measurements are of pairs between nodes, each with these groups, in GPU memory or by a NIC.
 Report report_of_pairs(const std::vector<std::pair<std::optional<int>, std::vector<Group>>>& measurements) {
   Report report = report_of({.grades = {Grade::ok}});
