@@ -321,8 +321,10 @@ std::vector<Result> journal_in(std::string_view text, std::string_view name) {
   int number = 1;
   for (std::size_t from = 0; from < text.size(); ++number) {
     const std::size_t to = text.find('\n', from);
+    const std::string_view line = text.substr(from, to - from);
+    const bool is_blank = line.find_first_not_of(" \t\r") == std::string_view::npos;
     try {
-      lines.push_back(result_of(text.substr(from, to - from), cases));
+      if (!is_blank) lines.push_back(result_of(line, cases));
     } catch (const std::exception& problem) {
       if (to == std::string_view::npos) break;
       throw UsageError(fmt::format("'{}' line {} is not a line of a journal: {}; {}", printable(name), number,

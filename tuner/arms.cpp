@@ -323,9 +323,9 @@ std::vector<Weight> parse_weights(std::string_view file, std::string_view text) 
     if (line.ends_with('\r')) line.pop_back();
     if (const std::size_t comment = line.find('#'); comment != std::string::npos) line.resize(comment);
     if (line.find_first_not_of(" \t") == std::string::npos) continue;
-    weights.push_back(parse_weight(line, fmt::format("{} line {}", file, number)));
+    weights.push_back(parse_weight(line, fmt::format("{} line {}", printable(file), number)));
   }
-  if (weights.empty()) throw UsageError(fmt::format("{}: it has no line 'collective bytes share'", file));
+  if (weights.empty()) throw UsageError(fmt::format("{}: it has no line 'collective bytes share'", printable(file)));
   return weights;
 }
 

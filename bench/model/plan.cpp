@@ -15,6 +15,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/case.hpp"
 #include "bench/model/communicator_steps.hpp"
@@ -547,7 +548,8 @@ struct PlanBuilder {
 Job job_of(const Options& options) try {
   return job_from_json(parse_json(options.job_file_content));
 } catch (const UsageError& problem) {
-  throw UsageError(fmt::format("--job {}: {}; `p5bench import job` writes such files", options.job, problem.what()));
+  throw UsageError(
+      fmt::format("--job {}: {}; `p5bench import job` writes such files", printable(options.job), problem.what()));
 }
 
 Plan plan_job(PlanBuilder& builder) {

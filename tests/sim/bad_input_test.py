@@ -565,6 +565,25 @@ class BrokenFiles(Folder):
         self.write("log", LOG.replace("float", "x" * 2_000_000))
         self.assertEqual(self.run_it("import", "nccl-tests", "log", "--cluster", "long").returncode, 2)
 
+    def test_pipes_and_devices_in_a_copy_of_proc_and_sys_are_refused(self):
+        core = self.folder / "copy/sys/devices/system/cpu/cpu0/topology"
+        core.mkdir(parents=True)
+        (self.folder / "copy/proc").mkdir()
+        (core / "physical_package_id").symlink_to("nothing")
+        self.assertNotEqual(self.run_it("topo", "--load", "copy").returncode, 2, "a link to nothing is no fault")
+        for name, make in (("sys/devices/system/cpu/cpu0/topology/core_id", os.mkfifo), ("proc/meminfo", os.mkfifo),
+                           ("proc/cpuinfo", lambda path: path.symlink_to("/dev/zero"))):
+            path = self.folder / "copy" / name
+            make(path)
+            self.assert_refused(["topo", "--load", "copy"], [f"'copy/{name}' is no regular file"])
+            path.unlink()
+
+    def test_a_line_feed_in_the_name_of_a_file_does_not_reach_the_terminal(self):
+        (self.folder / "a\nfolder").mkdir()
+        self.write("a\nfile", "{}")
+        self.assert_refused(["topo", "--load", "a\nfolder"], ["'a\\x0afolder'"])
+        self.assert_refused(["run", "--backend", "sim", "--platform", "p5.48xlarge", "--job", "a\nfile"], ["--job a\\x0afile"])
+
     def test_files_that_are_none_are_refused(self):
         good = self.write("good/report.json", json.dumps(WHOLE))
         os.mkfifo(self.folder / "pipe")

@@ -98,6 +98,12 @@ TEST_F(Journals, that_end_in_the_middle_lose_the_last_line_alone) {
   EXPECT_EQ(read("").size(), 0u);
 }
 
+TEST_F(Journals, may_have_empty_lines) {
+  const std::string text = to_json(line_of(0), true).dump() + "\n";
+  EXPECT_EQ(read("\n" + text + " \r\n" + text + "\n\n").size(), 2u);
+  EXPECT_THAT(problem_of(text + "\nno JSON\n"), HasSubstr("line 3"));
+}
+
 TEST_F(Journals, that_are_none_are_refused_by_line) {
   const std::string good = to_json(line_of(0), true).dump() + "\n";
   EXPECT_THAT(problem_of(good + "no JSON\n" + good), HasSubstr("line 2"));

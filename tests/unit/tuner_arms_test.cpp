@@ -135,6 +135,7 @@ TEST(Weights, are_refused_by_line) {
     EXPECT_THAT(refused(line), HasSubstr("w.txt line 2: ")) << line;
   EXPECT_THAT(refused("all_redcue 8 1"), HasSubstr("all_reduce"));
   EXPECT_THAT(refusal([] { parse_weights("w.txt", "# nothing\n"); }), HasSubstr("w.txt"));
+  EXPECT_THAT(refusal([] { parse_weights("w\n.txt", "# nothing\n"); }), HasSubstr("w\\x0a.txt"));
   EXPECT_LT(refused(std::string(3000000, 'a').c_str()).size(), 200u);
   const std::string cut("all_reduce 8 1\0", 15);  // a NUL ends a C string
   EXPECT_THAT(refusal([&] { parse_weights("w.txt", cut); }), HasSubstr("'1\\x00' is not a number"));

@@ -53,6 +53,25 @@ topo::Topology topology_in(const std::string& path) {
   }
 }
 
+// Throws UsageError naming a file in a copy of /proc and /sys that is none, such as a pipe: hwloc would read it for
+// ever.
+void require_regular_files(const fs::path& copy) {
+  std::error_code problem;
+  const auto require_regular = [](const fs::directory_entry& entry) {
+    std::error_code unknown;  // of a link to nothing
+    if (!fs::is_other(entry.status(unknown))) return;
+    throw UsageError(fmt::format("--load: '{}' is no regular file; copy what the machine's file of this name has in it",
+                                 printable(entry.path().native())));
+  };
+  for (const char* const folder : {"proc", "proc/self"})
+    for (fs::directory_iterator at(copy / folder, problem), end; !problem && at != end; at.increment(problem))
+      require_regular(*at);
+  constexpr auto all_readable = fs::directory_options::skip_permission_denied;
+  for (fs::recursive_directory_iterator at(copy / "sys", all_readable, problem), end; !problem && at != end;
+       at.increment(problem))
+    require_regular(*at);
+}
+
 // Reads a recording, a run's topology.json or report.json or its folder, hwloc's or NCCL's XML, or a folder with copies
 // of /proc and /sys.
 topo::Topology load_topology(const std::string& path) {
@@ -65,6 +84,7 @@ topo::Topology load_topology(const std::string& path) {
       throw UsageError(fmt::format(
           "--load: the folder '{}' is of no run, and has no 'sys'; copy /proc and /sys into it", printable(path)));
     }
+    require_regular_files(path);
     topology = of_one(topo::discover_host(fs::absolute(path).string()));
   } else {
     topology = topology_in(path);
