@@ -115,6 +115,9 @@ class Collector {
         places_(places_of(topology)),
         equal_distances_(has_equal_distances(topology)) {
     for (const RankLocation& place : places_) ++ranks_on_[place.node];
+    for (const topo::Host& host : topology.hosts)
+      hosts_are_alike_ = hosts_are_alike_ && host.instance_type == topology.hosts.front().instance_type &&
+                         host.nics.size() == topology.hosts.front().nics.size();
   }
 
   // Retests are added after the measurements that they repeat.
@@ -146,7 +149,8 @@ class Collector {
       std::map<TransferClass, FastTimes> fresh;
       for (const auto& [of_class, transfers] : classes)
         if (!of_class.crossed && !fast_.contains(of_class)) fresh.emplace(of_class, fast_times_of(transfers));
-      for (const auto& [of_class, own] : fresh) fast_.emplace(of_class, least_of_shares(of_class, fresh));
+      for (const auto& [of_class, own] : fresh)
+        fast_.emplace(of_class, hosts_are_alike_ ? least_of_shares(of_class, fresh) : own);
       for (const auto& [of_class, transfers] : classes) {
         const auto known = fast_.find(of_class);
         const bool is_new = known == fast_.end() || fresh.contains(of_class);
@@ -383,6 +387,7 @@ class Collector {
   std::vector<RankLocation> places_;
   std::map<int, int> ranks_on_;
   bool equal_distances_ = true;
+  bool hosts_are_alike_ = true;  // in their NICs, so that ranks at a NIC can be compared
   std::uint64_t next_event_ = 0;
   std::vector<TransferRecord> observations_;
   std::map<Key, std::size_t> place_of_;

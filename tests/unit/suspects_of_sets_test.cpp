@@ -177,6 +177,21 @@ TEST(SuspectsOfNics, are_none_where_hosts_of_unequal_ranks_share_their_nics) {
   }
 }
 
+// Pairs of which two ranks share a NIC that has an eighth of the others' rate by design.
+TEST(SuspectsOfNics, are_none_where_hosts_of_two_kinds_differ_in_their_nics) {
+  Report report = report_of_unequal_hosts({8, 8, 8, 8}, -1);
+  report.topology.hosts = topo::synthetic(topo::find_platform("p5.48xlarge"), 2).hosts;
+  for (topo::Host& host : topo::synthetic(topo::find_platform("p4d.24xlarge"), 2).hosts)
+    report.topology.hosts.push_back(std::move(host));
+  report.topology.nics_of_rank.clear();
+  report.topology.gpu_of_rank.clear();
+  for (GroupResult& pair : report.results[0].measurement.groups)
+    pair.median = Seconds{pair.group.back() < 16 ? 6e-3 : 48e-3};
+  const Diagnosis found = diagnose(report, {});
+  EXPECT_THAT(found.suspects, IsEmpty());
+  EXPECT_THAT(found.questions, IsEmpty());
+}
+
 // All pairs with as many ranks at a NIC may use the slow one.
 TEST(SuspectsOfNics, are_on_the_host_whose_ranks_share_a_slow_one_whatever_the_others_have) {
   for (const std::vector<int>& ranks : std::vector<std::vector<int>>{{8, 8, 8}, {8, 8, 7}, {8, 8, 4}, {8, 8, 8, 8, 7}})
