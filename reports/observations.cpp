@@ -767,7 +767,7 @@ std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> obse
   std::map<std::pair<int, int>, SampleCounts> pairs;  // of nodes
   std::set<int> nodes;
   for (const TransferRecord& each : observations) {
-    if (!each.is_pair() || each.kind == Transfers::within_node || each.kind == Transfers::within_domain) continue;
+    if (!each.is_pair() || each.kind == Transfers::within_node) continue;
     nodes.insert({each.ranks[0].node, each.ranks[1].node});
     add_counts(pairs[std::minmax(each.ranks[0].node, each.ranks[1].node)], each.*trials);
   }

@@ -327,20 +327,32 @@ std::string_view within_host(std::string_view name) {
 struct PlacedPart {
   std::string kind, which;  // within its hosts; all of the name where these are unknown
   std::vector<HostName> hosts;
+  std::vector<std::vector<HostName>> sets = {};  // of links between sets of nodes
 };
 
 bool same_part(const PlacedPart& a, const PlacedPart& b) {
-  return a.kind == b.kind && a.which == b.which && same_hosts(a.hosts, b.hosts);
+  const auto is_in_b = [&](const std::vector<HostName>& set) {
+    return std::ranges::any_of(b.sets, [&](const std::vector<HostName>& other) { return same_hosts(set, other); });
+  };
+  return a.kind == b.kind && a.which == b.which && same_hosts(a.hosts, b.hosts) && a.sets.size() == b.sets.size() &&
+         std::ranges::all_of(a.sets, is_in_b);
 }
 
 PlacedPart part_on_hosts(const std::string& full_name, const topo::Topology& topology) {
   const std::size_t space = full_name.find(' ');
   PlacedPart part{full_name.substr(0, space), full_name.substr(space + 1), {}};
+  const auto name_of_host = [&](std::size_t host) -> HostName {
+    return {topology.hosts.at(host).name, own_instance(topology.hosts.at(host).instance, topology)};
+  };
   // A rail is the same on all hosts.
   const std::optional<Part> known = part.kind == "rail" ? std::nullopt : part_named(full_name);
   if (known)
-    for (const std::size_t host : hosts_of(*known, topology))
-      part.hosts.push_back({topology.hosts[host].name, own_instance(topology.hosts[host].instance, topology)});
+    for (const std::size_t host : hosts_of(*known, topology)) part.hosts.push_back(name_of_host(host));
+  if (known)
+    for (const std::vector<int>& set : known->sets) {
+      std::vector<HostName>& hosts = part.sets.emplace_back();
+      for (const int host : set) hosts.push_back(name_of_host(static_cast<std::size_t>(host)));
+    }
   if (!part.hosts.empty()) part.which = part.kind == "link" ? "" : within_host(part.which);
   return part;
 }
