@@ -158,7 +158,7 @@ NOT_READ = re.compile(r"/(algbw_gb_per_s|busbw_gb_per_s)$|^/schema$")
 # Strings with a format but no list of values: names of settings.
 FORMS = re.compile(r"/(setting|winner)$")
 # Relations between places, which a schema does not express.
-TOGETHER = re.compile(r"/host_of_rank/|/hosts$|^/exit_code$|^/run/(ranks|nodes)$|/throughput/median_us$")
+TOGETHER = re.compile(r"/host_of_rank/|/hosts$|^/exit_code$|^/run/(ranks|nodes)$|/(latency|throughput)/(median|min|max)_us$")
 
 
 def places(value, at=""):
