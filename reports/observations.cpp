@@ -739,15 +739,26 @@ class NodeSets {
     return true;
   }
 
-  // Log likelihood ratio of a rate between the sets of two nodes or more that is higher than the one within them, to
-  // one rate for both; 0 where it is not higher.
-  double log_ratio_of_rates() const {
+  // Sets of two nodes or more that are slow with each other in less than half as many samples as nodes of different
+  // sets: two slow nodes are no set.
+  std::vector<std::size_t> coherent() const {
+    SampleCounts apart;
+    for (std::size_t one = 0; one < sets_.size(); ++one)
+      for (std::size_t other = one + 1; other < sets_.size(); ++other) add_counts(apart, between_[one][other]);
+    std::vector<std::size_t> found;
+    for (std::size_t set = 0; set < sets_.size(); ++set)
+      if (sets_[set].size() > 1 && 2 * between_[set][set].share() < apart.share()) found.push_back(set);
+    return found;
+  }
+
+  // Log likelihood ratio of one rate between these sets and another within them to a single rate; 0 where it is not
+  // higher between them.
+  double log_ratio_of_rates(const std::vector<std::size_t>& of) const {
     SampleCounts within, across, all;
-    for (std::size_t one = 0; one < sets_.size(); ++one) {
-      if (sets_[one].size() < 2) continue;
+    for (const std::size_t one : of) {
       add_counts(within, between_[one][one]);
-      for (std::size_t other = one + 1; other < sets_.size(); ++other)
-        if (sets_[other].size() > 1) add_counts(across, between_[one][other]);
+      for (const std::size_t other : of)
+        if (one < other) add_counts(across, between_[one][other]);
     }
     add_counts(all, within);
     add_counts(all, across);
@@ -775,14 +786,17 @@ std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> obse
   std::vector<std::vector<int>> likeliest;
   double highest = 0;
   do {
-    const double ratio = joined.log_ratio_of_rates();
-    if (ratio > highest) highest = ratio, likeliest = joined.sets();
+    const std::vector<std::size_t> coherent = joined.coherent();
+    const double ratio = joined.log_ratio_of_rates(coherent);
+    if (ratio <= highest) continue;
+    highest = ratio;
+    likeliest.clear();
+    for (const std::size_t set : coherent) likeliest.push_back(joined.sets()[set]);
   } while (joined.join_closest());
   // Nodes may be apart because they were not measured with each other.
   std::map<int, std::size_t> set_of;
   for (std::size_t set = 0; set < likeliest.size(); ++set)
-    for (const int node : likeliest[set])
-      if (likeliest[set].size() > 1) set_of[node] = set;
+    for (const int node : likeliest[set]) set_of[node] = set;
   std::set<int> ends;
   for (const auto& [two, its] : pairs)
     if (its.count > 0 && set_of.contains(two.first) && set_of.contains(two.second) &&
