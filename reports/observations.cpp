@@ -686,11 +686,13 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
 
 namespace {
 
-// Log likelihood at the rate that fits best.
-double best_log_likelihood(const SampleCounts& its) {
-  const double rate = its.share();
-  if (its.hits == 0 || its.hits == its.count) return 0;
-  return its.hits * std::log(rate) + (its.count - its.hits) * std::log1p(-rate);
+// Log likelihood at the rate that fits best, but at least this one.
+double best_log_likelihood(const SampleCounts& its, double least_rate = 0) {
+  const double rate = std::max(its.share(), least_rate);
+  double sum = 0;
+  if (its.hits > 0) sum += its.hits * std::log(rate);
+  if (its.hits < its.count) sum += (its.count - its.hits) * std::log1p(-rate);
+  return sum;
 }
 
 void add_counts(SampleCounts& to, const SampleCounts& its) { to.count += its.count, to.hits += its.hits; }
@@ -751,19 +753,22 @@ class NodeSets {
     return found;
   }
 
-  // Log likelihood ratio of one rate between these sets and another within them to a single rate; 0 where it is not
-  // higher between them.
-  double log_ratio_of_rates(const std::vector<std::size_t>& of) const {
-    SampleCounts within, across, all;
-    for (const std::size_t one : of) {
-      add_counts(within, between_[one][one]);
-      for (const std::size_t other : of)
-        if (one < other) add_counts(across, between_[one][other]);
+  // Log likelihood of one rate between these sets, a lower one within them, and one of its own for each of the others,
+  // such as a slow node. Null if the rate between them is not higher.
+  std::optional<double> log_likelihood(const std::vector<std::size_t>& of) const {
+    SampleCounts within, across;
+    std::vector<SampleCounts> of_others(sets_.size());
+    const auto is_other = [&](std::size_t set) { return std::ranges::find(of, set) == of.end(); };
+    for (std::size_t one = 0; one < sets_.size(); ++one) {
+      add_counts(is_other(one) ? of_others[one] : within, between_[one][one]);
+      for (std::size_t other = one + 1; other < sets_.size(); ++other)
+        add_counts(is_other(one) ? of_others[one] : is_other(other) ? of_others[other] : across, between_[one][other]);
     }
-    add_counts(all, within);
-    add_counts(all, across);
-    if (across.share() <= within.share()) return 0;
-    return best_log_likelihood(across) + best_log_likelihood(within) - best_log_likelihood(all);
+    if (across.share() <= within.share()) return std::nullopt;
+    constexpr double usual_rate = 0.02;  // without any, a single slow route would outweigh a node's other pairs
+    double sum = best_log_likelihood(within, usual_rate) + best_log_likelihood(across);
+    for (const SampleCounts& each : of_others) sum += best_log_likelihood(each);
+    return sum;
   }
 
  private:
@@ -784,12 +789,12 @@ std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> obse
   }
   NodeSets joined(pairs, nodes);
   std::vector<std::vector<int>> likeliest;
-  double highest = 0;
+  std::optional<double> highest;
   do {
     const std::vector<std::size_t> coherent = joined.coherent();
-    const double ratio = joined.log_ratio_of_rates(coherent);
-    if (ratio <= highest) continue;
-    highest = ratio;
+    const std::optional<double> its = joined.log_likelihood(coherent);
+    if (!its || (highest && *its <= *highest)) continue;
+    highest = its;
     likeliest.clear();
     for (const std::size_t set : coherent) likeliest.push_back(joined.sets()[set]);
   } while (joined.join_closest());

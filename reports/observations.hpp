@@ -203,8 +203,8 @@ struct Paths {
 };
 
 // Paths::sets by the rates of slow (silent, wrong) samples of pairs of nodes: of all partitions on the way of joining
-// the sets with the lowest rate between them (average linkage), the one whose rates between and within sets differ most
-// surely. A node that was measured with no node of another set is in none.
+// the sets with the lowest rate between them (average linkage), the likeliest with one rate between sets and a lower
+// one within them. A node that was measured with no node of another set is in none.
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
                                             SampleCounts TransferRecord::*trials);
 

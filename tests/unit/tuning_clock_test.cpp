@@ -115,7 +115,8 @@ TEST(SetAside, is_what_a_tuning_can_use_and_a_quarter_at_most) {
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {9}).count, quick + 5 * (9 - 2))
       << "five joins, 7 s longer each";
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {80}, {9}).count, 20);
-  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {0}, Seconds{3}).count, quick + 4 * (2 + 3)) << "a job's step";
+  EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {0}, Seconds{3}).count, quick + 5 * (2 + 3))
+      << "the first replay of a job's step, and two launches of both sides";
   EXPECT_DOUBLE_EQ(reserve_tuning_time("quick", {600}, {0}, Seconds{1000}).count, 150);
 }
 
