@@ -686,9 +686,11 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
 
 namespace {
 
-// Log likelihood at the rate that fits best, but at least this one.
-double best_log_likelihood(const SampleCounts& its, double least_rate = 0) {
-  const double rate = std::max(its.share(), least_rate);
+// Log likelihood at the rate that fits best, but at least that of healthy transfers: beside a rate of 0 a single slow
+// route would outweigh a node's other pairs.
+double best_log_likelihood(const SampleCounts& its) {
+  constexpr double usual_rate = 0.02;
+  const double rate = std::max(its.share(), usual_rate);
   double sum = 0;
   if (its.hits > 0) sum += its.hits * std::log(rate);
   if (its.hits < its.count) sum += (its.count - its.hits) * std::log1p(-rate);
@@ -765,8 +767,7 @@ class NodeSets {
         add_counts(is_other(one) ? of_others[one] : is_other(other) ? of_others[other] : across, between_[one][other]);
     }
     if (across.share() <= within.share()) return std::nullopt;
-    constexpr double usual_rate = 0.02;  // without any, a single slow route would outweigh a node's other pairs
-    double sum = best_log_likelihood(within, usual_rate) + best_log_likelihood(across);
+    double sum = best_log_likelihood(within) + best_log_likelihood(across);
     for (const SampleCounts& each : of_others) sum += best_log_likelihood(each);
     return sum;
   }
