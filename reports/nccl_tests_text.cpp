@@ -56,7 +56,7 @@ struct Pending {
   std::set<int> lines;
 };
 
-// What a line about the end of a program tells: a fault, or the exit code of a program that says FAILED itself, or what
+// Meaning of a line about the end of a program: a fault, the exit code of a program that says FAILED itself, or what
 // such an exit may have caused.
 enum class Ending { fault, answer, consequence };
 struct Failure {

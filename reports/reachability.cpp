@@ -280,8 +280,8 @@ bool has_any_of(const std::string& text, std::span<const char* const> all) {
   return std::ranges::any_of(all, [&](const char* words) { return text.find(words) != std::string::npos; });
 }
 
-// Of one host's GPUs, indices in JoinFault::hosts of those that fail by themselves where others do not, whose software
-// and variables are the same, unless the failure is known not to be the GPU's.
+// Indices in JoinFault::hosts of one host's GPUs that fail by themselves where others do not, whose software and
+// variables are the same, unless the failure is known not to be the GPU's.
 std::vector<std::size_t> gpus_that_fail_alone(const JoinFailure& failure) {
   // A start takes long on a healthy GPU, too.
   constexpr std::array in_start{"to \"identify\"", "received no order"};

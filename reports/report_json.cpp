@@ -478,7 +478,7 @@ static void require_rates_of_time(const json& series, const Measurement& m) {
   }
 }
 
-// What is ok has at least the fraction from which its grade is ok.
+// A measurement that is ok has at least the fraction from which its grade is ok.
 static void require_fraction_of_grade(const Verdict& verdict) {
   constexpr double rounding = 1e-9;
   if (verdict.grade != Grade::ok || !verdict.fraction || !verdict.least_fraction) return;

@@ -30,7 +30,7 @@ struct Diagnosis {
 // is not named. The result is empty if nothing was compared or everything is equally slow. Needs the report's verdicts.
 Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, const WaitingOfNode& waiting = {});
 
-// What the transfers of a run use.
+// The NICs and domains that transfers of a run use.
 Paths paths_of(const Report& report, const NicNumbers& numbers);
 
 // Text for a support case: parts, instances, evidence, versions. "" without suspects, open questions and errors about

@@ -630,7 +630,7 @@ TEST(ReportOfARun, has_the_wrong_data_of_an_interrupted_launch) {
   EXPECT_EQ(report.exit_code, ExitCode::wrong_data);
 }
 
-// Of four cases the first is measured, the end of the run interrupts the second, and the third is skipped.
+// The first of four cases is measured, the end of the run interrupts the second, and the third is skipped.
 TEST(ReportOfARun, that_ended_early_counts_all_cases_that_have_no_result_as_unmeasured) {
   for (const bool several : {false, true}) {
     Options options;

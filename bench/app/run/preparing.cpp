@@ -138,7 +138,7 @@ bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_tim
 
 bool has_time_left(const Run& run) { return !run.options.deadline || Clock::now() < *run.options.deadline; }
 
-// Of the job's GPUs, and of those of this node that the check skipped.
+// Findings about GPUs of the job, and of this node that the check skipped, on which no burn ran.
 static std::vector<topo::Finding> burns_left_out(const Run& run, const reports::Report& report) {
   const OwnGpus* const own = run.request.own_gpus;
   std::vector<topo::Finding> findings;
