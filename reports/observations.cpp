@@ -197,7 +197,7 @@ class Collector {
     int at_once = 1;  // as in TransferClass; single NICs and what uses none: 1
   };
 
-  // Of each group of a case; reports that were read have no rounds.
+  // The place of each group of a case in its rounds; reports that were read have no rounds.
   std::map<Group, PlaceInRound> rounds_of(const Case& c) {
     std::map<Group, PlaceInRound> places;
     if (!c.rounds) return places;

@@ -329,7 +329,7 @@ TEST(Judge, binds_unequal_hosts_by_the_one_with_the_fewest_ranks) {
   EXPECT_NEAR(limit(all_to_all), 12.5 * 0.85 * 11 / 8, 1e-9);
 }
 
-// Of three p4d two have eight ranks, of which two share a NIC and send 12 of 19 blocks through it, and one has four.
+// Two of three p4d have eight ranks, of which two share a NIC and send 12 of 19 blocks through it, and one has four.
 TEST(Judge, binds_unequal_hosts_in_an_exchange_by_the_one_that_takes_longest_and_a_star_by_the_roots) {
   const topo::Limits limits = topo::limits_of(topo::find_platform("p4d.24xlarge"));
   topo::Topology topology = topo::synthetic(topo::find_platform("p4d.24xlarge"), 3);

@@ -273,7 +273,8 @@ TEST(TuningReport, tells_apart_settings_nothing_and_refusal) {
   EXPECT_EQ(tuning_report(some, result, {}).outcome, "settings");
 }
 
-// What is listed may never have run: sizes that no time was left for, ways of calling that the library cannot perform.
+// Listed comparisons may never have run: sizes that no time was left for, ways of calling that the library cannot
+// perform.
 TEST(TuningReport, decides_nothing_by_what_was_not_measured) {
   TuningCourse some;
   some.search.records = {{{"all_reduce", 8}, {}, {}, "no time left to measure it"}};

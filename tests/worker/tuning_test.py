@@ -296,15 +296,21 @@ class Tuning(Job):
         self.assertRegex(output, r"rank 1 has other tuning files than rank 0")
         self.assertFalse((self.folder / "out").exists())
 
-    def test_an_arm_with_different_files_is_refused_before_anything_runs(self):
+    def with_plugin_of_rank_0(self):
+        """The plugin, and a program that starts each of two ranks in a folder of its own, of which rank 0's has it."""
         plugin = BUILD / "libnccl-tuner-p5bench.so"
         wrapper = self.folder / "per-rank"
         wrapper.write_text(f'#!/bin/sh\ncd {self.folder}/$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
         wrapper.chmod(0o755)
         for rank in (0, 1):
             (self.folder / str(rank)).mkdir()
-            (self.folder / str(rank) / "table.csv").write_text(f"format,1\nnccl,{rank}\n")
         (self.folder / "0" / plugin.name).symlink_to(plugin)
+        return plugin, wrapper
+
+    def test_an_arm_with_different_files_is_refused_before_anything_runs(self):
+        plugin, wrapper = self.with_plugin_of_rank_0()
+        for rank in (0, 1):
+            (self.folder / str(rank) / "table.csv").write_text(f"format,1\nnccl,{rank}\n")
         for arm, variables in (("--b", f"NCCL_TUNER_PLUGIN={plugin},NCCL_TUNER_CONFIG_FILE=table.csv"), ("--b", f"NCCL_TUNER_PLUGIN=./{plugin.name}"),
                                ("--a", "NCCL_TUNER_CONFIG_FILE=table.csv")):
             with self.subTest(arm=arm, variables=variables):
@@ -314,13 +320,7 @@ class Tuning(Job):
                 self.assertFalse((self.folder / "out").exists())
 
     def test_a_chained_tuner_that_another_host_lacks_leaves_out_the_tuning_alone_unless_it_was_asked_for(self):
-        plugin = BUILD / "libnccl-tuner-p5bench.so"
-        wrapper = self.folder / "per-rank"
-        wrapper.write_text(f'#!/bin/sh\ncd {self.folder}/$OMPI_COMM_WORLD_RANK\nexec "$@"\n')
-        wrapper.chmod(0o755)
-        for rank in (0, 1):
-            (self.folder / str(rank)).mkdir()
-        (self.folder / "0" / plugin.name).symlink_to(plugin)
+        plugin, wrapper = self.with_plugin_of_rank_0()
         told = r"rank 1 has other tuning files than rank 0 \(P5BENCH_TUNER_CHAIN=\./libnccl-tuner-p5bench\.so \(not readable\)"
         chain = f"./{plugin.name}"
         code, output = self.run_it("run", "--collectives", "all_reduce", before=[str(wrapper)], P5BENCH_TUNER_CHAIN=chain)
