@@ -10,7 +10,7 @@
 #include <fstream>
 
 #include "bench/app/machine/fabric.hpp"
-#include "bench/app/tuning/stages.hpp"
+#include "bench/app/tuning/obstacles.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/wire.hpp"
 #include "bench/control/control_planes.hpp"

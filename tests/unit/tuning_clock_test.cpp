@@ -1,5 +1,5 @@
 // Time of a tuning whose workers join fast or slowly, and the parts that do not fit the budget.
-#include "bench/app/tuning/stages.hpp"
+#include "bench/app/tuning/limits.hpp"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -11,7 +11,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/app/tuning/stages.hpp"
+#include "bench/app/tuning/limits.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/control/control_planes.hpp"

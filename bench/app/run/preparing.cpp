@@ -17,7 +17,7 @@
 #include "bench/app/machine/workers.hpp"
 #include "bench/app/run/comparing.hpp"
 #include "bench/app/run/phases.hpp"
-#include "bench/app/tuning/stages.hpp"
+#include "bench/app/tuning/limits.hpp"
 #include "bench/app/tuning/tuning.hpp"
 #include "bench/app/variables.hpp"
 #include "bench/base/console.hpp"

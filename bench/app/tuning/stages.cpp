@@ -11,15 +11,12 @@
 #include <set>
 #include <utility>
 
-#include "bench/app/machine/files_on_hosts.hpp"
-#include "bench/app/variables.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
 #include "bench/measure/trials.hpp"
 #include "bench/model/agreement.hpp"
 #include "tuner/arms.hpp"
-#include "tuner/files.hpp"
 
 namespace p5 {
 
@@ -61,18 +58,6 @@ std::vector<tuner::SizePoint> points_of(const std::vector<Case>& cases) {
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
 constexpr double agreement_s = 1e-3;
 
-// Fewest launches of each side of a comparison: a single one has no variation.
-constexpr int least_launches = 2;
-
-// The same stages, which end after this time.
-TuningLimits stretch(TuningLimits tuning_limits, Seconds end) {
-  const double share = end.count / tuning_limits.end.count;
-  for (Seconds TuningLimits::*each :
-       {&TuningLimits::search_end, &TuningLimits::arms_end, &TuningLimits::call_modes_end, &TuningLimits::end})
-    (tuning_limits.*each).count *= share;
-  return tuning_limits;
-}
-
 }  // namespace
 
 tuner::SizePoint point_of(const Case& c) {
@@ -90,54 +75,6 @@ void run_on_leader(ControlPlane& control, Trials& trials, const std::function<vo
   trials.finish();
 }
 
-TuningLimits limits_of_mode(const std::string& mode) {
-  if (mode == "quick") {
-    const TuningLimits usual{.small = {Bytes{8}, Bytes{128}, KiB(1)},
-                             .min = KiB(4),
-                             .max = MiB(64),
-                             .burn_in = {0.7},
-                             .search_end = {8.5},
-                             .arms_end = {9.5},
-                             .call_modes_end = {9.5},
-                             .end = {17},
-                             .burst = {0.5e-3},
-                             .samples = 8,
-                             .planned_launches = 2,
-                             .most_launches = 6};
-    return stretch(usual, duration_variable("P5BENCH_QUICK_LIMIT").value_or(usual.end));
-  }
-  const bool exhaustive = mode == "exhaustive";
-  const double most_s = exhaustive ? 1200 : 57;
-  return {.small = {},
-          .min = Bytes{8},
-          .max = GiB(1),
-          .burn_in = {3},
-          .search_end = {0.45 * most_s},
-          .arms_end = {0.7 * most_s},
-          .call_modes_end = {0.75 * most_s},
-          .end = {most_s},
-          .burst = {1e-3},
-          .samples = 12,
-          .planned_launches = 4,
-          .most_launches = 12,
-          .exhaustive = exhaustive};
-}
-
-TuningLimits limits_beside(TuningLimits tuning_limits, double alone_loss) {
-  constexpr double longer = 2;
-  tuning_limits = stretch(tuning_limits, {longer * tuning_limits.end.count});
-  tuning_limits.small.clear();
-  tuning_limits.min = MiB(1);
-  tuning_limits.beside = tuner::BesideRules{.alone_loss = alone_loss};
-  return tuning_limits;
-}
-
-bool on_efa(const topo::Topology& topology) {
-  return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
-    return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-  });
-}
-
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints) {
   constexpr std::array algorithms{tuner::Algorithm::nvls, tuner::Algorithm::nvls_tree};
   if (records.empty())
@@ -149,86 +86,6 @@ bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constr
   };
   return std::ranges::any_of(records,
                              [&](const tuner::Record& record) { return std::ranges::any_of(record.offered, is_nvls); });
-}
-
-std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
-  if (std::string named = value_or_empty(environment, tuner::chain_variable); !named.empty()) return named;
-  if (environment.contains("NCCL_NET_PLUGIN") || !on_efa(topology)) return "";
-  std::optional<std::string> found;
-  for (const topo::Host& host : topology.hosts) {
-    std::string here;
-    std::set<std::string> folders;
-    for (const std::string& path : host.net_plugins.value_or(std::vector<std::string>())) {
-      folders.insert(path.substr(0, path.rfind('/')));
-      if (here.empty() || path.ends_with("/libnccl-net-ofi.so")) here = path;
-    }
-    if (folders.size() != 1 || (found && *found != here)) return "";
-    found = here;
-  }
-  return found.value_or("");
-}
-
-bool lacks_tuner(const std::string& library) {
-  const std::optional<std::string> content = library.empty() ? std::nullopt : bytes_of(library);
-  return content && content->find("ncclTunerPlugin_v") == std::string::npos;
-}
-
-std::string how_to_keep_tuner(const std::string& named) {
-  if (named.empty() || named == "STATIC_PLUGIN" || lower(named) == "none" || named == "p5bench" ||
-      named.ends_with(tuner::plugin_file_name))
-    return "";
-  // NCCL makes a file name of a short one.
-  const bool is_file = named.find('/') != std::string::npos || named.find(".so") != std::string::npos;
-  return fmt::format(", and set {}={}, which keeps that tuner for all calls that get no setting", tuner::chain_variable,
-                     printable(is_file ? named : "libnccl-tuner-" + named + ".so"));
-}
-
-std::string reason_for_no_rows(const Environment& environment, int nccl_version,
-                               const std::vector<std::string>& collectives) {
-  const bool leaves_some = std::ranges::any_of(collectives, [](const std::string& name) {
-    const std::optional<tuner::Function> function = tuner::parse_function(name);
-    return function && tuner::has_both_buffers_everywhere(*function);
-  });
-  const bool told = nccl_version >= tuner::first_nccl_with_registration;
-  if (!told || !leaves_some || tuner::rows_decide_registered_calls(environment)) return "";
-  for (const char* const hook : tuner::allocator_hooks)
-    if (tuner::is_on(value_or_empty(environment, hook)))
-      return fmt::format(
-          "{} is set, with which the plugin leaves all_reduce, all_gather and reduce_scatter to NCCL: unset it to tune "
-          "jobs without it, or set {}={} to let settings decide calls on registered buffers too.",
-          hook, tuner::registered_variable, tuner::rows_for_registered);
-  return "";
-}
-
-std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
-                                const std::string& chain, const std::string& library_without_tuner,
-                                const std::vector<HostProblem>& others) {
-  if (lacks_tuner(chain))
-    return fmt::format("{} is {}, which has no tuner of NCCL's: name the library that has it, or unset the variable.",
-                       tuner::chain_variable, printable(chain));
-  if (!others.empty())
-    return fmt::format(
-        "The tuner that keeps all other calls is not the same on all hosts ({}), whose ranks would decide differently, "
-        "and hang: have one file there, or let --delivery=env try variables.",
-        to_text(others));
-  if (!chain.empty()) return "";
-  if (on_efa(topology) && library_without_tuner.empty())
-    return "On EFA aws-ofi-nccl brings a tuner of its own, which p5bench's would displace, and it is not certain which "
-           "library NCCL loads it from: name it with P5BENCH_TUNER_CHAIN to keep it for all other calls.";
-  if (const std::string policy = tuner::efficiency_policy(environment); !policy.empty())
-    return fmt::format(
-        "NCCL_CTA_POLICY={} is set, which NCCL ignores where a tuner is loaded: unset it to tune sizes, "
-        "or let --delivery=env try variables.",
-        printable(policy));
-  return "";
-}
-
-std::string reason_for_no_plugin(const std::string& plugin) {
-  if (bytes_of(plugin)) return "";
-  return fmt::format(
-      "The plugin {} cannot be read, without which jobs cannot load settings for sizes: put it there, beside p5bench, "
-      "or let --delivery=env try variables.",
-      printable(plugin));
 }
 
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures) {
@@ -450,78 +307,6 @@ StepTime time_step_with(Trials& trials, const TuningLimits& tuning_limits, std::
   if (!found.failure.empty()) return {.other_samples = {0}, .failure = found.failure};
   const double sample_s = std::max(found.of(Quantity::throughput).front().median_s, tuning_limits.burst.count);
   return {.other_samples = {(tuning_limits.samples - 1) * sample_s}, .failure = ""};
-}
-
-namespace {
-
-// On the hosts for which the limits were chosen (4 x H200: context, NCCL's start and first call, bench/RESULTS.md).
-constexpr double typical_join_s = 2;
-// Two launches of both sides, in sequence.
-constexpr int joins_to_confirm = 2 * least_launches;
-
-double excess_join_time(double join_s) { return std::max(0.0, join_s - typical_join_s); }
-
-// Minimum time of the comparison of a job's step, including its joins.
-double comparison_of_step(double join_s, std::optional<Seconds> of_launch) {
-  return of_launch ? joins_to_confirm * (std::max(join_s, typical_join_s) + of_launch->count) : 0;
-}
-
-}  // namespace
-
-TuningClock::TuningClock(Seconds budget, std::function<double()> wall) : budget_(budget), wall_(std::move(wall)) {}
-
-Seconds TuningClock::step() const { return {comparison_of_step(longest_join_, step_)}; }
-
-void TuningClock::keep_for_step(Seconds other_samples, double worked_before) {
-  const double took = worked() - worked_before;
-  step_ = Seconds{std::max(0.0, took - std::min(longest_join_, typical_join_s)) + other_samples.count};
-  waited_ += took;
-}
-
-void TuningClock::joined(Seconds took) {
-  waited_ += excess_join_time(took.count);
-  longest_join_ = std::max(longest_join_, took.count);
-}
-
-tuner::TimeLeft TuningClock::until(Seconds end, Seconds reserve) const {
-  return [this, end, reserve] { return std::min(end.count - worked(), budget_left() - reserve.count); };
-}
-
-Seconds TuningClock::confirmation(const TuningLimits& tuning_limits) const {
-  return {tuning_limits.end.count - tuning_limits.call_modes_end.count +
-          joins_to_confirm * excess_join_time(longest_join_)};
-}
-
-std::string TuningClock::objection() const {
-  const TuningLimits quick = limits_of_mode("quick");
-  // A confirmation takes its time however long the stages before it took.
-  const double needed = std::max(quick.end.count - worked(), quick.end.count - quick.call_modes_end.count) +
-                        joins_to_confirm * excess_join_time(longest_join_) + step().count;
-  if (budget_left_for_step() >= needed) return "";
-  const std::string slow = excess_join_time(longest_join_) > 0
-                               ? fmt::format("its workers take {} to join here, so it would take some {} more",
-                                             to_text(Seconds{longest_join_}), to_text(Seconds{needed}))
-                               : fmt::format("it takes some {}", to_text(Seconds{needed}));
-  return fmt::format("No time for tuning: {}{}, and --budget leaves {}. Give it more, or --tuning off.", slow,
-                     step_ ? fmt::format(", {} of it to replay the job's step", to_text(step())) : "",
-                     to_text(Seconds{std::max(0.0, budget_left_for_step())}));
-}
-
-Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step) {
-  constexpr int joins_to_search = 1;
-  const double first_replay = step ? std::max(join.count, typical_join_s) + step->count : 0;
-  return {limits_of_mode(mode).end.count + (joins_to_search + joins_to_confirm) * excess_join_time(join.count) +
-          first_replay + comparison_of_step(join.count, step)};
-}
-
-Seconds reserve_tuning_time(const std::string& mode, Seconds budget, Seconds join, std::optional<Seconds> step) {
-  const double most = budget.count / 4;
-  if (limits_of_mode("quick").end.count > most) return {0};
-  return {std::min(predict_tuning_time(mode, join, step).count, most)};
-}
-
-TuningLimits scale_limits(const TuningLimits& tuning_limits, Seconds budget) {
-  return stretch(tuning_limits, {std::min(budget.count, tuning_limits.end.count)});
 }
 
 namespace {

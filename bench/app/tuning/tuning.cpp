@@ -13,6 +13,7 @@
 
 #include "bench/app/machine/files_on_hosts.hpp"
 #include "bench/app/machine/workers.hpp"
+#include "bench/app/tuning/obstacles.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/environment.hpp"

@@ -11,6 +11,7 @@
 
 #include "bench/app/machine/machine.hpp"
 #include "bench/app/run/shutdown.hpp"
+#include "bench/app/tuning/limits.hpp"
 #include "bench/app/tuning/stages.hpp"
 #include "bench/measure/runner.hpp"
 #include "bench/model/case.hpp"
