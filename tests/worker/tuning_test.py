@@ -437,8 +437,8 @@ class Problems(Job):
         thread = threading.Thread(target=put_in_the_way)
         thread.start()
         try:
-            code, output = self.run_it(*arguments, "--tuning=quick", "--budget", "60s", "--collectives", "all_reduce",
-                                       P5BENCH_FAKE="join-slow:rank=1:us=5000000")
+            code, output = self.run_it(*arguments, "--tuning=quick", "--budget", "2min", "--collectives", "all_reduce",
+                                       P5BENCH_QUICK_LIMIT="30s", P5BENCH_FAKE="join-slow:rank=1:us=5000000")
         finally:
             ended.set()
             thread.join()
