@@ -114,10 +114,10 @@ double middle_of_fast(std::vector<double> times);
 // between GPUs, 256 KiB elsewhere, any size for single NICs. Pairs that differ by design are skipped: GPUs of a node
 // without NVSwitch that no NVLink joins, ranks that communicate through host memory, pretended nodes. Comparable pairs
 // have equal paths: all pairs within nodes, without NVSwitch those joined by equally many NVLinks, all within NVLink
-// domains; between nodes pairs with equal distance of their indices modulo the
-// ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
-// count at all sizes, also of hosts whose GPUs other programs used, of which no slow times count. `again` holds retests
-// of the same operations.
+// domains; between nodes pairs with equal distance of their indices modulo the ranks of a node, and from four nodes on
+// with equal indices; single NICs of one kind and rate. Silence and wrong data count at all sizes. Slow times do not
+// count on hosts whose GPUs other programs used; silence and wrong data do. `again` holds retests of the same
+// operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
 // Indices in report.results of the cases whose pairs are compared.
