@@ -27,9 +27,9 @@ bool lacks_tuner(const std::string& library);
 std::string reason_for_no_rows(const Environment& environment, int nccl_version,
                                const std::vector<std::string>& collectives);
 
-// The reason for which settings that need our tuner are not searched; "" if there is none. `chain`: tuner_to_keep();
-// `library_without_tuner`: that library instead, if p5bench found it and it has no tuner; `others`: hosts that have
-// another file at that path.
+// The reason for which settings that need our tuner are not searched; "" if there is none. `chain`: tuner_to_keep(), or
+// "" if that is a library that p5bench found itself and that has no tuner: it is `library_without_tuner` then.
+// `others`: hosts that have another file at the path `chain`.
 std::string reason_for_no_tuner(const topo::Topology& topology, const Environment& environment,
                                 const std::string& chain, const std::string& library_without_tuner = "",
                                 const std::vector<HostProblem>& others = {});
