@@ -1,9 +1,9 @@
 // The search for faulty parts is greedy, with corrections. A transfer is "open" as long as no found part explains it. A
-// node or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight make a
-// node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is
-// slow in half of its pairs. Then each found part is replaced by the part that best explains what the other found parts
-// leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers
-// between two slow nodes are slower than others.
+// node, link or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight
+// make a node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each
+// rail is slow in half of its pairs. Then each found part is replaced by the part that best explains what the other
+// found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because
+// transfers between two slow nodes are slower than others.
 #include <algorithm>
 #include <cmath>
 #include <limits>

@@ -69,8 +69,8 @@ std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology)
 
 namespace {
 
-// Number of partners in the transfers that show the fault: nodes if the part is a node, else ranks. If the part is a
-// NIC, each NIC of another number that was measured with it counts too.
+// Number of partners in the transfers that show the fault: nodes if the part is a node, else ranks. Each NIC of
+// another number that was measured with it counts too, if the part is a NIC.
 std::size_t partners_of(const FaultyPart& faulty) {
   std::set<std::pair<RankLocation, int>> met;
   for (const TransferRecord* each : faulty.observations)

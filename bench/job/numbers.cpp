@@ -41,7 +41,7 @@ std::size_t shared_by(const Places& places, const Sequence& reference) {
 }
 
 // The place of each of a sequence's calls in `reference`, if both begin with the same call and the sequence lacks some
-// later ones. Where they differ, as few calls as possible count as missing, such that more calls agree behind them than
+// later ones. As few calls as possible count as missing where they differ, such that more calls agree behind them than
 // are missing. Empty if a call has no such place, or if less than half of the calls have one within the reference.
 Places places_of(const Sequence& sequence, const Sequence& reference) {
   constexpr std::size_t most_missing = 1000;  // at one place

@@ -48,7 +48,7 @@ Lines lines_of(const Run& run, std::string_view arm) {
   return lines;
 }
 
-// Where a measurement and an observation have the figures of a quantity: latency or throughput.
+// Members of a measurement and of an observation that hold the figures of a quantity: latency or throughput.
 struct Figures {
   std::optional<Series> Measurement::*series;
   std::vector<double> Measurement::*medians;
@@ -509,8 +509,7 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
   });
 }
 
-// First the start of the run: 2 if it was stated, 1 if a log has it without the time zone, 0 if it is unknown. Second:
-// true if the run has samples.
+// The start of the run (2: stated, 1: in a log that has no time zone, 0: unknown), and whether the run has samples.
 static std::pair<int, bool> how_well_known(const Run& run) {
   const bool has_samples = !run.journal.empty();
   const RunInfo& its = run.report.run;

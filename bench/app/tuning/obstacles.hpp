@@ -34,9 +34,8 @@ std::string reason_for_no_tuner(const topo::Topology& topology, const Environmen
                                 const std::string& chain, const std::string& library_without_tuner = "",
                                 const std::vector<HostProblem>& others = {});
 
-// The end of a sentence that says to unset NCCL_TUNER_PLUGIN: a way to keep the tuner that this variable names
-// (`named`).
-// "" if that is ours or none.
+// The end of a sentence that says to unset NCCL_TUNER_PLUGIN: a way to keep the tuner `named`, which the variable
+// names. "" if that is ours or none.
 std::string how_to_keep_tuner(const std::string& named);
 
 // The reason for which nothing that needs our plugin's library can be confirmed: it is not where p5bench looks for it.

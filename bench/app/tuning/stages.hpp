@@ -28,8 +28,9 @@ tuner::SizePoint point_of(const Case& c);
 // Runs `lead` at the leader while all other ranks follow the trials; they are released even if `lead` throws.
 void run_on_leader(ControlPlane& control, Trials& trials, const std::function<void()>& lead);
 
-// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes NVLSTree, at a size of the search. If
-// nothing was searched: true unless the operator forbids both, since only platforms with NVLS have these variables.
+// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes NVLSTree, at a size of the search.
+// True, too, if nothing was searched and the operator does not forbid both: only platforms with NVLS have these
+// variables.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
 // Asks for each case which settings NCCL offers, after an operation with NCCL's own settings. Ends at the first case
