@@ -80,7 +80,7 @@ class LogReader {
     const std::optional<NcclOrigin> found = nccl_origin(std::string_view(line.text).substr(0, at + 1));
     if (!found) return;
     Origin origin(found->host, found->process);
-    // The host's name may have the last word of a line in front of it, which is removed if the process is known.
+    // In a line that stands directly behind another one, the host's name may have that one's last word in front of it.
     if (line.begins) {
       processes_.emplace(origin.second);
     } else {

@@ -391,8 +391,8 @@ TEST(Plan, of_the_retest_of_a_silent_pair_has_its_ranks_meet_others_first) {
 
 TEST(Plan, uses_no_more_nics_of_a_node_at_a_time_than_host_memory_can_supply) {
   const JobFacts job = job_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
-  std::vector<std::vector<std::string>>
-      own;  // rank i of each node has NIC i, so only rank i of the other node has it too
+  // Rank i of each node has NIC i, so that its only partner is rank i of the other node.
+  std::vector<std::vector<std::string>> own;
   for (int rank = 0; rank < 10; ++rank) own.push_back({std::to_string(rank % 5)});
   const auto widest = [&](std::optional<int> at_once) {
     const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), std::nullopt, at_once);
