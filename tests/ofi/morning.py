@@ -1,6 +1,6 @@
-"""SIMULATED machines for complete runs. make_tree() writes a recorded host (tests/fixtures/machines) as the files that a
-kernel, EC2 and the EFA installer would have on it. `python3 morning.py FILE` is EC2's instance metadata service for such
-a machine; FILE is the placement.json that make_tree() wrote."""
+"""SIMULATED machines for complete runs. make_tree() writes a recorded host (tests/fixtures/machines) as the files that
+a kernel, EC2 and the EFA installer would have on it. `python3 morning.py FILE` is EC2's instance metadata service for
+such a machine; FILE is the placement.json that make_tree() wrote."""
 
 import http.server
 import json
@@ -59,8 +59,8 @@ def make_nic(sysfs, seen, nic):
 
 def make_tree(folder, host, instance, plugin=True, kernel="/sys"):
     """Writes the machine as files in `folder`. `plugin`: aws-ofi-nccl is installed. Its file names no version, because
-    the libfabric of the machine that runs the test may be too old for that version. `kernel`: the path at which programs
-    see the simulated /sys."""
+    the libfabric of the machine that runs the test may be too old for that version. `kernel`: the path at which
+    programs see the simulated /sys."""
     sysfs, versions = folder / "sys", host["versions"]
     efa = [nic for nic in host["nics"] if nic["kind"] == "efa"]
     for nic in efa:
