@@ -45,7 +45,7 @@ std::optional<int> gpu_with_uuid(const Host& host, const std::string& uuid) {
 }
 
 // NUMA node of a GPU, -1 if unknown; on a host with a single NUMA node, that one.
-int numa_node_of(const Host& host, int gpu) {
+int numa_node_near(const Host& host, int gpu) {
   const int node = gpu < 0 ? -1 : host.gpu_devices[static_cast<std::size_t>(gpu)].numa_node;
   return node < 0 && host.numa.size() == 1 ? host.numa.front().index : node;
 }
@@ -106,7 +106,7 @@ std::vector<Binding> bindings(const Topology& topology, const char* visible) {
     else if (!gpus.empty())
       binding.gpu = gpus[local_rank % gpus.size()];
     if (binding.gpu >= 0) binding.nics = host.gpu_devices[static_cast<std::size_t>(binding.gpu)].nics;
-    binding.numa_node = numa_node_of(host, binding.gpu);
+    binding.numa_node = numa_node_near(host, binding.gpu);
     ranks_near[{hosts[rank], binding.numa_node}].push_back(rank);
     all.push_back(std::move(binding));
   }
