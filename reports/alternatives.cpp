@@ -1,7 +1,7 @@
-// The probability of a part is its share of the weight of all explanations. The others replace one found part, or two
-// at once, by other parts. Two at once are needed: if two nodes and two rails are slow in collectives, the faults may
-// be NIC 1 of node 1 and NIC 2 of node 2, or NIC 2 of node 1 and NIC 1 of node 2. Replacing a single part does not lead
-// from one explanation to the other.
+// The probability of a part is its share of the weight of all explanations. The other explanations replace one found
+// part, or two at once, by other parts. Two at once are needed: if two nodes and two rails are slow in collectives, the
+// faults may be NIC 1 of node 1 and NIC 2 of node 2, or NIC 2 of node 1 and NIC 1 of node 2. Replacing a single part
+// does not lead from one explanation to the other.
 #include "reports/alternatives.hpp"
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class Alternatives {
       if (all_.size() <= most_exchanged && other.part != found.part && are_ambiguous_together(found, other)) {
         const Exchanges exchanges = weights_of_exchanges(found, other);
         for (const auto& [part, weight] : exchanges.of_both) weight_of[part] += weight;
-        // The same explanation as above, unless the other part explains less beside this one.
+        // This explanation was weighed above; here the other part may explain less than before.
         for (const auto& [part, weight] : exchanges.of_first) weight_of[part] = std::max(weight_of[part], weight);
       }
     const double by_chance = relative_weight(-log_odds);
@@ -82,7 +82,8 @@ class Alternatives {
     return parts;
   }
 
-  // Pairs tell the ends of each transfer; only groups leave open which parts of several are at fault.
+  // True if exchanging both parts may give another explanation. A slow pair shows at which ends the fault is; only a
+  // slow group leaves open which of its parts are at fault.
   static bool are_ambiguous_together(const ScoredPart& a, const ScoredPart& b) {
     const auto shows_in_groups = [](const ScoredPart& each) {
       return std::ranges::any_of(each.score.shows_in, [](Transfers kind) { return !p5::reports::is_of_pairs(kind); });
@@ -91,7 +92,7 @@ class Alternatives {
   }
 
   // Weights of explanations that replace two parts by two others, or only the first one while the second may explain
-  // less than before, relative to the two.
+  // less than before, relative to the weight of the explanation by these two.
   struct Exchanges {
     // The key is the part that replaces the first one: of both new parts the one on its node, else the one with more of
     // its hits.
@@ -153,8 +154,9 @@ class Alternatives {
     return weights;
   }
 
-  // Keeps one candidate for the NICs of each GPU, alone and together: one of `preferred` if there is one, else the
-  // likeliest. Returns the sum of the weights that it replaces, relative to its own; 1 for other parts.
+  // Keeps one of the candidates that are NICs beside the same GPU, each alone or all together: one of `preferred` if
+  // there is one, else the likeliest. Returns, for each candidate that is kept, the weight of all that it stands for,
+  // relative to its own; 1 for parts that are no NICs.
   std::map<Part, double> keep_one_nic_of_each_gpu(std::vector<ScoredPart>& candidates,
                                                   const std::set<Part>& preferred) const {
     std::map<Part, double> merged_weight;
@@ -180,7 +182,7 @@ class Alternatives {
     return merged_weight;
   }
 
-  // Finite even where another explanation is better by far.
+  // Weight relative to the found explanation; limited, so that it is finite if another explanation is better by far.
   static double relative_weight(double log_odds) {
     constexpr double most = 200;
     return std::exp(std::min(log_odds, most));
@@ -221,7 +223,7 @@ class Alternatives {
         part = *nics;
       }
     }
-    // The same among the other explanations: the likeliest of the NICs stands alone only if it is much likelier.
+    // NICs among the other explanations: the likeliest beside a GPU stands alone only if it is much likelier.
     std::map<Part, std::vector<std::pair<Part, double>>> by_gpu;
     std::vector<std::pair<Part, double>> joined;
     for (const auto& each : others) {

@@ -7,8 +7,9 @@
 
 namespace p5::reports {
 
-// Fills confidence and alternatives, and makes one NIC all NICs beside its GPU where it is open which of them it is.
-// `open`: transfers that the other parts of `all` leave unexplained.
+// Fills `confidence` and `alternatives` of `faulty`. Replaces its part, if that is a NIC, by all NICs beside the same
+// GPU where the transfers do not tell which of them is faulty. `open`: transfers that the other parts of `all` leave
+// unexplained.
 void weigh_alternatives(const PartScores& scores, const ScoredPart& found, const std::vector<ScoredPart>& all,
                         OpenTransfers open, FaultyPart& faulty);
 

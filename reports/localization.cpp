@@ -1,9 +1,9 @@
 // The search for faulty parts is greedy, with corrections. A transfer is "open" as long as no found part explains it. A
-// node or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight make a
-// node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each rail is
-// in half of them. Then each found part is replaced by the part that best explains what the other found parts leave
-// open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because transfers between
-// two slow nodes are slower than others.
+// node, link or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight
+// make a node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each
+// rail is slow in half of its pairs. Then each found part is replaced by the part that best explains what the other
+// found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because
+// transfers between two slow nodes are slower than others.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -46,8 +46,8 @@ class Localizer {
   }
 
  private:
-  // Finds the parts with the likelier of the two estimates: if all transfers are slow in four of ten samples, as on a
-  // network with other users, one rate for all is likelier than many faulty parts.
+  // Sets the healthy rates to the estimate under which rates and found parts are likelier: if all transfers are slow in
+  // four of ten samples, as on a network with other users, one high rate is likelier than many faulty parts.
   void find_healthy_rates(double least) {
     std::ranges::fill(open_, true);
     const PartScores::HealthyRates alike = scores_.rates_if_slow_alike();
@@ -59,7 +59,7 @@ class Localizer {
       scores_.set_healthy_rates(alike);
       if (scores_.log_probability(search(least)) > if_seldom_slow) return;
     }
-    // The transfers of faulty parts are left out.
+    // This estimate leaves out the transfers that the found parts explain.
     scores_.set_healthy_rates(without_found);
   }
 
@@ -75,9 +75,9 @@ class Localizer {
     return best;
   }
 
-  // Replaces a node, link or rail, which may be slow in some of its transfers only, by the first of the parts that
-  // together explain its transfers better: links, rails or the parts of a node, of which each is likely by all of its
-  // transfers.
+  // A node, link or rail may be slow in some of its transfers only. Returns the first of the parts that together
+  // explain its transfers better (links, rails or parts of a node, each of which its own transfers make likely), else
+  // the whole.
   ScoredPart parts_or_whole(const ScoredPart& whole, const OpenTransfers& open, double least) const {
     OpenTransfers its(open.size(), false);
     for (const std::vector<std::size_t>& list : scores_.parts().at(whole.part))
@@ -85,7 +85,7 @@ class Localizer {
     std::map<Part, double> likely;
     for (const auto& [part, list] : scores_.parts()) {
       if (!may_replace(whole.part, part) || !scores_.has_hits(list, its)) continue;
-      // A node's own parts and links have no other transfers.
+      // The parts and links of a node have no transfers beside the node's.
       const bool has_others = whole.part.kind != PartKind::node || part.kind == PartKind::rail;
       const double by_all = has_others ? scores_.score(part, open).log_odds : std::numeric_limits<double>::infinity();
       if (by_all >= std::max(least, 0.0)) likely.emplace(part, by_all);
@@ -104,8 +104,8 @@ class Localizer {
     return best;
   }
 
-  // Parts that have transfers in common with a node, link or rail, and may explain them in its place. An only rail has
-  // all.
+  // True if the part has transfers in common with a node, link or rail, and may explain them in its place. A rail may
+  // not if it is the only one, which all transfers use.
   bool may_replace(const Part& whole, const Part& part) const {
     if (part.kind == PartKind::rail && whole.kind != PartKind::rail)
       return std::ranges::count_if(scores_.parts(),
@@ -116,9 +116,9 @@ class Localizer {
     return is_smaller && (whole.kind == PartKind::rail || nodes_of(whole).contains(part.node));
   }
 
-  // The first of the parts (with their log odds by all of their transfers) that explain these transfers, and the sum of
-  // their log odds. None if they are at nearly all GPUs of a node: what these share is at fault, even where each of
-  // them fits a little better by itself.
+  // The first of the parts that together explain the transfers `its`, and the sum of their log odds. `parts` has the
+  // log odds of each part by all of its transfers. No part if nearly all GPUs of a node, or their NICs, would be
+  // faulty: then what these share is at fault, even if they explain a little more.
   template <class Allowed>
   std::pair<std::optional<ScoredPart>, double> explain_by(const std::map<Part, double>& parts, const Allowed& allowed,
                                                           OpenTransfers its, const Part& whole, double least) const {
@@ -128,7 +128,7 @@ class Localizer {
     });
     std::optional<ScoredPart> first;
     double together = 0;
-    int faulty_gpus = 0;  // or their NICs
+    int faulty_gpus = 0;  // GPUs that are faulty, or all of whose NICs are
     for (std::size_t count = 0; count < most_parts; ++count) {
       std::optional<ScoredPart> next;
       for (const auto& [part, by_all] : parts) {
@@ -164,7 +164,7 @@ class Localizer {
     return found;
   }
 
-  // Exchanges each part for the one that explains best what the others leave, and drops it if that is too little.
+  // Replaces each part by the one that explains best what the other parts leave, and drops it if none scores enough.
   void improve(std::vector<ScoredPart>& found, double least) const {
     constexpr int most_rounds = 4;
     bool changed = true;
@@ -214,7 +214,7 @@ class Localizer {
     return !forgotten.empty();
   }
 
-  // Events of a part's open pairs; a hit is one in which half of the pairs that take part or more are slow.
+  // Events of a part's open pairs. A hit is an event in which at least half of the pairs in it are slow.
   SampleCounts events_of(const ScoredPart& found, const OpenTransfers& open) const {
     std::map<std::uint64_t, SampleCounts> pairs_of;
     for (const Transfers kind : found.score.shows_in)

@@ -38,7 +38,7 @@ Interval busbw_factor_of(const Table& table) {
   return factor;
 }
 
-// The unique number of ranks that gives the table's busbw; null if none or several do.
+// The only number of ranks that gives the table's busbw by its algbw; null if none or several do.
 std::optional<int> ranks_in_figures(const Table& table, const Collective& collective) {
   constexpr int most = 100000;
   constexpr double slack = 1e-9;
@@ -54,7 +54,8 @@ std::optional<int> ranks_in_figures(const Table& table, const Collective& collec
   return found;
 }
 
-// The number of ranks that divides all sizes; null if there is none or it varies.
+// The number of ranks as size over the bytes of the counted elements, in programs where each rank counts its own; null
+// if it is unknown, 1, or not the same in all rows.
 std::optional<int> ranks_in_sizes(const Table& table) {
   std::optional<int> found;
   for (const ResultRow& row : table.rows) {
@@ -87,13 +88,14 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
   return join(runs);
 }
 
-std::string advice_on_size(const std::optional<int>& fits, const Collective& collective) {
+// `fits`: the number of ranks that the table's figures are of.
+std::string advice_on_ranks(const std::optional<int>& fits, const Collective& collective) {
   return fmt::format("say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
                      fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
 }
 
-// Ranks of one GPU of one host name, the largest such set; empty if each has its own. NCCL refuses to share a GPU, so
-// these are of hosts that share a name, or whose names nccl-tests cut off at the same dot.
+// The largest set of ranks on one GPU of one host name; empty if each rank has a GPU of its own. NCCL refuses to share
+// a GPU, so these ranks are on several hosts that share a name, or whose names nccl-tests cut off at the first dot.
 std::vector<int> ranks_on_one_gpu(const Table& table) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
   std::vector<int> largest;
@@ -117,7 +119,7 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
     if (is_given) return given;
     throw UsageError(fmt::format(
         "{}: nothing says how many ranks and hosts this table is of: {} missing; {}", place_of(table),
-        table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_size(fits, collective)));
+        table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_ranks(fits, collective)));
   }
   // The table belongs to the group of rank 0.
   const int group = table.devices.front().group;
@@ -142,7 +144,7 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
     if (is_given && job.ranks >= end) return given;
     throw UsageError(fmt::format("{}: the list of ranks is not whole: {} of {} {} missing ({}); {}", place_of(table),
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
-                                 advice_on_size(fits, collective)));
+                                 advice_on_ranks(fits, collective)));
   }
   if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
     if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))

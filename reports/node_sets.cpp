@@ -1,5 +1,5 @@
-// Sets of nodes that may have a fault between them, such as a spine of the network: nodes whose pairs are seldom slow
-// belong together.
+// Sets of nodes that may have a fault between them, such as in a spine switch of the network: a set has the nodes whose
+// pairs are seldom slow.
 #include <algorithm>
 #include <cmath>
 #include <map>
@@ -14,8 +14,8 @@ namespace p5::reports {
 
 namespace {
 
-// Log likelihood at the rate that fits best, but at least that of healthy transfers: beside a rate of 0 a single slow
-// route would outweigh a node's other pairs.
+// Log likelihood of samples at the rate of hits that fits them best, or at the usual rate of healthy transfers if that
+// is higher: at a rate of 0, one slow route would count for more than all other pairs of its node.
 double best_log_likelihood(const SampleCounts& its) {
   constexpr double usual_rate = 0.02;
   const double rate = std::max(its.share(), usual_rate);
@@ -27,7 +27,7 @@ double best_log_likelihood(const SampleCounts& its) {
 
 void add_counts(SampleCounts& to, const SampleCounts& its) { to.count += its.count, to.hits += its.hits; }
 
-// Sets of nodes, and the samples between each two of them and within each, which is on the diagonal.
+// Sets of nodes, and the samples of pairs: between each two sets and, on the diagonal, within each.
 class NodeSets {
  public:
   NodeSets(const std::map<std::pair<int, int>, SampleCounts>& pairs, const std::set<int>& nodes) {
@@ -52,7 +52,7 @@ class NodeSets {
     for (std::size_t one = 0; one < sets_.size(); ++one)
       for (std::size_t other = one + 1; other < sets_.size(); ++other) {
         const SampleCounts& its = between_[one][other];
-        const double rate = (its.hits + 1.0) / (its.count + 2);  // of few samples less is known
+        const double rate = (its.hits + 1.0) / (its.count + 2);  // few samples say less
         if (its.count > 0 && (!closest || rate < lowest)) closest = {one, other}, lowest = rate;
       }
     if (!closest) return false;
@@ -71,8 +71,8 @@ class NodeSets {
     return true;
   }
 
-  // Sets of two nodes or more that are slow with each other in less than half as many samples as nodes of different
-  // sets: two slow nodes are no set.
+  // Indices of the sets of two nodes or more whose own pairs are slow less than half as often as pairs of nodes of
+  // different sets. Two slow nodes are no such set.
   std::vector<std::size_t> coherent() const {
     SampleCounts apart;
     for (std::size_t one = 0; one < sets_.size(); ++one)
@@ -83,12 +83,12 @@ class NodeSets {
     return found;
   }
 
-  // Log likelihood of one rate between these sets, a lower one within them, and one of its own for each of the others,
-  // such as a slow node. Null if the rate between them is not higher.
-  std::optional<double> log_likelihood(const std::vector<std::size_t>& of) const {
+  // Log likelihood of all samples, if there is one rate between the `coherent` sets, a lower one within them, and for
+  // each other set, such as a slow node, a rate of its own. Null if the rate between them is not the higher one.
+  std::optional<double> log_likelihood(const std::vector<std::size_t>& coherent) const {
     SampleCounts within, across;
     std::vector<SampleCounts> of_others(sets_.size());
-    const auto is_other = [&](std::size_t set) { return std::ranges::find(of, set) == of.end(); };
+    const auto is_other = [&](std::size_t set) { return std::ranges::find(coherent, set) == coherent.end(); };
     for (std::size_t one = 0; one < sets_.size(); ++one) {
       add_counts(is_other(one) ? of_others[one] : within, between_[one][one]);
       for (std::size_t other = one + 1; other < sets_.size(); ++other)
@@ -127,18 +127,18 @@ std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> obse
     likeliest.clear();
     for (const std::size_t set : coherent) likeliest.push_back(joined.sets()[set]);
   } while (joined.join_closest());
-  // Nodes may be apart because they were not measured with each other.
+  // Only nodes that were measured with a node of another set stay: others may be apart because nothing joined them.
   std::map<int, std::size_t> set_of;
   for (std::size_t set = 0; set < likeliest.size(); ++set)
     for (const int node : likeliest[set]) set_of[node] = set;
-  std::set<int> ends;
+  std::set<int> measured_across;
   for (const auto& [two, its] : pairs)
     if (its.count > 0 && set_of.contains(two.first) && set_of.contains(two.second) &&
         set_of[two.first] != set_of[two.second])
-      ends.insert({two.first, two.second});
+      measured_across.insert({two.first, two.second});
   std::vector<std::vector<int>> all;
   for (std::vector<int>& set : likeliest) {
-    std::erase_if(set, [&](int node) { return !ends.contains(node); });
+    std::erase_if(set, [&](int node) { return !measured_across.contains(node); });
     std::ranges::sort(set);
     if (set.size() > 1) all.push_back(std::move(set));
   }

@@ -114,10 +114,10 @@ double middle_of_fast(std::vector<double> times);
 // between GPUs, 256 KiB elsewhere, any size for single NICs. Pairs that differ by design are skipped: GPUs of a node
 // without NVSwitch that no NVLink joins, ranks that communicate through host memory, pretended nodes. Comparable pairs
 // have equal paths: all pairs within nodes, without NVSwitch those joined by equally many NVLinks, all within NVLink
-// domains; between nodes pairs with equal distance of their indices modulo the
-// ranks of a node, and from four nodes on with equal indices; single NICs of one kind and rate. Silence and wrong data
-// count at all sizes, also of hosts whose GPUs other programs used, of which no slow times count. `again` holds retests
-// of the same operations.
+// domains; between nodes pairs with equal distance of their indices modulo the ranks of a node, and from four nodes on
+// with equal indices; single NICs of one kind and rate. Silence and wrong data count at all sizes. Slow times do not
+// count on hosts whose GPUs other programs used; silence and wrong data do. `again` holds retests of the same
+// operations.
 std::vector<TransferRecord> observe(const Report& report, const std::vector<Measurement>& again);
 
 // Indices in report.results of the cases whose pairs are compared.
@@ -128,14 +128,16 @@ struct Part {
   // its messages. links: all links between sets of nodes. rail: the i-th ranks of all nodes, without GPUs the i-th
   // NICs. domain: the switches of an NVLink domain of several nodes.
   enum class Kind { node, gpu, nics, nic, only_nic, link, links, rail, domain } kind = Kind::node;
-  int node = 0;    // link: the lower one; links, rail: 0; domain: its number
-  int number = 0;  // gpu: index of its rank on the node; nic, nics: (first) NIC of the node; link: the other node; rail
-  int last = 0;    // nics: number of the last NIC
+  int node = 0;  // link: the lower one; links, rail: 0; domain: its number
+  // gpu: index of its rank on the node; nic: its number on the node; nics: the first one's, or -1 - (index of the GPU)
+  // if they are not known; link: the other node; rail: the first GPU or NIC of each node
+  int number = 0;
+  int last = 0;                             // nics, rail: the last NIC or GPU
   std::vector<std::vector<int>> sets = {};  // links: the nodes of each set, ascending
   auto operator<=>(const Part&) const = default;
 };
 inline bool is_of_links(const Part& part) { return part.kind == Part::Kind::link || part.kind == Part::Kind::links; }
-// Part::node of other parts is a link's end, nothing, or the number of a domain.
+// In parts for which this is false, Part::node is an end of a link, nothing, or the number of a domain.
 inline bool is_in_node(const Part& part) {
   return !is_of_links(part) && part.kind != Part::Kind::rail && part.kind != Part::Kind::domain;
 }

@@ -12,20 +12,20 @@
 
 namespace p5::reports {
 
-// "nic" and "n1r5", as in a suspect's fields.
+// Kind and name of a part as in a suspect's fields: "nic" and "n1r5".
 std::string kind_name(const Part& part);
 std::string name_of(const Part& part);
-// Both; the name in open questions.
+// "nic n1r5", as in open questions.
 std::string full_name(const Part& part);
-// The part of that full name; std::nullopt for other texts.
+// The part that has this full name; std::nullopt for any other text.
 std::optional<Part> part_named(std::string_view full_name);
 std::optional<Part> part_of(const Suspect& suspect);
 
-// The node that the part is on, or both ends of a link; empty for what more nodes have in common.
+// The node that the part is on, or both ends of a link; empty for links between sets, rails and domains.
 std::set<int> nodes_of(const Part& part);
-// Pairs of nodes, the lower one first, whose way to each other the part is; empty for all parts but links.
+// Pairs of nodes, the lower one first, that a link, or the links between sets, join; empty for other parts.
 std::set<std::pair<int, int>> pairs_joined_by(const Part& part);
-// Indices of the hosts that the part is on or joins: the ends of links, all hosts of an NVLink domain or of a rail.
+// Indices of the hosts that the part is on or joins: the ends of links, the hosts of an NVLink domain, all of a rail.
 std::set<std::size_t> hosts_of(const Part& part, const topo::Topology& topology);
 std::set<std::size_t> hosts_of(const Suspect& suspect, const topo::Topology& topology);
 

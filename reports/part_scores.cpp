@@ -4,8 +4,8 @@
 //   healthy:        k ~ Binomial(n, e) with the hit rate e of healthy transfers of its kind; with a small probability
 //                   (outlier_probability) a transfer has its own hit rate, uniform between 0 and 1
 //   faulty part:    k ~ Binomial(n, p) with the hit rate p of that part and kind of transfers; with the same small
-//                   probability it is distributed like a healthy one, or a transfer has its own hit rate: another part
-//                   of its path may be faulty too
+//                   probability a transfer has the rate of healthy ones, or its own hit rate: another part of its path
+//                   may be faulty too
 //
 // A pair's route may be slow permanently, so its deviation is one event. A group has no route of its own: its deviation
 // in the first measurement and that in the retest are two events, and a group that is slow both times is hardly
@@ -66,15 +66,15 @@ double probability_of_hits(const SampleCounts& trials, double p) {
 constexpr double prior_of_known = 0.5, only_at_scale = 0.1;
 // The same fraction of a rail: what its ranks share, such as a switch, has to carry all of them before it shows.
 constexpr double rail_only_at_scale = 0.9;
-// The same of all NICs of one number: less than of one NIC, which may explain the few pairs that were measured as well,
-// and more than of several.
+// Prior probability that all NICs of one number are faulty: lower than that of one NIC, which may explain the few pairs
+// that were measured equally well, and higher than that of several faulty NICs.
 constexpr double prior_of_rail_of_nics = 3e-5;
 
 bool is_of_nics(const Part& part) { return is_nic(part) || part.kind == PartKind::only_nic; }
 
 constexpr double least_rate = 0.01;
 
-// `expected`: samples of transfers as they usually are, of which 2 % are slow.
+// Rate of hits in these transfers and in `expected` more samples, of which 2 % are slow, as is usual.
 double pooled_rate(std::span<const SampleCounts> transfers, double expected) {
   double hits = 0.02 * expected, count = expected;
   for (const SampleCounts& each : transfers) hits += each.hits, count += each.count;
@@ -102,7 +102,7 @@ PartScores::PartScores(std::span<const TransferRecord> records, const Paths& pat
   for (const TransferRecord& each : records) {
     if (!each.small) only_small_[static_cast<std::size_t>(each.kind)] = false;
     if (!each.spares_nics) spares_nics_[static_cast<std::size_t>(each.kind)] = false;
-    // NVLink domains of several nodes are entered and left by all their nodes.
+    // A ring enters and leaves an NVLink domain of several nodes at any of its nodes, not from node to node.
     const std::vector<int> nodes =
         each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each);
     const auto known_set = std::ranges::find(node_sets_, nodes);
@@ -123,8 +123,8 @@ SampleCounts PartScores::trials_of_retest(std::size_t i) const {
                                    : SampleCounts{};
 }
 
-// Finds the NICs whose slow samples in their rail are so little slower that groups of nodes have no gap between slow
-// and fast ones: groups reach 0.75 of their limit, so that a slowdown by s on the rail costs them only 0.75 s.
+// Finds the NICs that slow their rail down so little that groups of nodes with them are hardly slower than others.
+// Groups of nodes reach 75 % of their limit, so that they lose only three quarters of what the rail loses.
 void PartScores::find_hardly_slow_nics() {
   constexpr double share_of_limit = 0.75;
   for (const auto& [part, lists] : of_part_) {
@@ -260,7 +260,7 @@ PartScores::Gains PartScores::log_ratios(const Part& part, const std::vector<std
   return sum;
 }
 
-// The same of one observation. Computed once, because an exchange of two parts for two others asks for it some
+// The same for one observation. Computed once, because an exchange of two parts for two others asks for it some
 // hundred thousand times.
 const PartScores::Gains& PartScores::log_ratios(std::size_t i) const {
   std::optional<Gains>& its = ratios_[i];
@@ -272,8 +272,8 @@ const PartScores::Gains& PartScores::log_ratios(std::size_t i) const {
 }
 
 // Small messages hardly depend on bandwidth, and operations that something else limits hardly on NICs: a fault shows
-// in them with a probability of one half at most, so that their lack of hits has little weight. The same holds of
-// groups of nodes for a NIC that is little slower in its rail: those lose less, and what they lose is no gap.
+// in them with a probability of one half at most, so that their lack of hits has little weight. The same holds for
+// groups of nodes and a NIC in hardly_slow_: they lose too little to count as slow.
 double PartScores::probability_to_show(const Part& part, Mode mode, std::size_t kind) const {
   constexpr double at_most_in_small = 0.5;
   const double probability = *show_probability(part.kind, mode, static_cast<Transfers>(kind));

@@ -42,13 +42,13 @@ class PartScores {
   const SampleCounts& trials(std::size_t i) const { return records_[i].*channel(); }
   // Parts that transfers use, with these transfers.
   const std::map<Part, TransfersOfPart>& parts() const { return of_part_; }
-  // Leaves a part out of all that follows.
+  // Leaves a part out of all later scores.
   void forget(const Part& part) { of_part_.erase(part); }
 
-  // The hit rate of the healthy transfers of a kind has two estimates, at least one slow sample in a hundred each.
-  // Seldom slow: that of the open transfers that are slow in less than half of their samples. Slow alike: that of the
-  // tenth with the lowest rates, and of all whose hits are likely at the same rate. Faults other than slowness have a
-  // fixed rate.
+  // Two estimates of the hit rates of healthy transfers, by kind; neither is below one slow sample in a hundred. The
+  // first takes the open transfers that are slow in less than half of their samples. The second takes the tenth of all
+  // transfers with the lowest rates, and all others whose hits are likely at the same rate. The rates of other faults
+  // than slowness are fixed.
   HealthyRates rates_if_seldom_slow(const OpenTransfers& open) const;
   HealthyRates rates_if_slow_alike() const;
   // Rates by which parts are scored from now on.
@@ -59,7 +59,8 @@ class PartScores {
 
   // Score at the most likely rate of hits.
   Score score(const Part& part, const OpenTransfers& open) const;
-  // The same of one rate of events between nodes, where `events` counts each once.
+  // Log odds that a link between nodes is faulty, at the most likely rate of its events, each of which `events` counts
+  // once.
   double log_odds_of_events(const SampleCounts& events) const;
 
   // Marks the transfers that the part explains: those in which it shows; for a node all that use it, because its own
@@ -98,17 +99,17 @@ class PartScores {
 
   std::span<const TransferRecord> records_;
   Fault fault_;
-  std::set<Part> known_;  // have another fault
+  std::set<Part> known_;  // parts that have another fault
   bool has_gpus_ = true;
-  std::vector<std::vector<int>> node_sets_;  // of groups whose rings join node by node
-  std::vector<std::size_t> nodes_of_;        // of each transfer, its set
+  std::vector<std::vector<int>> node_sets_;  // the nodes of each group whose ring goes from node to node
+  std::vector<std::size_t> nodes_of_;        // index in node_sets_, for each transfer
   std::map<Part, TransfersOfPart> of_part_;
-  std::set<Part> hardly_slow_;                          // NICs
-  std::array<bool, kinds_of_transfers> only_small_{};   // all messages of the kind
-  std::array<bool, kinds_of_transfers> spares_nics_{};  // all transfers of the kind
+  std::set<Part> hardly_slow_;                          // NICs that hardly slow groups of nodes down
+  std::array<bool, kinds_of_transfers> only_small_{};   // true: all messages of the kind are small
+  std::array<bool, kinds_of_transfers> spares_nics_{};  // true: all transfers of the kind spare NICs
   HealthyRates healthy_share_{};
   std::vector<double> healthy_;                       // log likelihood of each transfer without a fault on its path
-  mutable std::vector<std::optional<Gains>> ratios_;  // log_ratios() of each transfer that was asked for
+  mutable std::vector<std::optional<Gains>> ratios_;  // results of log_ratios() for transfers, kept
 };
 
 }  // namespace p5::reports

@@ -20,8 +20,7 @@ namespace p5::reports {
 
 namespace {
 
-// Pairs of nodes to retest if a fault shows in groups of nodes only: they separate the candidate nodes from their
-// links.
+// Pairs of nodes to retest if a fault shows in groups only: they tell whether a candidate node or a link is at fault.
 std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
   constexpr std::size_t most = 4;
   std::set<int> nodes = nodes_of(faulty.part);
@@ -66,8 +65,8 @@ std::vector<RetestCase> silent_cases_to_retest(const Report& report, std::span<c
   return all;
 }
 
-// Single NICs whose ranks have met few others, as on two hosts, with other NICs of these ranks: `slow` are such cases.
-// The faulty one of two NICs is slow with them too.
+// Retests for slow pairs of single NICs whose NICs have met few others, as on two hosts: each of the two NICs with
+// other NICs of the same two ranks. The faulty one is slow with these too. `slow`: cases with their slow pairs.
 std::vector<RetestCase> pairs_of_other_nics(std::span<const RetestCase> slow, const Report& report,
                                             std::span<const TransferRecord> observations, const NicNumbers& numbers) {
   constexpr std::size_t enough_partners = 3;
@@ -103,7 +102,7 @@ std::vector<RetestCase> pairs_of_other_nics(std::span<const RetestCase> slow, co
         if (std::ranges::find(retest.pairs, ranks) == retest.pairs.end()) retest.pairs.push_back(ranks);
       };
       for (const int other : others | std::views::take(enough_partners)) add(nic, other), add(other, nic);
-      // For comparison: NICs of different numbers may be farther from each other.
+      // Two fast NICs of different numbers, for comparison: such NICs may be farther from each other.
       if (others.size() > 1 && fast.contains({a, b, others[0]}) && fast.contains({a, b, others[1]}))
         add(others[0], others[1]);
     }
@@ -143,7 +142,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
-    // GPUs with equal indices on the two nodes.
+    // Ranks with equal indices, of each two nodes to meet.
     if (!nodes_to_meet.empty() && !m.measured_case.nic && leaves_domain(m.measured_case))
       for (std::size_t a = 0; a < places.size(); ++a)
         for (std::size_t b = a + 1; b < places.size(); ++b)
@@ -156,7 +155,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
   std::vector<RetestCase> all = silent_cases_to_retest(report, observations, paths), slow_cases;
   for (const std::size_t at : cases_of_pairs(report)) {
     const Measurement& m = report.results[at].measurement;
-    // The most demanding pattern of the plan; cases for fault localization have only one.
+    // The plan's most demanding pattern is retested. Cases for fault localization have only one pattern.
     if (!m.measured_case.for_parts && m.measured_case.pattern != "both_ways") continue;
     if (RetestCase retest = slow_pairs(m); !retest.pairs.empty()) slow_cases.push_back(std::move(retest));
   }

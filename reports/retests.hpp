@@ -7,14 +7,14 @@
 
 namespace p5::reports {
 
-// A case to retest before a part is named: its slow or silent pairs, ranks ascending; empty: the whole case.
+// A case to retest before a part is named.
 struct RetestCase {
   Case like;
-  std::vector<Group> pairs;
+  std::vector<Group> pairs;  // those that were slow or silent, ranks ascending; empty: the whole case
   bool silent = false;
-  double slowest = 0;  // of the pair that has most slow samples, their share
+  double slowest = 0;  // largest share of slow samples that a pair has
 };
-// Cases that are slow in a part that may be faulty, and those that were silent without a part that alone explains it.
+// Cases in which a part that may be faulty shows as slow, and cases with silence that no part explains for sure.
 std::vector<RetestCase> to_retest(const Report& report);
 
 }  // namespace p5::reports

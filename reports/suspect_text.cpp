@@ -69,8 +69,8 @@ std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology)
 
 namespace {
 
-// Number of partners of its slow transfers: nodes for nodes, ranks for GPUs and NICs, each with the NICs that it uses
-// alone where they are others than the part's.
+// Number of partners in the transfers that show the fault: nodes if the part is a node, else ranks. Each NIC of
+// another number that was measured with it counts too, if the part is a NIC.
 std::size_t partners_of(const FaultyPart& faulty) {
   std::set<std::pair<RankLocation, int>> met;
   for (const TransferRecord* each : faulty.observations)
@@ -100,7 +100,7 @@ std::string text_of_gpu(RankLocation place, const topo::Topology& topology) {
   return fmt::format("GPU {} (rank {} of its host)", number, place.number);
 }
 
-// "18 nodes from n0 to n17".
+// "the 18 nodes n0 to n17".
 std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   const std::vector<int> domains = domains_of_hosts(topology);
   std::vector<std::string> names;
@@ -197,8 +197,8 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       "compare the counters and settings of its NICs and switches with another rail's; open a case with support.txt"};
 }
 
-// Evidence about one or all of the NICs beside a GPU, which are distinguished only by single measurements with a node
-// that is not slow.
+// Evidence about the NICs beside a GPU, of which one or all are at fault. Only measurements of single NICs, with a node
+// that is not slow, distinguish them.
 std::string about_nics(const FaultyPart& faulty, std::span<const TransferRecord> records,
                        const std::set<int>& slow_nodes, const NicNumbers& numbers) {
   std::set<int> fast;

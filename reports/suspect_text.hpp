@@ -16,15 +16,16 @@ bool shows_only_in_groups(const FaultyPart& faulty);
 // Median slowdown of the slow samples over the affected transfers.
 double slowdown(const std::vector<const TransferRecord*>& observations);
 
-// Figures of the evidence; follows a subject like "it reaches others".
+// Figures of the evidence: the rest of a sentence that begins like "GPU 2 reaches the other GPUs of its node".
 std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology);
 
-// `slow_nodes`: those that are named as a whole.
+// `slow_nodes`: nodes that are named themselves, rather than a part of them.
 Suspect suspect_of(const FaultyPart& faulty, const topo::Topology& topology, std::span<const TransferRecord> records,
                    const std::set<int>& slow_nodes, const NicNumbers& numbers);
 OpenQuestion question_of(const FaultyPart& faulty, const topo::Topology& topology, const NicNumbers& numbers);
 
-// The measurement that distinguishes the candidates of an open question. A rail can only be left out with its ranks.
+// The measurement that distinguishes the candidates of an open question. Rails are measured one by one, because none
+// can be left out without its ranks.
 std::string next_step(const std::vector<Part>& candidates, std::string_view fault = "slow");
 
 // "nic n1r5 (host, instance, device): evidence. To do: action".

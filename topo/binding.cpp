@@ -15,7 +15,8 @@ namespace p5::topo {
 
 namespace {
 
-std::vector<int> told_by_nvml(const Host& host) {
+// Indices of the GPUs that NVML reported, which have a UUID; of all GPUs if none has one.
+std::vector<int> gpus_of_nvml(const Host& host) {
   std::vector<int> all;
   for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
     if (!host.gpu_devices[i].uuid.empty()) all.push_back(static_cast<int>(i));
@@ -24,6 +25,7 @@ std::vector<int> told_by_nvml(const Host& host) {
   return all;
 }
 
+// The GPU of an entry of CUDA_VISIBLE_DEVICES, among `all`.
 std::optional<int> gpu_named(const Host& host, const std::vector<int>& all, const std::string& entry) {
   if (entry.starts_with("GPU-") && entry.size() > 4) {
     const auto at = std::ranges::find_if(
@@ -42,12 +44,13 @@ std::optional<int> gpu_with_uuid(const Host& host, const std::string& uuid) {
   return static_cast<int>(at - host.gpu_devices.begin());
 }
 
-// NUMA node of a GPU; on a host with a single node, that node.
-int near(const Host& host, int gpu) {
+// NUMA node of a GPU, -1 if unknown; on a host with a single NUMA node, that one.
+int numa_node_near(const Host& host, int gpu) {
   const int node = gpu < 0 ? -1 : host.gpu_devices[static_cast<std::size_t>(gpu)].numa_node;
   return node < 0 && host.numa.size() == 1 ? host.numa.front().index : node;
 }
 
+// Cores of a NUMA node, ascending; of the whole host if the node is unknown.
 std::vector<int> cores_near(const Host& host, int numa_node) {
   std::vector<int> cores;
   for (const NumaNode& node : host.numa)
@@ -56,8 +59,9 @@ std::vector<int> cores_near(const Host& host, int numa_node) {
   return cores;
 }
 
-// The cores for one of `count` ranks; with fewer cores than ranks, several ranks share a core.
-std::vector<int> share(const std::vector<int>& cores, std::size_t index, std::size_t count) {
+// The part of the cores that the rank `index` of `count` ranks gets; with fewer cores than ranks, several ranks get the
+// same core.
+std::vector<int> part_of(const std::vector<int>& cores, std::size_t index, std::size_t count) {
   if (cores.empty()) return {};
   if (cores.size() < count) return {cores[index % cores.size()]};
   const auto from = cores.begin() + static_cast<std::ptrdiff_t>(cores.size() * index / count);
@@ -76,7 +80,7 @@ std::vector<int> hosts_of_ranks(const Topology& topology) {
 }  // namespace
 
 std::vector<int> visible_gpus(const Host& host, const char* visible) {
-  std::vector<int> all = told_by_nvml(host);
+  std::vector<int> all = gpus_of_nvml(host);
   if (!visible) return all;
   std::vector<int> chosen;
   for (const std::string& entry : split(visible)) {
@@ -91,25 +95,25 @@ std::vector<Binding> bindings(const Topology& topology, const char* visible) {
   const std::vector<int> hosts = hosts_of_ranks(topology);
   std::vector<Binding> all;
   std::map<int, std::size_t> ranks_on_host;
-  std::map<std::pair<int, int>, std::vector<std::size_t>> near_node;  // key: host and NUMA node
+  std::map<std::pair<int, int>, std::vector<std::size_t>> ranks_near;  // by host and NUMA node
   for (std::size_t rank = 0; rank < hosts.size(); ++rank) {
     const Host& host = topology.hosts[static_cast<std::size_t>(hosts[rank])];
     const std::vector<int> gpus = visible_gpus(host, visible);
-    const std::size_t local = ranks_on_host[hosts[rank]]++;
+    const std::size_t local_rank = ranks_on_host[hosts[rank]]++;
     Binding binding{.rank = static_cast<int>(rank), .host = hosts[rank]};
     if (rank < topology.gpu_of_rank.size())
       binding.gpu = gpu_with_uuid(host, topology.gpu_of_rank[rank]).value_or(-1);
     else if (!gpus.empty())
-      binding.gpu = gpus[local % gpus.size()];
+      binding.gpu = gpus[local_rank % gpus.size()];
     if (binding.gpu >= 0) binding.nics = host.gpu_devices[static_cast<std::size_t>(binding.gpu)].nics;
-    binding.numa_node = near(host, binding.gpu);
-    near_node[{hosts[rank], binding.numa_node}].push_back(rank);
+    binding.numa_node = numa_node_near(host, binding.gpu);
+    ranks_near[{hosts[rank], binding.numa_node}].push_back(rank);
     all.push_back(std::move(binding));
   }
-  for (const auto& [where, ranks] : near_node)
+  for (const auto& [where, ranks] : ranks_near)
     for (std::size_t i = 0; i < ranks.size(); ++i)
       all[ranks[i]].cores =
-          share(cores_near(topology.hosts[static_cast<std::size_t>(where.first)], where.second), i, ranks.size());
+          part_of(cores_near(topology.hosts[static_cast<std::size_t>(where.first)], where.second), i, ranks.size());
   return all;
 }
 

@@ -77,9 +77,10 @@ std::span<const Check> checks() {
        other_fabric_manager},
       {"fabric.manager", About::software, "NVSwitches without a running fabric manager", absent_fabric_manager},
       {"version.imex", About::software, "an IMEX daemon whose version differs from the driver's", other_imex},
-      {"domain.clique", About::fabric, "hosts outside the NVLink clique of the others, or no two in one",
+      {"domain.clique", About::fabric, "hosts outside the NVLink clique of the others, or no two hosts in one clique",
        outside_clique},
-      {"domain.plane", About::fabric, "NVLink domains all of whose GPUs lack the same links", missing_planes},
+      {"domain.plane", About::fabric, "NVLink domains in which the same NVLinks are missing at every GPU",
+       missing_planes},
       {"domain.imex", About::software, "hosts that share an NVLink domain without a running IMEX daemon", without_imex},
       {"domain.imex_channel", About::host, "hosts that share an NVLink domain without an IMEX channel for the job",
        without_imex_channel},
@@ -87,7 +88,7 @@ std::span<const Check> checks() {
        other_imex_nodes},
       {"domain.off", About::settings, "variables that keep NCCL from using NVLink between hosts", domains_off},
       {"domain.order", About::settings, "ranks that are not ordered by NVLink domain", ranks_across_domains},
-      {"gpu.fabric_health", About::fabric, "GPUs whose NVLink fabric is degraded, by NVML", unhealthy_fabric},
+      {"gpu.fabric_health", About::fabric, "GPUs whose NVLink fabric NVML calls degraded", unhealthy_fabric},
       {"gpu.fabric", About::fabric, "GPUs that have not joined the NVSwitch fabric", unready_fabric},
       {"gpu.nvls", About::fabric, "GPUs without NVLS (reduction in the NVSwitch) on a platform that has it",
        without_nvls},
@@ -98,7 +99,7 @@ std::span<const Check> checks() {
       {"gpu.links", About::fabric, "GPUs with NVLinks missing or down", missing_links},
       {"gpu.link_rate", About::fabric, "NVLinks that run at a lower rate", slow_links},
       {"gpu.link_errors", About::fabric,
-       "NVLinks that were trained again (recovery), or sent more than 1000 times again", link_errors},
+       "NVLinks that were retrained (recovery), or retransmitted more than 1000 times", link_errors},
       {"gpu.pcie", About::hardware, "GPUs with fewer PCIe lanes, or a lower generation, than they should have",
        narrow_gpus},
       {"gpu.throttled", About::hardware, "GPUs that are throttled: heat, power brake, low clocks", throttled_gpus},
@@ -117,7 +118,7 @@ std::span<const Check> checks() {
       {"nic.down", About::fabric, "physical NICs that are not up", nics_down},
       {"nic.count", About::fabric, "fewer or more EFA devices than the instance type has", wrong_nic_counts},
       {"nic.launched", About::settings,
-       "a number of EFA devices with which the hosts were launched, and which is not that of the instance type",
+       "hosts that were launched with another number of EFA devices than their instance type has",
        nic_counts_at_launch},
       {"efa.driver", About::software, "EFA devices on PCI, none of which the EFA driver serves", without_efa_driver},
       {"nic.rate", About::fabric, "NICs that state a lower rate than they should", slow_nics},
@@ -141,7 +142,7 @@ std::span<const Check> checks() {
 
 namespace {
 
-// Without the NVLinks of GPUs in MIG mode, which takes them down: gpu.mig tells that.
+// The topology without the NVLinks of GPUs in MIG mode. MIG takes them down, which the finding gpu.mig says already.
 Topology without_links_of_mig(Topology topology) {
   for (Host& host : topology.hosts)
     for (Gpu& gpu : host.gpu_devices) {
@@ -158,9 +159,9 @@ Topology without_links_of_mig(Topology topology) {
 
 std::vector<Finding> look(const Topology& topology) {
   std::vector<Finding> all;
-  const Topology with_links = without_links_of_mig(topology);
+  const Topology checked = without_links_of_mig(topology);
   for (const Check& check : checks())
-    for (Finding& finding : check.look(with_links)) {
+    for (Finding& finding : check.look(checked)) {
       if (!finding.about) finding.about = check.about;
       all.push_back(std::move(finding));
     }

@@ -56,14 +56,14 @@ class KnobEntry {
     return value.get<std::string>();
   }
 
-  int whole(const std::string& field, int least, int most) const {
+  int integer(const std::string& field, int least, int most) const {
     const json& value = at(field);
     if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
       throw error(field, fmt::format("has to be a whole number from {} to {}, not {}", least, most, value.dump()));
     return value.get<int>();
   }
 
-  // False if it is absent.
+  // The value of a field that is true or false; false if the field is absent.
   bool has_flag(const std::string& field) const {
     if (object_.contains(field) && !object_[field].is_boolean()) throw error(field, "has to be true or false");
     return object_.value(field, false);
@@ -93,13 +93,13 @@ Knob read_knob(const KnobEntry& entry) {
   knob.since = entry.text("since", true);
   if (!knob.since.empty() && parse_nccl_version(knob.since) == 0)
     throw entry.error("since", "has to be a version of NCCL or empty");
-  knob.step = entry.whole("step", 2, 4);
+  knob.step = entry.integer("step", 2, 4);
   knob.values = entry.list("values");
   knob.standard = entry.text("default", true);
   if (std::ranges::all_of(knob.values, [&](const std::string& value) { return value == knob.standard; }))
     throw entry.error("values", "has to hold something besides the default");
   knob.platforms = entry.list("platforms");
-  knob.least_nodes = entry.whole("least_nodes", 1, 1 << 20);
+  knob.least_nodes = entry.integer("least_nodes", 1, 1 << 20);
   static const std::vector<std::string> transports{"any", "net", "efa", "nvls"};  // in the order of Transport
   const std::string transport = entry.text("transport");
   const auto found = std::ranges::find(transports, transport);
@@ -238,7 +238,7 @@ bool is_undecided(const JudgedArm& again, const std::optional<SlowerBand>& slowe
 
 namespace {
 
-// The state of the descent; a null `next` is its end.
+// The state of the descent: the best environment so far, and the arm to try next; null at the end.
 struct CoordinateDescent {
   Environment best;
   std::optional<Arm> next;
@@ -254,18 +254,18 @@ bool is_better(const Objective& objective, const Best& best, const ArmRules& rul
   return objective.speedup >= best.speedup * (1 + rules.least_gain) && objective.interval.low > best.speedup;
 }
 
-// Knobs of later steps are never tried: step 4 are variables of the network plugin, which are only listed.
+// Knobs of later steps are never tried: step 4 has the variables of the network plugin, which are only listed.
 constexpr int deepest_step = 3;
 
 CoordinateDescent descend(std::span<const Knob> knobs, const KnobScope& scope, const Constraints& constraints,
                           std::span<const JudgedArm> judged, const ArmRules& rules) {
   Best best;
-  int arms = 0;
+  int tried = 0;
   for (const Knob& knob : knobs) {
     if (knob.step > deepest_step || !applies(knob, scope) || !constraints.allows_variable(knob.name)) continue;
     Best improved = best;
     for (const std::string& value : values_to_try(knob)) {
-      if (++arms > rules.most) return {improved.environment, std::nullopt};
+      if (++tried > rules.most) return {improved.environment, std::nullopt};
       Environment environment = best.environment;
       environment[knob.name] = value;
       const JudgedArm* known = find(judged, environment);
@@ -352,7 +352,8 @@ std::vector<double> weights_for(std::span<const SizePoint> size_points, std::spa
 }
 
 std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points, std::span<const double> weights) {
-  // The weighted mean of the logs of each process, over the size points that all processes measured.
+  // For each process of the default (`standard`) and of the arm (`tuned`): the weighted sum of the logarithms of its
+  // median times, over the size points that all processes measured.
   std::vector<double> standard, tuned;
   for (std::size_t i = 0; i < size_points.size(); ++i) {
     if (weights[i] <= 0) continue;
@@ -383,7 +384,7 @@ std::optional<Objective> objective_of(std::span<const ArmSizePoint> size_points,
     }
     return launches;
   };
-  const BothSides means{as_launches(tuned), as_launches(standard)};  // default / arm
+  const BothSides means{as_launches(tuned), as_launches(standard)};  // exchanged, so that the ratio is default / arm
   const Sides sides = means.sides();
   const Effect effect = effect_of(means, spread_of_processes({&sides, 1}, process_spread));
   const double mean = std::log(effect.ratio), error = std::sqrt(squares) / total;

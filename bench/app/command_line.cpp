@@ -101,7 +101,7 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
       ->required();
   all.add(*import, {.name = "FILES",
                     .shown = "",
-                    .help = "the file; of a job all files, or folders of them",
+                    .help = "nccl-tests: one file; job: files of all ranks, or folders that hold them",
                     .take = onto(o.import_files),
                     .several = true})
       ->required();
@@ -124,7 +124,7 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
   all.add(*import, {.name = "--started",
                     .shown = "TIME",
                     .help = "nccl-tests: when it was started, in UTC like 2026-11-20T12:00:00Z, if the file does not "
-                            "say it or in local time; compare --history orders runs by it",
+                            "say it, or says it in local time; compare --history orders runs by it",
                     .take =
                         [&](const std::string& t) {
                           if (!parse_utc(t))

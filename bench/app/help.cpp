@@ -264,9 +264,9 @@ constexpr std::array all_examples{
     Example{"baseline", "p5bench baseline runs/ --out baselines", "into another folder"},
 
     Example{"import", "p5bench import nccl-tests all_reduce.log", "a table of nccl-tests as a report"},
-    Example{"import", "p5bench import nccl-tests out.json --cluster lab", "the JSON that its -J wrote"},
     Example{"import", "p5bench import nccl-tests table.txt --collective all_gather",
             "a table without its program's name"},
+    Example{"import", "p5bench import job logs/", "traffic and step of a job, from the recordings of its ranks"},
 
     Example{"explain", "p5bench explain job.out", "why a job hung, failed or was slow"},
     Example{"explain", "kubectl logs --prefix -l job-name=train | p5bench explain -",

@@ -309,7 +309,7 @@ void add_what(Declarations& all, CLI::App& app, Options& o) {
            .shown = "NAME",
            .help =
                "library that moves the data (see `list backends`); default auto: nccl where the hosts have GPUs, mpi "
-               "where none has; check: nccl",
+               "where none has; in check nccl",
            .take = [&](const std::string& t) { o.backend = one_of("backend", t, with("auto", backend_names())); },
            .commands = {"topo", "check"},
            .values = with("auto", backend_names())});
@@ -604,7 +604,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
   Declaring declare(all, app, "The machine");
   declare({.name = "--platform",
            .shown = "NAME",
-           .help = "instance type (see `list platforms`); default: detected; of imports only for import job",
+           .help = "instance type (see `list platforms`); default: detected; import has it only for job",
            .take = [&](const std::string& t) { o.platform = t; },
            .check = check_platform,
            .commands = {"topo", "check", "explain", "import"},
@@ -643,7 +643,7 @@ void add_where(Declarations& all, CLI::App& app, Options& o) {
            "all-rails (only while all NICs are busy), at-scale (only with more than two ranks), lies (wrong data), "
            "communicators (only as they are made); for gpu also compute | memory | miscompute (only in the checks of "
            "each GPU alone); gpu, nic and node also under-load (only while a rank computes and exchanges messages); "
-           "node also clique (outside its NVLink domain's), domain also plane (NVLinks are missing)",
+           "node also clique (outside its NVLink domain's clique), domain also plane (NVLinks are missing)",
        .take = [&](const std::string& t) { o.faults.push_back(t); },
        .check = check_fault,
        .commands = {"check"}});
@@ -682,8 +682,8 @@ void add_output(Declarations& all, CLI::App& app, Options& o) {
            .shown = "LIST",
            .help =
                "formats to write: a list (see `list formats`); default json,html,console; in check, compare, explain, "
-               "report and topo console; import job has none, plan prints json if LIST "
-               "has it without console",
+               "report and topo console; import job has none, plan prints JSON if LIST "
+               "has json and not console",
            .take =
                [&](const std::string& t) {
                  o.formats =

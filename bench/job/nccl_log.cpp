@@ -1,4 +1,5 @@
-// Lines of NCCL's log that INIT and COLL write (src/init.cc and src/enqueue.cc of NVIDIA/nccl, 2.17 to 2.30):
+// Reads NCCL's log. The lines that NCCL_DEBUG_SUBSYS=INIT,COLL writes (src/init.cc and src/enqueue.cc of
+// NVIDIA/nccl, 2.17 to 2.30):
 //   HOST:PID:TID [DEV] NCCL INFO AllReduce: opCount 2a sendbuff 0x.. recvbuff 0x.. count 8 datatype 7 op 0 root 0
 //     comm 0x.. [nranks=8] stream 0x..
 //   HOST:PID:TID [DEV] NCCL INFO ncclCommInitRank comm 0x.. rank 3 nranks 8 ... commId 0x.. - Init COMPLETE
@@ -25,7 +26,7 @@ namespace {
 
 constexpr std::string_view mark = " NCCL INFO ";
 
-// The word behind a key, "" where the line has none.
+// The word behind a key; "" if the line does not have the key.
 std::string_view word_after(std::string_view line, std::string_view key) {
   const std::size_t at = line.find(key);
   if (at == std::string_view::npos) return "";
@@ -40,18 +41,19 @@ std::optional<std::int64_t> number_in(std::string_view word) {
   return number;
 }
 
-// Seconds of "[2026-11-25 12:00:00.123456] " at the end of a text; null without a fraction, which says too little.
-std::optional<double> time_of(std::string_view line) {
-  line.remove_prefix(std::min(line.rfind('['), line.size()));
+// Seconds of "[2026-11-25 12:00:00.123456] " at the end of a text; null if it has no fraction of a second: whole
+// seconds are too coarse.
+std::optional<double> time_of(std::string_view text) {
+  text.remove_prefix(std::min(text.rfind('['), text.size()));
   constexpr std::size_t whole = 20;
-  if (line.size() < whole + 2 || line[0] != '[' || line[whole] != '.') return std::nullopt;
-  const std::size_t end = line.find(']');
+  if (text.size() < whole + 2 || text[0] != '[' || text[whole] != '.') return std::nullopt;
+  const std::size_t end = text.find(']');
   if (end == std::string_view::npos) return std::nullopt;
-  std::string day(line.substr(1, whole - 1));
-  day[10] = 'T';
-  const std::optional<double> seconds = parse_utc(day + "Z");
+  std::string day_and_time(text.substr(1, whole - 1));
+  day_and_time[10] = 'T';
+  const std::optional<double> seconds = parse_utc(day_and_time + "Z");
   double fraction = 0;
-  const std::string digits = "0" + std::string(line.substr(whole, end - whole));
+  const std::string digits = "0" + std::string(text.substr(whole, end - whole));
   const auto [stop, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), fraction);
   if (!seconds || problem != std::errc() || stop != digits.data() + digits.size()) return std::nullopt;
   return *seconds + fraction;
@@ -78,6 +80,7 @@ class LogReader {
     const std::optional<NcclOrigin> found = nccl_origin(std::string_view(line.text).substr(0, at + 1));
     if (!found) return;
     Origin origin(found->host, found->process);
+    // In a line that stands directly behind another one, the host's name may have that one's last word in front of it.
     if (line.begins) {
       processes_.emplace(origin.second);
     } else {
@@ -110,15 +113,17 @@ class LogReader {
       known = {.communicator = communicator, .process = process, .member = static_cast<int>(*rank)};
     if (text.find("- Init START") == std::string_view::npos) return;
     if (std::exchange(known.started, true)) {
-      trace_.remark(known.calls > 0 ? "communicators start twice in it, with one id: calls behind the second start are "
-                                      "left out as copies, as many as there were before it"
-                                    : "communicators start twice in it, with one id: give the log without copies of "
-                                      "its lines, which count as calls");
+      trace_.remark(known.calls > 0
+                        ? "communicators start twice in it, with the same id: as many calls behind the second "
+                          "start as were before it are left out as copies"
+                        : "communicators start twice in it, with the same id: if it has lines twice, remove "
+                          "the copies, which count as calls");
       known.copies = known.calls;
     }
   }
 
-  // A communicator has an id, or is the part of another one that has the same color. "" where the line says neither.
+  // Name of a communicator: its id or, if it was split from another one, the name of that one with the number of the
+  // split and the color. "" if the line has neither.
   std::string name_of(std::string_view text, const Origin& origin) const {
     if (const std::string_view id = word_after(text, " commId "); !id.empty()) return std::string(id);
     const auto parent = communicators_.find(fmt::format("{} {}", origin.second, word_after(text, " parent ")));
@@ -155,14 +160,15 @@ class LogReader {
     const int size = trace_.communicators[communicator].size;
     constexpr std::int64_t most = std::int64_t{1} << 46;
     if (!count || *count > most || !element || !op || !root || *root >= size)
-      throw file_.refuse(fmt::format("the line of {} has not the form of NCCL's", in_quotes(name)));
-    const bool shared =
+      throw file_.refuse(fmt::format("the line of {} does not have NCCL's form", in_quotes(name)));
+    // NCCL counts the elements of one share of these.
+    const bool counts_share =
         what == &all_gather || what == &reduce_scatter || what == &all_to_all || what == &gather || what == &scatter;
-    Call call{
-        .collective = what,
-        .bytes = {static_cast<std::uint64_t>(*count) * element->bytes * static_cast<std::uint64_t>(shared ? size : 1)},
-        .type = element->type,
-        .op = {}};
+    Call call{.collective = what,
+              .bytes = {static_cast<std::uint64_t>(*count) * element->bytes *
+                        static_cast<std::uint64_t>(counts_share ? size : 1)},
+              .type = element->type,
+              .op = {}};
     if (what->reduces && std::cmp_less(*op, reductions.size())) call.op = reductions[static_cast<std::size_t>(*op)];
     if (what->rooted) call.source = static_cast<int>(*root);
     if (what->pairwise) {
@@ -184,12 +190,13 @@ class LogReader {
     std::uint32_t communicator = 0, process = 0;
     int member = -1;
     bool started = false;
-    std::size_t calls = 0, copies = 0;                         // that were read; that are still to come
-    std::int64_t newest = -1;                                  // opCount
-    std::map<const Collective*, std::int64_t> of_newest = {};  // its calls
+    std::size_t calls = 0, copies = 0;                         // calls that were read; copies that are still to come
+    std::int64_t newest = -1;                                  // the largest opCount so far
+    std::map<const Collective*, std::int64_t> of_newest = {};  // number of calls with it
   };
 
-  // NCCL counts launches of a communicator; calls of one group have the same opCount.
+  // The number of a call: its opCount and, because the calls of one group have the same opCount, how many calls of its
+  // kind had that one before. -1 if that is not known.
   static std::int64_t number_of(Known& known, const Collective& what, std::string_view word) {
     constexpr std::int64_t most_in_group = 4096, most = std::int64_t{1} << 46;
     std::int64_t count = -1;
@@ -201,13 +208,13 @@ class LogReader {
     return before < most_in_group ? count * most_in_group + before : -1;
   }
 
-  std::unordered_map<std::string, Known> communicators_;  // of "HOST:PID 0xCOMM"
-  std::set<std::string, std::less<>> processes_;          // whose lines begin a line
+  std::unordered_map<std::string, Known> communicators_;  // by "HOST:PID 0xCOMM"
+  std::set<std::string, std::less<>> processes_;          // HOST:PID of those that began a line
 };
 
 }  // namespace
 
-// A job's output may begin with anything that is text.
+// True for any text that is neither PyTorch's nor a list of JSON objects: a job may print anything before NCCL's lines.
 bool is_nccl_log(std::string_view beginning) {
   return beginning.find('\0') == std::string_view::npos && !is_pytorch(beginning) &&
          !beginning.starts_with('[' + std::string("{"));

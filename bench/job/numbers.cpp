@@ -1,5 +1,5 @@
-// Numbers of calls, by which those of several ranks are the same: NCCL's opCount, or a count; calls that a record lacks
-// or has twice.
+// Numbers of calls: NCCL's opCount, or a count. Calls of several ranks that have the same number are one operation.
+// Calls that a record lacks, or has twice, are found here too.
 #include <algorithm>
 #include <functional>
 #include <map>
@@ -21,7 +21,7 @@ using Sequence = std::vector<std::uint64_t>;
 
 // The smallest shift of `later` against `whole` at which both are equal wherever they overlap.
 std::size_t shift_of(const Sequence& later, const Sequence& whole) {
-  std::vector<std::size_t> border(later.size(), 0);  // as of Knuth, Morris and Pratt
+  std::vector<std::size_t> border(later.size(), 0);  // as in the search of Knuth, Morris and Pratt
   const auto extend = [&](std::size_t length, std::uint64_t next) {
     while (length > 0 && later[length] != next) length = border[length - 1];
     return length + (later[length] == next ? 1 : 0);
@@ -35,13 +35,14 @@ std::size_t shift_of(const Sequence& later, const Sequence& whole) {
 
 using Places = std::vector<std::size_t>;
 
+// The number of places that lie within `reference`.
 std::size_t shared_by(const Places& places, const Sequence& reference) {
   return static_cast<std::size_t>(std::ranges::lower_bound(places, reference.size()) - places.begin());
 }
 
-// The places of a sequence's calls in `reference`, where both begin with the same call and the sequence lacks some of
-// the others: where they differ, the fewest behind which more calls agree than are missing. Empty if a call has no such
-// place, or if less than half of the calls have one within the reference.
+// The place of each of a sequence's calls in `reference`, if both begin with the same call and the sequence lacks some
+// later ones. As few calls as possible count as missing where they differ, such that more calls agree behind them than
+// are missing. Empty if a call has no such place, or if less than half of the calls have one within the reference.
 Places places_of(const Sequence& sequence, const Sequence& reference) {
   constexpr std::size_t most_missing = 1000;  // at one place
   Places places;
@@ -66,9 +67,9 @@ Places places_of(const Sequence& sequence, const Sequence& reference) {
 }
 
 // The number of calls by which a sequence begins later than `reference`, if they agree wherever they overlap; negative
-// if it begins earlier. Null if the overlap is less than half of the shorter sequence, or no longer than the shift:
-// such an overlap may be a coincidence, of the last step of one rank with the first step of another. So may one be that
-// is less than what both share if one of them lacks some calls.
+// if it begins earlier. Null if the overlap is less than half of the shorter sequence, or no longer than the shift: the
+// last step of one rank may agree with the first step of another by coincidence. Null, too, if more calls agree under
+// the assumption that the shorter sequence lacks some calls.
 std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Sequence& reference) {
   const std::size_t later = shift_of(sequence, reference), earlier = shift_of(reference, sequence);
   const std::size_t overlap_of_later = std::min(reference.size() - later, sequence.size()),
@@ -83,14 +84,14 @@ std::optional<std::ptrdiff_t> alignment_of(const Sequence& sequence, const Seque
   return is_later ? static_cast<std::ptrdiff_t>(shift) : -static_cast<std::ptrdiff_t>(shift);
 }
 
-// A call of a member under one of the ways to number the calls of its communicator.
+// A call of a member, with its number by opCount or by count.
 struct NumberedCall {
   const Collective* kind = nullptr;
   std::int64_t number = 0;
   std::uint32_t process = 0, call = 0;
 };
 
-// How often a member lacks the call that most members have under a number, or has another one.
+// The number of times that a member lacks the call that most members have under a number, or has another one.
 std::size_t disagreements_of(std::vector<NumberedCall> all) {
   std::set<std::uint32_t> members;
   for (const NumberedCall& each : all) members.insert(each.process);
@@ -108,7 +109,7 @@ std::size_t disagreements_of(std::vector<NumberedCall> all) {
   return count;
 }
 
-// Numbers become places among all numbers of their kind that members have.
+// Replaces each number by its place among all numbers that members have for calls of the same kind.
 void make_dense(std::vector<NumberedCall>& all) {
   std::map<const Collective*, std::vector<std::int64_t>> numbers;
   for (const NumberedCall& each : all) numbers[each.kind].push_back(each.number);
@@ -123,7 +124,8 @@ void make_dense(std::vector<NumberedCall>& all) {
   }
 }
 
-// A member leaves out a number that another one has, has one twice, or has one behind a later one.
+// True if the numbers of a member do not go up by one: it lacks a number that another member has, has one twice, or has
+// one behind a larger one.
 bool says_more_than_a_count(const std::vector<NumberedCall>& dense) {
   std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> next;
   return std::ranges::any_of(dense, [&](const NumberedCall& each) {
@@ -133,11 +135,11 @@ bool says_more_than_a_count(const std::vector<NumberedCall>& dense) {
 
 }  // namespace
 
-// NCCL's opCount moves on a rank when a launch of this rank has work for its proxy (NCCL 2.27.3 and later; before, at
-// each launch): never over NVLink alone, and at small calls on the ranks alone that drive a NIC. Therefore it numbers
-// the calls of a communicator only where it says more than their count does, such as that one is missing, and where
-// members agree under it about what the calls are, no less than under their count. Where some calls have no such
-// number, as messages have none, all calls are counted.
+// From NCCL 2.27.3 on, opCount goes up on a rank only if a launch has work for the rank's proxy (before, at each
+// launch): never if all goes over NVLink, and for small calls only on ranks that use a NIC. Therefore opCount numbers
+// the calls of a communicator only if it says more than their count does, such as that a call is missing, and if
+// members agree under it about what the calls are at least as much as under their count. All calls of a communicator
+// are counted if one of them, such as a message, has no opCount.
 void Trace::settle_numbers_of_launches() {
   std::vector<std::vector<std::int64_t>> launches(processes.size());
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> calls_on(communicators.size());  // process, index
@@ -174,11 +176,11 @@ void Trace::settle_numbers_of_launches() {
   }
 }
 
-// A process's collectives.
+// The collectives that a process recorded.
 struct Trace::Record {
   std::uint32_t process = 0;
   std::vector<Execution*> executions;
-  std::vector<std::uint64_t> sequence;  // their calls, whatever exchanges move, and sizes of communicators
+  std::vector<std::uint64_t> sequence;  // call and size of the communicator of each; all exchanges are one call
 };
 
 const Collective* Trace::kind_of(const Execution& each) const { return counted_kind(calls[each.call].collective); }
@@ -198,11 +200,11 @@ std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Exec
   return records;
 }
 
-// Takes those out of `left` that agree from some call on, a kind after the other: `use` gets them with the one that
-// begins first and their shift against it.
+// Takes records that agree from some call on out of `left`, one kind of processes after the other. Calls `use` for each
+// of them, with the record of its kind that begins first, its shift against that record, and itself.
 void Trace::take_kinds(std::vector<Record>& left,
                        const std::function<void(const Record&, std::ptrdiff_t, const Record&)>& use) {
-  constexpr int most_kinds = 16;  // of processes, such as the first stage of a pipeline; each costs a pass over all
+  constexpr int most_kinds = 16;  // such as the first stage of a pipeline; each costs a pass over all records
   const auto length = [](const Record& each) { return each.sequence.size(); };
   for (int kind = 0; kind < most_kinds && !left.empty(); ++kind) {
     auto first = std::ranges::max_element(left, {}, length);
@@ -217,8 +219,8 @@ void Trace::take_kinds(std::vector<Record>& left,
   }
 }
 
-// Calls that the record does not number are counted. Records may begin at different calls: among processes that do the
-// same from some call on, the count begins with the record that begins first.
+// Counts the calls that have no number. Records may begin at different calls: among processes that do the same from
+// some call on, the count begins with the record that begins first.
 void Trace::number_collectives() {
   const auto number_from = [&](const Record& reference, std::ptrdiff_t shift, const Record& its) {
     const auto begin = static_cast<std::size_t>(std::max<std::ptrdiff_t>(shift, 0));
@@ -236,10 +238,10 @@ void Trace::number_collectives() {
   for (const Record& each : left) number_from(each, 0, each);
 }
 
-// A record that is like few others may lack calls, or have some twice. Where it is like more of them but for those, it
-// counts as they do, if each call that it gets or loses ends a disagreement between the members of its communicators
-// about what their calls are. Of two that are like as many others, the one that repeats over less of its length is
-// wrong.
+// A record that agrees with few others may lack calls, or have some twice. It is compared with kinds of as many records
+// or more, and with the nearest one it is mended: it gets the calls that it lacks, or loses those that it has twice.
+// The mend is kept if each such call ends a disagreement between members of the record's communicators. Between kinds
+// of equally many records, the one that repeats over less of its length is mended.
 void Trace::mend_records() {
   std::vector<Record> references, all = records_of([](const Execution&) { return true; }), left = all;
   std::map<std::uint32_t, std::uint32_t> kind_of_record;  // by process, the process of the reference
@@ -277,7 +279,7 @@ void Trace::mend_records() {
       if (some.empty() || others_between(some) == 0 ||
           (others == alike && without_repetition(reference) >= without_repetition(its)))
         continue;
-      // One that is like as many others may lack the same calls.
+      // A kind of equally many records may lack the same calls, so that a larger one is preferred.
       const std::pair distance(others == alike, others_between(some));
       if (nearest && distance >= least) continue;
       least = distance;
@@ -312,7 +314,7 @@ void Trace::mend_records() {
   }
 }
 
-// Takes the calls that a record lacks of `reference`, and numbers its own ones anew.
+// Adds the calls of `reference` that a record lacks to `missing_`, and numbers the record's own calls anew.
 void Trace::fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places) {
   std::map<std::uint32_t, std::uint32_t> same;  // its communicator by that of the reference
   for (std::size_t i = 0; i < places.size() && places[i] < reference.executions.size(); ++i)
@@ -340,8 +342,8 @@ void Trace::fill_in(const Record& its, const Record& reference, const std::vecto
   missing_.insert(missing_.end(), added.begin(), added.end());
 }
 
-// Leaves out the calls that a record has between `places`, those of another one in it, where others recorded calls of
-// the same communicator, and numbers the rest anew.
+// Adds the calls that a record has twice to `copies_`, and numbers its other calls anew. `places` are the places in the
+// record of the calls of another one; a call between them is a copy if other members of its communicator have records.
 void Trace::leave_out(const Record& its, const std::vector<std::size_t>& places) {
   std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> numbers;
   for (std::size_t i = 0; i < its.executions.size(); ++i) {
@@ -355,7 +357,7 @@ void Trace::leave_out(const Record& its, const std::vector<std::size_t>& places)
   }
 }
 
-// Those of the members of communicators.
+// The number of disagreements between the members of each of these communicators.
 std::map<std::uint32_t, std::size_t> Trace::disagreements_on(const std::set<std::uint32_t>& some) const {
   std::map<std::uint32_t, std::vector<NumberedCall>> all;
   for (const std::uint32_t each : some) all[each];
@@ -408,7 +410,7 @@ void Trace::apply_mends() {
   copies_.clear();
 }
 
-// Lines that are in a log once more, behind later ones.
+// Leaves out calls whose number came before in the same record: the log has their lines twice.
 void Trace::leave_out_numbers_that_are_there_twice() {
   for (Process& process : processes) {
     std::set<std::tuple<std::uint32_t, const Collective*, std::int64_t>> seen;

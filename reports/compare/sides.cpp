@@ -30,7 +30,7 @@ constexpr const char* report_name = "report.json";
 // Relative tolerance for rounding: reports have medians with twelve digits.
 constexpr double rounding_of_reports = 1e-9;
 
-// Members of measurements and of the topology's GPUs and NICs.
+// JSON members that a comparison does not read: of measurements, and of the topology's GPUs and NICs.
 constexpr std::array<std::string_view, 7> members_not_compared{"pairs",  "groups",   "pci",    "pcie",
                                                                "errors", "counters", "nvlinks"};
 
@@ -48,6 +48,7 @@ Lines lines_of(const Run& run, std::string_view arm) {
   return lines;
 }
 
+// Members of a measurement and of an observation that hold the figures of a quantity: latency or throughput.
 struct Figures {
   std::optional<Series> Measurement::*series;
   std::vector<double> Measurement::*medians;
@@ -59,16 +60,16 @@ constexpr std::array kinds{
             &Observation::latency},
     Figures{&Measurement::throughput, &Measurement::launches_s, &Measurement::launch_runs, &Observation::throughput}};
 
-// Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, so
-// that a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
-// run: then only samples of launches found in both are used.
+// Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, in
+// which a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
+// run: only launches that both have then get samples.
 std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
   const std::optional<Series>& series = m.*kind.series;
   if (!series) return {};
   std::vector<double> medians = m.*kind.medians;
-  // Early reports do not list launches of latency.
-  const bool unnamed = medians.empty();
-  if (unnamed) medians = {series->summary.median};
+  // Early reports do not list the launches of latency.
+  const bool not_listed = medians.empty();
+  if (not_listed) medians = {series->summary.median};
   std::vector<Launch> of_journal;
   if (lines)
     for (const auto& [number, line] : *lines)
@@ -79,7 +80,7 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
                               .samples_s = its->samples,
                               .interval = its->summary.interval,
                               .rounding_s = its->rounding_us.value_or(0) * 1e-6});
-  if (!of_journal.empty() && (unnamed || of_journal.size() == medians.size())) return of_journal;
+  if (!of_journal.empty() && (not_listed || of_journal.size() == medians.size())) return of_journal;
   std::vector<Launch> launches;
   const std::vector<int>& its_runs = m.*kind.runs;
   for (std::size_t i = 0; i < medians.size(); ++i) {
@@ -101,17 +102,18 @@ std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, 
   return launches;
 }
 
-// Why a journal's lines of a case are not those of the report's measurement; "" if they may be. Lines may lack
-// launches, as of a run that was killed, or have more of them; what both have is the same.
+// The reason for which a journal's lines of a case do not belong to the report's measurement; "" if they may. Lines may
+// lack launches, as in a run that was killed, or have more of them than the report; what both have has to agree.
+// `complete`: the report is that of a finished run.
 std::string contradiction_of(const Measurement& m, const LinesOfCase& lines, bool complete) {
-  // The report of a run that was killed is older than its journal.
+  // The report of a run that was killed is older than its journal, so that later lines may have other outcomes.
   for (const auto& [launch, line] : complete ? lines : LinesOfCase()) {
     if (line->wrong_elements > 0 && m.wrong_elements == 0) return "has wrong data in one of them only";
     if (line->outcome == Outcome::failed && m.outcome == Outcome::measured) return "failed in one of them only";
   }
-  // Medians of launches are those of the lines, which in an import are of another clock than the samples; older reports
-  // of continued runs list them in another order. In a baseline those of repetitions may be others, and lie within the
-  // samples of its journal.
+  // A launch's median in the report has to be that of a line. Medians are compared rather than samples, which in an
+  // import are of another clock; and with all lines, because older reports of continued runs list launches in another
+  // order. In a baseline, medians of repeated cases may be others, which lie within the line's samples.
   for (const Figures& kind : kinds) {
     const std::vector<double>& medians = m.*kind.medians;
     std::vector<const Series*> of_lines;
@@ -171,7 +173,7 @@ bool wrong_somewhere(const Report& report) {
          std::ranges::none_of(report.results, [](const Result& each) { return each.measurement.wrong_elements > 0; });
 }
 
-// The lower median: half of the numbers are no larger.
+// The median; of an even count the lower of the two middle numbers.
 int lower_median(std::vector<int> numbers) {
   if (numbers.empty()) return 0;
   const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>((numbers.size() - 1) / 2);
@@ -179,7 +181,8 @@ int lower_median(std::vector<int> numbers) {
   return *middle;
 }
 
-// True for a case of the arm that is compared. Of cases that only localize faults wrong data count.
+// True if a result counts for the arm that is compared. Cases that only localize faults count only if they had wrong
+// data.
 bool is_compared(const Result& result, std::string_view arm) {
   const Measurement& m = result.measurement;
   return m.measured_case.arm == arm && (!m.measured_case.for_parts || m.wrong_elements > 0);
@@ -201,7 +204,7 @@ int end_of_launches(const Measurement& m, const LinesOfCase* lines, const Figure
   return count > 0 && (named == 0 || named == count) ? last + 1 : std::max(static_cast<int>(named), 1);
 }
 
-// Launches that the run made, which may be fewer than were planned.
+// Number of launches that the run made, which may be fewer than were planned.
 int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
   int most = 0;
   for (const Result& result : run.report.results) {
@@ -214,7 +217,7 @@ int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
   return most;
 }
 
-// Runs whose launches a report and its journal have: those of a baseline, else one.
+// Number of runs whose launches a report and its journal hold: one, or several in a baseline.
 int runs_of(const Run& run) {
   int last = 0;
   for (const Result& line : run.journal) last = std::max(last, line.measurement.run);
@@ -224,7 +227,7 @@ int runs_of(const Run& run) {
   return last + 1;
 }
 
-// The launches of a run that count, by number, spaced as evenly as possible.
+// Selects, by number, the launches of a run that count: at most `most`, spaced as evenly as possible.
 class SelectedLaunches {
  public:
   SelectedLaunches(int launches, int most) : launches_(launches), most_(std::min(launches, most)) {}
@@ -239,8 +242,8 @@ class SelectedLaunches {
   int launches_, most_;
 };
 
-// The launches of a case that count: those that count of its run, and as many others in place of those that lack the
-// case, so that a case of few launches is not lost.
+// The launches of a case that count: the chosen launches of its run. For each chosen launch that lacks the case another
+// one counts, so that a case with few launches is not lost.
 std::vector<Launch> counted_of(std::vector<Launch> launches, const SelectedLaunches& chosen) {
   std::vector<std::size_t> kept, others;
   for (std::size_t i = 0; i < launches.size(); ++i) (chosen.contains(launches[i].number) ? kept : others).push_back(i);
@@ -400,7 +403,7 @@ bool is_searched(const std::string& path) {
   };
   if (!holds(report_name)) return true;
   if (holds(journal_name)) return false;
-  // `p5bench report` writes its report.json into the folder of --out, beside the runs there.
+  // `p5bench report` writes its report.json into the folder of --out, which may hold runs too.
   const FoundRuns found = search_for_runs(path);
   return found.runs.size() + found.baselines.size() > 1;
 }
@@ -423,7 +426,7 @@ std::vector<std::string> find_baselines_beside_runs(const std::string& path) {
 }
 
 std::string identity_of(const Run& run) {
-  // The same log may be imported again with its start.
+  // The same log may be imported a second time, then with --started.
   const std::string started = run.report.provenance == "imported" ? "" : run.report.run.started;
   std::string identity = fmt::format("{}|{}|{}", started, run.report.run.seed, run.report.run.cluster);
   for (const Result& result : run.report.results)
@@ -467,7 +470,7 @@ std::vector<HeldRun> held_by(const Run& run) {
 }
 
 std::vector<std::size_t> held_launches_of(const Report& other, const std::string& identity, const Report& baseline) {
-  const bool same_cluster = other.run.cluster == baseline.run.cluster;  // which a digest has in it
+  const bool same_cluster = other.run.cluster == baseline.run.cluster;  // the digest includes it
   std::vector<HeldRun> its = other.run.held;
   if (its.empty()) its.push_back({other.run.started, digest_of_figures(identity), continued_by(other)});
   std::vector<std::size_t> found;
@@ -492,7 +495,7 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
       Measurement& m = result.measurement;
       std::vector<double>& medians = m.*kind.medians;
       std::vector<int>& runs = m.*kind.runs;
-      if (runs.empty()) runs.assign(medians.size(), 0);  // all of the first one
+      if (runs.empty()) runs.assign(medians.size(), 0);  // all are launches of the baseline's first run
       std::vector<double> kept;
       for (std::size_t i = 0; i < std::min(medians.size(), runs.size()); ++i)
         if (!is_left_out(runs[i])) kept.push_back(medians[i]);
@@ -506,7 +509,7 @@ void remove_held(std::span<const std::size_t> held, Run& baseline) {
   });
 }
 
-// Its start, which 2: was told, 1: a log tells without the time zone, 0: is unknown; and its samples.
+// The start of the run (2: stated, 1: in a log that has no time zone, 0: unknown), and whether the run has samples.
 static std::pair<int, bool> how_well_known(const Run& run) {
   const bool has_samples = !run.journal.empty();
   const RunInfo& its = run.report.run;
@@ -540,7 +543,7 @@ std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_vi
   std::vector<Run> kept;
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Report& report = runs[i].report;
-    // A report without results is of a tuning, or of a run that was cut off before its first case.
+    // A report without results is that of a tuning, or of a run that ended before its first case.
     const bool may_hold_it =
         report.status != "complete" && report.results.empty() && report.arms.empty() && !report.tuning;
     if (!repeated[i].empty())
@@ -596,7 +599,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
     lines_of_runs[i] = lines_of(runs[i], arm);
     made[i] = launches_of(runs[i], arm, lines_of_runs[i]);
   }
-  std::vector<int> launches, of_whole_runs;  // without runs that made none
+  std::vector<int> launches, of_whole_runs;  // numbers of launches, without runs that made none
   for (std::size_t i = 0; i < runs.size(); ++i) {
     if (made[i] == 0) continue;
     launches.push_back(made[i]);
@@ -610,16 +613,16 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       side.remarks.push_back(format_printable("{}: {} does not count: {}", side.name, run.name, repeated[i]));
       continue;
     }
-    const int its = made[i];
-    const SelectedLaunches chosen(its, most);
+    const int launches_made = made[i];
+    const SelectedLaunches chosen(launches_made, most);
     if (!chosen.are_all())
       side.remarks.push_back(format_printable("{}: {} of the {} launches of {} count, so that runs weigh alike",
-                                              side.name, chosen.count(), its, run.name));
+                                              side.name, chosen.count(), launches_made, run.name));
     side.sources.push_back(run.name);
     side.identities.push_back(identity_of(run));
     side.reports.push_back(without_results(run.report));
     const Lines& lines = lines_of_runs[i];
-    const bool all_to_retest = wrong_somewhere(run.report);
+    const bool no_time_counts = wrong_somewhere(run.report);
     for (const Result& result : run.report.results) {
       const Measurement& m = result.measurement;
       if (!is_compared(result, arm)) continue;
@@ -635,7 +638,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
               m.throughput->summary.median * *v.fraction / *v.mean_fraction;
       }
       const auto found = lines.find(key);
-      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !all_to_retest && !m.measured_case.for_parts)
+      if (m.outcome == Outcome::measured && m.wrong_elements == 0 && !no_time_counts && !m.measured_case.for_parts)
         for (const Figures& kind : kinds)
           for (Launch& launch :
                counted_of(launches_in(m, found == lines.end() ? nullptr : &found->second, kind), chosen)) {
@@ -647,7 +650,7 @@ Side make_side(std::string name, std::span<const Run> runs, std::string_view arm
       if (m.selection && std::ranges::find(observation.selections, *m.selection) == observation.selections.end())
         observation.selections.push_back(*m.selection);
     }
-    first_launch += its;
+    first_launch += launches_made;
     first_run += runs_of(run);
   }
   const auto finished = [](const Report& report) { return report.status == "complete"; };

@@ -1,5 +1,6 @@
-"""SIMULATED machines for complete runs: a recorded host (tests/fixtures/machines) as the files by which a kernel, EC2 and the
-EFA installer show it. `python3 morning.py PLACEMENT` answers as EC2's instance metadata, from that JSON file."""
+"""SIMULATED machines for complete runs. make_tree() writes a recorded host (tests/fixtures/machines) as the files that
+a kernel, EC2 and the EFA installer would have on it. `python3 morning.py FILE` is EC2's instance metadata service for
+such a machine; FILE is the placement.json that make_tree() wrote."""
 
 import http.server
 import json
@@ -14,7 +15,7 @@ METADATA = {"availability zone": "placement/availability-zone", "placement group
 
 
 def recorded_host():
-    """A copy of the first host of the recording, to be changed."""
+    """A copy of the first recorded host, which the caller may change."""
     return json.loads(json.dumps(MACHINE["hosts"][0]))
 
 
@@ -24,12 +25,13 @@ def write(file, text):
 
 
 def make_device(sysfs, seen, device, vendor, kind):
-    """The folder of a PCI device at its place in the tree of bridges; `seen` is the path of /sys."""
+    """Makes the folder of a PCI device at its place in the tree of bridges. Returns its path in `sysfs`, and its path
+    below `seen`, the path at which programs see that folder: links have it."""
     place = pathlib.Path("devices").joinpath(*device["pci"]["path"], device["pci"]["address"])
     folder = sysfs / place
     write(folder / "vendor", vendor)
     write(folder / "class", kind)
-    write(folder / "numa_node", "0")  # the processors are this machine's, which may have one node only
+    write(folder / "numa_node", "0")  # the cores are those of the machine that runs the test: it may have no other node
     for name, part in (("current", ""), ("max", "_max")):
         write(folder / f"{name}_link_speed", f"{GENERATION_RATES[device['pcie']['generation' + part]]} GT/s PCIe")
         write(folder / f"{name}_link_width", str(device["pcie"]["width" + part]))
@@ -56,8 +58,9 @@ def make_nic(sysfs, seen, nic):
 
 
 def make_tree(folder, host, instance, plugin=True, kernel="/sys"):
-    """The machine as files in `folder`. plugin: whether aws-ofi-nccl is installed; its file does not tell the version, because
-    the libfabric of the machine that this runs on may be too old for it."""
+    """Writes the machine as files in `folder`. `plugin`: aws-ofi-nccl is installed. Its file names no version, because
+    the libfabric of the machine that runs the test may be too old for that version. `kernel`: the path at which
+    programs see the simulated /sys."""
     sysfs, versions = folder / "sys", host["versions"]
     efa = [nic for nic in host["nics"] if nic["kind"] == "efa"]
     for nic in efa:
@@ -83,14 +86,15 @@ def make_tree(folder, host, instance, plugin=True, kernel="/sys"):
     write(folder / "placement.json", json.dumps({**host["placement"], "instance": instance, "type": host["instance_type"]}))
 
 
-# aws-ofi-nccl of a version says what the recorded version says, but for these words.
+# For each version of aws-ofi-nccl: the recorded version that logs the same lines, and the words that differ in them.
 LOGS = {"1.9": ("1.9", {}), "1.17": ("1.17", {}), "1.21": ("1.17", {"1.17.2": "1.21.1"}),
         "1.13": ("1.9", {"1.9.2": "1.13.2", "version 1.20": "version 1.22", "Setting NCCL_TOPO_FILE environment variable to":
                          "topology file"})}
 
 
 def plugin_log(version):
-    """What aws-ofi-nccl of this version says on a healthy p5 (tests/fixtures/nccl-log/healthy), for the fake NCCL."""
+    """The lines that aws-ofi-nccl of this version logs on a healthy p5 (tests/fixtures/nccl-log/healthy): the fake NCCL
+    prints them."""
     recorded, changes = LOGS[version]
     text = (FIXTURES / "nccl-log/healthy" / f"p5.48xlarge-plugin-{recorded}.log").read_text()
     for old, new in changes.items():

@@ -511,7 +511,7 @@ class ImportJob(Folder):
                         self.assertEqual({**found, "remarks": None}, {**once, "remarks": None})
         doubled = "".join(2 * line for line in self.text_of(job, "log", 6).splitlines(True))
         (self.folder / "lines").write_text(doubled)
-        self.assertIn("give the log without copies of its lines", self.run_import(self.folder / "lines")[1])
+        self.assertIn("if it has lines twice, remove the copies", self.run_import(self.folder / "lines")[1])
 
     def test_records_without_numbers_may_begin_at_different_calls(self):
         for job in (job_traces.data_parallel(8), job_traces.of_all_levels(16)):

@@ -64,7 +64,7 @@ TEST(Plan, goes_from_8_bytes_to_64_mebibytes_over_mpi_and_4_gibibytes_elsewhere)
   EXPECT_EQ(sizes_of(plan_for(only("all_reduce"), job, "sim")).size(), 30u);
 }
 
-TEST(Plan, rounds_up_to_an_element_a_rank_and_takes_each_size_once) {
+TEST(Plan, rounds_sizes_up_to_an_element_of_each_rank_and_has_each_size_once) {
   Options options = only("all_gather");
   options.sizes = {{8}, {12}, {16}, {17}};
   EXPECT_EQ(sizes_of(plan_for(options, job_of({0, 0, 0, 0}))), (std::vector<std::uint64_t>{16, 32}));
@@ -94,7 +94,7 @@ TEST(Plan, refuses_an_explicit_size_that_does_not_fit) {
   EXPECT_EQ(refusal(by_list, job), "");
 }
 
-// The command line is right where all sizes are the default ones.
+// The command line is not at fault if all sizes are the default ones: EnvironmentError rather than UsageError.
 TEST(Plan, is_impossible_on_a_machine_that_does_not_hold_even_the_smallest_default_size) {
   Options options = only("all_reduce");
   JobFacts full = job_of({0, 0});
@@ -122,7 +122,7 @@ TEST(Plan, refuses_sizes_beyond_every_machine) {
   EXPECT_NE(refusal(per_rank, job_of({0, 0})).find("for 2 ranks"), std::string::npos);
 }
 
-TEST(Plan, refuses_a_group_that_is_none_also_for_pairs_alone) {
+TEST(Plan, refuses_an_unknown_group_even_if_only_pairs_are_measured) {
   Options options = only("p2p");
   options.group = "nod";
   EXPECT_NE(refusal(options, job_of({0, 0})).find("'node'"), std::string::npos);
@@ -136,7 +136,7 @@ TEST(Plan, leaves_pairs_out_for_one_rank_and_says_so) {
   EXPECT_NE(refusal(only("p2p"), job_of({0})).find("nothing to measure"), std::string::npos);
 }
 
-TEST(Plan, of_a_check_has_pairs_of_gpus_that_are_alike_in_the_communicators_of_their_nodes) {
+TEST(Plan, of_a_check_measures_pairs_in_the_communicator_of_their_node_if_all_gpus_are_alike) {
   Options options = only("p2p");
   options.within_nodes = true;
   options.sizes = {MiB(512)};
@@ -152,13 +152,13 @@ TEST(Plan, of_a_check_has_pairs_of_gpus_that_are_alike_in_the_communicators_of_t
   EXPECT_EQ(communicators({0, 0, 0, 0}, true), (Round{{0, 1, 2, 3}}));
   EXPECT_EQ(communicators({0, 0, 1, 1}, true), (Round{{0, 1}, {2, 3}}));
   EXPECT_TRUE(communicators({0, 0, 0, 0}, false).empty());
-  EXPECT_TRUE(communicators({0, 0, 0}, true).empty()) << "one pauses in each round";
+  EXPECT_TRUE(communicators({0, 0, 0}, true).empty()) << "one rank of three pauses in each round";
   EXPECT_TRUE(communicators({0, 0, 0, 0}, true, "mpi").empty());
   options.within_nodes = false;
-  EXPECT_TRUE(communicators({0, 0, 0, 0}, true).empty()) << "small messages get fewer channels there";
+  EXPECT_TRUE(communicators({0, 0, 0, 0}, true).empty()) << "small messages get fewer channels in larger communicators";
 }
 
-TEST(Plan, refuses_a_root_that_a_group_does_not_have_where_a_collective_has_a_root) {
+TEST(Plan, of_a_rooted_collective_refuses_a_root_that_a_group_does_not_have) {
   Options options = only("broadcast");
   options.group = "stride:3";  // groups of 3, 2 and 2
   const JobFacts job = job_of(NodeOfRank(7, 0));
@@ -201,7 +201,7 @@ TEST(Plan, pairs_have_no_in_place_form_and_are_measured_all_the_same) {
   EXPECT_EQ(pairwise.size(), 2u);
 }
 
-TEST(Plan, leaves_out_of_groups_of_operations_what_has_steps_that_wait_for_one_another) {
+TEST(Plan, of_operations_in_one_group_call_leaves_out_those_whose_steps_wait_for_each_other) {
   Options options;
   options.calls.aggregate = 4;
   options.collectives = {"p2p", "all_reduce", "hypercube", "communicator"};
@@ -242,7 +242,7 @@ TEST(Plan, device_initiated_collectives_need_gpus_of_one_nvlink_domain) {
   EXPECT_EQ(names(plan_of(job_of({0, 0, 1, 1}), "nccl")).size(), 2u);
 }
 
-TEST(Plan, refuses_ways_of_calling_that_a_backend_has_not_and_names_those_that_have) {
+TEST(Plan, refuses_call_modes_that_the_backend_lacks_and_names_backends_that_have_them) {
   Options options = only("all_reduce");
   options.calls.aggregate = 2;
   EXPECT_EQ(refusal(options, job_of({0, 0})),
@@ -252,7 +252,7 @@ TEST(Plan, refuses_ways_of_calling_that_a_backend_has_not_and_names_those_that_h
             "--register is for the nccl backend: mpi has no registered buffers; leave it out");
 }
 
-TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_elsewhere) {
+TEST(Plan, measures_all_pairs_of_each_kind_at_three_sizes_and_one_pair_at_the_others) {
   std::map<std::string, std::vector<std::uint64_t>> thorough;
   for (const Case& c : plan_for(only("p2p"), job_of({0, 0, 1, 1})).cases) {
     std::size_t pairs = 0;
@@ -283,7 +283,7 @@ TEST(Plan, of_a_default_run_draws_the_curve_of_one_pair_from_messages_one_way) {
   EXPECT_EQ(sizes["both_ways"], (std::set<std::uint64_t>{8, MiB(1).count, MiB(64).count}));
 }
 
-TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_so_again) {
+TEST(Plan, of_single_nics_sends_one_way_in_both_directions_and_does_so_in_the_retest) {
   const JobFacts job = job_of({0, 1, 2});
   const std::vector<Case> nics = nic_cases("ofi", job, {{"a", "b"}, {"a", "b"}, {"a"}}, MiB(8));
   ASSERT_EQ(nics.size(), 2u);
@@ -323,7 +323,7 @@ TEST(RemarkOnNics, says_whether_any_was_measured_and_why_not) {
             "single NICs were not measured with GPU memory over 2.1, efa: the time did not suffice");
 }
 
-TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
+TEST(Plan, of_a_retest_has_the_type_and_reduction_of_the_group) {
   Case sum;
   sum.backend = "sim";
   sum.collective = &find_collective("all_reduce");
@@ -331,11 +331,11 @@ TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
   sum.group = "node";
   sum.op = ReduceOp::sum;
   sum.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0, 1}, {2, 3}}});
-  Case most = sum;
-  most.op = ReduceOp::max;
+  Case maximum = sum;
+  maximum.op = ReduceOp::max;
   Case of_bytes = sum;
   of_bytes.type = DataType::int8;
-  const std::vector<Case> known{sum, most, of_bytes};
+  const std::vector<Case> known{sum, maximum, of_bytes};
   const auto control = make_solo_control_plane(4);
   for (const Case& each : known) {
     const std::vector<Case> again = cases_again(*control, {{.like = each, .pairs = {}}}, known, job_of({0, 0, 1, 1}));
@@ -344,8 +344,8 @@ TEST(Plan, of_a_group_again_is_of_the_same_type_and_reduction) {
   }
 }
 
-// Two domains of two nodes of two ranks: rails of all nodes in the plan, and rails of the domains for parts.
-TEST(Plan, of_a_group_again_is_of_the_same_ranks) {
+// Two domains of two nodes of two ranks: the plan has rails of all nodes and, for fault localization, rails of domains.
+TEST(Plan, of_a_retest_has_the_ranks_of_the_group) {
   Case of_nodes;
   of_nodes.backend = "sim";
   of_nodes.collective = &find_collective("all_reduce");
@@ -367,7 +367,7 @@ TEST(Plan, of_a_group_again_is_of_the_same_ranks) {
   }
 }
 
-TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
+TEST(Plan, of_the_retest_of_a_silent_pair_has_its_ranks_meet_others_first) {
   const JobFacts job = job_of({0, 1, 2, 3, 4, 5, 6, 7});
   const std::vector<Case> nics = nic_cases("ofi", job, std::vector<std::vector<std::string>>(8, {"a"}), MiB(8));
   const auto control = make_solo_control_plane(8);
@@ -382,16 +382,17 @@ TEST(Plan, of_a_silent_pair_again_has_its_ranks_meet_others_first) {
       if (low == 0 && high == 1) itself = true;
       if (low > 1 || high == 1) continue;
       met[low].insert(high);
-      EXPECT_FALSE(itself) << "all that its ranks do with others comes first";
+      EXPECT_FALSE(itself) << "its ranks meet others before they meet each other";
     }
   EXPECT_TRUE(itself);
   EXPECT_GE(met[0].size(), 2u);
   EXPECT_GE(met[1].size(), 2u);
 }
 
-TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
+TEST(Plan, uses_no_more_nics_of_a_node_at_a_time_than_host_memory_can_supply) {
   const JobFacts job = job_of({0, 0, 0, 0, 0, 1, 1, 1, 1, 1});
-  std::vector<std::vector<std::string>> own;  // each rank of a node has its own partner
+  // Rank i of each node has NIC i, so that its only partner is rank i of the other node.
+  std::vector<std::vector<std::string>> own;
   for (int rank = 0; rank < 10; ++rank) own.push_back({std::to_string(rank % 5)});
   const auto widest = [&](std::optional<int> at_once) {
     const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), std::nullopt, at_once);
@@ -410,7 +411,7 @@ TEST(Plan, drives_no_more_nics_of_a_node_at_a_time_than_host_memory_feeds) {
   EXPECT_EQ(widest(1), 1u);
 }
 
-TEST(Plan, of_all_nics_of_a_rank_has_a_whole_message_for_each_of_them) {
+TEST(Plan, for_all_nics_of_a_rank_together_has_messages_that_occupy_each_of_them) {
   const JobFacts job = job_of({0, 0, 1, 1});
   const std::vector<std::vector<std::string>> own{{"a", "b", "c", "d"}, {"e", "f"}, {"a", "b", "c", "d"}, {"e", "f"}};
   const std::vector<Case> cases = nic_cases("ofi", job, own, MiB(1), MiB(64));
@@ -438,7 +439,7 @@ TEST(Plan, counts_nvlink_domains_and_the_nodes_of_the_smallest) {
   options.sizes = {{8}};
   JobFacts job = job_of({0, 0, 1, 1, 2, 2, 3, 3});
   job.domain_of_rank = {0, 0, 0, 0, 0, 0, 1, 1};
-  std::map<std::string, std::pair<int, int>> spans;  // of pairs by kind, "": of the collective
+  std::map<std::string, std::pair<int, int>> spans;  // domains and nodes per domain, by kind of pair; "": collective
   for (const Case& c : plan_for(options, job, "sim").cases) spans[c.pair] = {c.domains.value(), c.nodes_per_domain};
   const std::map<std::string, std::pair<int, int>> wanted{
       {"", {2, 1}}, {"same_node", {1, 1}}, {"same_domain", {1, 2}}, {"other_domain", {2, 1}}};
@@ -484,12 +485,12 @@ TEST(Plan, measures_each_node_alone_at_the_top_sizes_where_gpus_have_links) {
       (std::vector<std::string>{"all_reduce 2 GiB float32 sum group node", "all_reduce 4 GiB float32 sum group node",
                                 "all_gather 2 GiB float32 group node", "all_gather 4 GiB float32 group node"}));
   EXPECT_EQ(alone(options, {0, 0, 1}, "sim").size(), 4u);
-  EXPECT_TRUE(alone(options, {0, 0, 1, 1}, "mpi").empty()) << "nothing joins the processes of a node but its memory";
+  EXPECT_TRUE(alone(options, {0, 0, 1, 1}, "mpi").empty()) << "the processes of a node share nothing but its memory";
   EXPECT_TRUE(alone(options, {0, 0}, "nccl").empty());
   EXPECT_TRUE(alone(options, {0, 1}, "nccl").empty());
   options.group = "rail";
   EXPECT_TRUE(alone(options, {0, 0, 1, 1}, "nccl").empty());
-  EXPECT_TRUE(alone(only("all_reduce"), {0, 0, 1, 1}, "nccl").empty()) << "who names collectives gets these alone";
+  EXPECT_TRUE(alone(only("all_reduce"), {0, 0, 1, 1}, "nccl").empty()) << "named collectives are measured alone";
 }
 
 TEST(Plan, knows_the_nodes_that_a_case_spans) {
@@ -501,7 +502,7 @@ TEST(Plan, knows_the_nodes_that_a_case_spans) {
   EXPECT_EQ(plan_for(options, job_of({0, 0, 1, 1})).cases.front().ranks, 2);
 }
 
-TEST(Plan, takes_tokens_around_groups_of_one_size_only) {
+TEST(Plan, refuses_tokens_beside_operations_for_groups_of_different_sizes) {
   Options options = only("all_reduce");
   options.beside = {parse_work("dispatch@node:1MiB")};
   const auto refused_on = [&](const NodeOfRank& nodes) {
@@ -516,7 +517,7 @@ TEST(Plan, takes_tokens_around_groups_of_one_size_only) {
   EXPECT_NE(refused_on({0, 0, 0, 1, 1}).find("--beside dispatch@node"), std::string::npos);
 }
 
-// Both points, with tokens of one length; sizes make them as long as it takes.
+// Tokens have 7168 elements at both points, unless --sizes is given: then their length gives the message that size.
 TEST(Plan, measures_tokens_at_both_operating_points) {
   Options options = only("dispatch");
   std::vector<std::uint64_t> tokens;

@@ -1,5 +1,5 @@
-"""A run with real workers on the fakes, watched: events that the fake driver reports while cases run are recorded with
-the cases."""
+"""Runs with real workers on the fake CUDA, NCCL and NVML: events that the fake driver reports while cases run are
+recorded with these cases."""
 
 import json
 import os
@@ -10,7 +10,7 @@ import unittest
 
 from workers import BUILD, FAKES, skip_unless_built
 
-# Findings from before the first case do not depend on how long cases run.
+# For tests of what is found before the first case, which does not depend on how long cases run.
 FEW_SAMPLES = {"P5BENCH_MOST_SAMPLES": "6"}
 SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
 
@@ -43,7 +43,7 @@ class Watched(unittest.TestCase):
 
     def test_a_gpu_that_is_held_back_and_an_xid_are_findings_and_gpus_are_matched_by_uuid(self):
         done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79")
-        # Xid 79: the GPU has fallen off the bus, whatever the figures are.
+        # Xid 79 means that the GPU has fallen off the bus: the grade is "faulty" whatever the figures are.
         self.assertEqual((done.returncode, report["exit_code"], report["grade"]), (10, 10, "faulty"), done.stdout)
         self.assertRegex(done.stdout, r"(?m)^REJECT \S+: gpu\.xid ")
         self.assertRegex(done.stdout, r"(?m)^  faulty gpu\.xid: GPU 2 of ")
@@ -59,7 +59,7 @@ class Watched(unittest.TestCase):
         for measurement in report["measurements"]:
             self.assertIn("during", measurement)
 
-    def test_a_resumed_run_keeps_what_was_seen_and_checks_gpus_where_no_case_is_left(self):
+    def test_a_resumed_run_keeps_findings_and_checks_gpus_even_if_no_case_is_left(self):
         folder = self.make_folder()
         _, report = self.run_it("xid:gpu=1:code=79", folder=folder, **FEW_SAMPLES)
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
@@ -93,11 +93,11 @@ class Watched(unittest.TestCase):
             self.assertNotIn("without mpirun", done.stdout)
             self.assertNotIn("job.without_mpirun", [each["id"] for each in report["findings"]])
 
-    def test_a_driver_that_never_answers_while_watching_holds_nobody_up(self):
+    def test_a_driver_that_never_answers_does_not_delay_the_run(self):
         done, report = self.run_it("block:function=nvmlInit_v2", budget="12s", P5BENCH_PROBE_LIMIT="1s")
         self.assertEqual(done.returncode, 14, done.stdout)  # nothing on the fakes could be judged
         self.assertIn("did not answer", report["topology"]["hosts"][0]["gpu_problem"])
-        # NICs report something, once a second.
+        # `during` may still have what NICs report, once a second.
         watched = [m["during"] for m in report["measurements"] if m["during"]]
         self.assertEqual({during["sm_clock_median_mhz"] for during in watched}, {None})
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})

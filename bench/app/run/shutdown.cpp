@@ -39,18 +39,21 @@ void TemporaryFolders::remove_all() {
 
 namespace {
 
-// Time to exit for a process that is finishing when a signal arrives.
+// The longest time that a process that is about to end by itself may take after a signal.
 constexpr Seconds longest_end{2};
-// Parts of the time limit: to report what has not answered, and to end all processes that were started.
+// Parts of the time limit: for the report of what has not answered, and for ending all processes that were started.
 constexpr Seconds report_time{0.7}, cleanup_time{1.3};
-// Additional wait of the other ranks at the start of the job, so that the rank that prints the reason ends first.
+// At the start of the job, ranks that do not print the reason wait this much longer, so that the one that does ends
+// first.
 constexpr Seconds start_grace{15};
-// Minimum part of the limit for finding the device that did not answer, and for the report.
+// The part of the limit for finding the device that did not answer and for the report: at least this time, and this
+// share.
 constexpr Seconds diagnosis_time{5};
 constexpr double diagnosis_share = 0.25;
 
-// True if SIGHUP was ignored when the process started, as nohup does it so that a process outlives its terminal. It is
-// asked before constructors of libraries run, since UCX's, which Open MPI 5 loads, takes the signal.
+// True if SIGHUP was ignored when the process started: nohup does that, so that a process outlives its terminal. The
+// question is asked before the constructors of libraries run, because that of UCX, which Open MPI 5 loads, sets a
+// handler of its own.
 bool hangup_was_ignored = false;
 
 void note_hangup() {
@@ -159,7 +162,7 @@ void Shutdown::wait_for_signals() {
   }
 }
 
-// An action may hang too, so it has a thread of its own.
+// The command's action may hang too, so it runs on a thread of its own.
 void Shutdown::end_in_time(const Watchdog::Hang& hang) {
   struct Reported {
     std::atomic<std::optional<ExitCode>> code;

@@ -17,7 +17,7 @@ inline constexpr int least_launches = 2;
 
 // Limits of a tuning mode.
 struct TuningLimits {
-  std::vector<Bytes> small;  // sizes below `min`; one represents its neighbours
+  std::vector<Bytes> small;  // sizes below `min`, each of which stands for its neighbours
   Bytes min, max;
   Seconds burn_in;
   // Time since tuning began at which search, arms, call modes and the whole must end.
@@ -27,18 +27,19 @@ struct TuningLimits {
   // Launches per side in the confirmation: the number that the time is divided among, and the maximum. There are at
   // least 2; more follow while there is time and the result is undecided.
   int planned_launches = 2, most_launches = 2;
-  bool exhaustive = false;                        // SearchRules
+  bool exhaustive = false;                        // as in tuner::SearchRules
   std::optional<tuner::BesideRules> beside = {};  // operations are tuned beside other work
 };
 
 // mode: quick, full, exhaustive. P5BENCH_QUICK_LIMIT changes how long a quick tuning takes.
 TuningLimits limits_of_mode(const std::string& mode);
 
-// The same beside other work: samples take longer, and small messages leave it alone.
+// The limits of a tuning beside other work: twice the time, and no small messages, which hardly slow that work down.
+// `alone_loss`: as in tuner::BesideRules.
 TuningLimits limits_beside(TuningLimits tuning_limits, double alone_loss);
 
-// Clock of a tuning. Two times count: work, in which joins beyond the usual duration are free, and wall time under
-// --budget, in which they are not.
+// Clock of a tuning. It measures two times: wall time, which --budget limits, and work, which is wall time without what
+// joins took beyond the usual duration.
 class TuningClock {
  public:
   // wall: seconds since tuning began; budget: wall time available.
@@ -46,9 +47,9 @@ class TuningClock {
 
   // Records the duration of a join.
   void joined(Seconds took);
-  // Keeps budget for the comparison of a job's step from now on, whose launches each take as long as the replay did
-  // since `worked_before`, with forming and connecting its groups, and StepTime::other_samples. The replay is no part
-  // of the search.
+  // Keeps budget for the comparison of a job's step from now on. Each of its launches is expected to take as long as
+  // the first replay, which began at `worked_before` of worked() and formed and connected the groups, and
+  // `other_samples` (StepTime) more. The first replay does not count as work.
   void keep_for_step(Seconds other_samples, double worked_before);
 
   double wall() const { return wall_(); }
@@ -77,7 +78,7 @@ class TuningClock {
   double longest_join_ = 0;      // 0: no join yet
 };
 
-// Wall time of a tuning whose workers take so long to join. `step`: predicted time of a launch of one side of a job's
+// Wall time of a tuning whose workers take `join` to join. `step`: predicted time of a launch of one side of a job's
 // step; null: no job is tuned.
 Seconds predict_tuning_time(const std::string& mode, Seconds join, std::optional<Seconds> step = std::nullopt);
 

@@ -22,34 +22,35 @@
 
 namespace p5 {
 
-// NCCL passes the whole message size to tuners for the collectives measured here.
+// The size at which a tuner decides about a case: NCCL passes the whole message size for the collectives measured here.
 tuner::SizePoint point_of(const Case& c);
 
 // Runs `lead` at the leader while all other ranks follow the trials; they are released even if `lead` throws.
 void run_on_leader(ControlPlane& control, Trials& trials, const std::function<void()>& lead);
 
-// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes its tree, at a size of the search.
-// Without a search unless the operator forbids both, since these variables are only for platforms that have NVLS.
+// True if variables for NVLS are worth a try: NCCL offers NVLS, or between nodes NVLSTree, at a size of the search.
+// True, too, if nothing was searched and the operator does not forbid both: only platforms with NVLS have these
+// variables.
 bool may_use_nvls(const std::vector<tuner::Record>& records, const tuner::Constraints& constraints);
 
-// Queries what NCCL offers for each case, after an operation with its own settings. Ends at the first case that fails,
-// whose failure it adds: each could cost a timeout, and nothing is set then.
+// Asks for each case which settings NCCL offers, after an operation with NCCL's own settings. Ends at the first case
+// that fails, and adds its failure: each further case could cost a timeout, and nothing is set after a failure.
 std::vector<tuner::Task> find_tasks(Trials& trials, std::vector<tuner::Failure>& failures);
 
 // The reason that find_tasks() found none, as a sentence.
 std::string reason_for_no_tasks(const Trials& trials);
 
-// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds the default's
-// failures, one for each time, and ends at the first that is not of wrong data alone.
+// Warms up clocks and connections: the first repetitions of a fresh worker would look like drift. Adds each failure of
+// the default, and ends at the first one other than wrong data.
 void burn_in(Trials& trials, const TuningLimits& tuning_limits, std::vector<tuner::Failure>& failures);
 
 tuner::SearchResult search_with(Trials& trials, const std::vector<tuner::Task>& tasks,
                                 const TuningLimits& tuning_limits, const tuner::Constraints& constraints,
                                 std::uint64_t seed, const tuner::TimeLeft& time_left);
 
-// The points of the search of all collectives with a row, held-out ones between them, and the smallest, the middle and
-// the largest point of each other collective that was measured: the plugin is loaded for its calls too, and may
-// displace another tuner. In ascending order.
+// The points to confirm, ascending. For each collective with a row in the table: its points of the search, and held-out
+// points between them. For each other collective that was measured: its smallest, middle and largest point, because the
+// plugin is loaded for its calls too, and may displace another tuner.
 std::set<tuner::SizePoint> points_to_confirm(const tuner::Table& table, const std::vector<tuner::Record>& records);
 
 // Measures the default (arm 0) and the files (arm 1) alternately, each in processes of its own. Workers of the first
@@ -64,8 +65,8 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
 
 struct StepConfirmation {
   std::optional<tuner::Gain> gain;
-  std::string failure;      // without it
-  bool of_default = false;  // the failure: of the default rather than of the files
+  std::string failure;      // the reason for a null gain
+  bool of_default = false;  // true: the default failed, rather than the files
 };
 
 // Replays the only case, a job's step, with the default (arm 0) and the files (arm 1) alternately, launch by launch,
@@ -75,8 +76,8 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures);
 
 struct StepTime {
-  Seconds other_samples{0};  // that a launch of the comparison has, beyond the one that was taken
-  std::string failure;       // the reason that it is not known: the default's
+  Seconds other_samples{0};  // time of the samples of a launch in the comparison beyond the one that was taken
+  std::string failure;       // the default's, for which the time is not known
 };
 
 // Replays the only case, a job's step, with the default (arm 0), alone on the devices. Adds the default's failure.
@@ -92,7 +93,7 @@ struct ArmTrial {
   tuner::Constraints constraints;
   std::vector<tuner::Weight> weights;  // empty: all cases have equal weight
   Seconds burst;
-  std::optional<tuner::BesideRules> beside = {};  // the cases have works beside them
+  std::optional<tuner::BesideRules> beside = {};  // the cases have other work beside them
   Environment of_default = {};                    // variables of the default and of all arms, beyond the machine's
 };
 

@@ -13,7 +13,7 @@ namespace p5::nccl {
 namespace {
 
 std::size_t elements(const Operation& o) { return o.of.shape.input_elements; }
-bool source(const Operation& o) { return o.place.member.rank == 0; }
+bool is_source(const Operation& o) { return o.place.member.rank == 0; }
 
 void send(const Operation& o, int to) {
   check(ncclSend(o.input, elements(o), nccl_type(o.of.type), to, o.communicator, o.stream), "ncclSend");
@@ -23,7 +23,7 @@ void receive(const Operation& o, int from) {
   check(ncclRecv(o.output, elements(o), nccl_type(o.of.type), from, o.communicator, o.stream), "ncclRecv");
 }
 
-void one_way(const Operation& o) { source(o) ? send(o, o.peer) : receive(o, o.peer); }
+void one_way(const Operation& o) { is_source(o) ? send(o, o.peer) : receive(o, o.peer); }
 
 void both_ways(const Operation& o) {
   check(ncclGroupStart(), "ncclGroupStart");
@@ -33,7 +33,7 @@ void both_ways(const Operation& o) {
 }
 
 void ping_pong(const Operation& o) {
-  source(o) ? (send(o, o.peer), receive(o, o.peer)) : (receive(o, o.peer), send(o, o.peer));
+  is_source(o) ? (send(o, o.peer), receive(o, o.peer)) : (receive(o, o.peer), send(o, o.peer));
 }
 
 void reduce_to_all(const Operation& o) {
@@ -63,7 +63,8 @@ void reduce_to_root(const Operation& o) {
         "ncclReduce");
 }
 
-// Where a block that this rank sends lies.
+// The address of an element that this rank sends: in the output, if the collective packs rows there first, else in the
+// input.
 const std::byte* sent_at(const Operation& o, std::uint64_t element) {
   const void* const from = o.of.collective->packs ? o.output : o.input;
   return static_cast<const std::byte*>(from) + element * size_of(o.of.type);
@@ -73,8 +74,8 @@ std::byte* output_at(const Operation& o, std::uint64_t element) {
   return static_cast<std::byte*>(o.output) + element * size_of(o.of.type);
 }
 
-// Sends and receives in one group: ncclAlltoAll, ncclGather and ncclScatter exist only since NCCL 2.28, and a worker
-// that links them would not start with an older library.
+// All sends and receives of the exchange are one group. ncclAlltoAll, ncclGather and ncclScatter exist only since
+// NCCL 2.28: a worker that is linked with them would not start with an older library.
 void exchange_blocks(const Operation& o) {
   const Member self = o.place.member;
   check(ncclGroupStart(), "ncclGroupStart");
@@ -99,20 +100,20 @@ void exchange_tokens(const Operation& o) {
   add_rows(o.stream, o.of.type, o.rows.sums(), output_at(o, 0), output_at(o, 0));
 }
 
-// Each step exchanges the blocks gathered so far between ranks that differ in one bit.
+// Recursive doubling: in each step, ranks whose numbers differ in one bit exchange all blocks that they hold.
 void exchange_doubling(const Operation& o) {
   const int self = o.place.member.rank;
   const std::size_t share = elements(o);
-  const auto blocks = [&](int first) { return output_at(o, static_cast<std::uint64_t>(first) * share); };
-  if (blocks(self) != o.input)
-    check(cudaMemcpyAsync(blocks(self), o.input, share * size_of(o.of.type), cudaMemcpyDeviceToDevice, o.stream),
+  const auto block_at = [&](int first) { return output_at(o, static_cast<std::uint64_t>(first) * share); };
+  if (block_at(self) != o.input)
+    check(cudaMemcpyAsync(block_at(self), o.input, share * size_of(o.of.type), cudaMemcpyDeviceToDevice, o.stream),
           "cudaMemcpyAsync");
   for (int held = 1; held < o.place.member.ranks; held *= 2) {
     const int partner = self ^ held, mine = self & ~(held - 1), theirs = mine ^ held;
     const std::size_t count = static_cast<std::size_t>(held) * share;
     check(ncclGroupStart(), "ncclGroupStart");
-    check(ncclSend(blocks(mine), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclSend");
-    check(ncclRecv(blocks(theirs), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclRecv");
+    check(ncclSend(block_at(mine), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclSend");
+    check(ncclRecv(block_at(theirs), count, nccl_type(o.of.type), partner, o.communicator, o.stream), "ncclRecv");
     check(ncclGroupEnd(), "ncclGroupEnd");
   }
 }
@@ -176,7 +177,7 @@ Selection selection_of(const Case& c) {
           .source = "p5bench"};
 }
 
-// Headers before NCCL 2.24 do not name them.
+// The headers of NCCL before 2.24 have no names for these two types.
 constexpr auto float8_e4m3_number = static_cast<ncclDataType_t>(10),
                float8_e5m2_number = static_cast<ncclDataType_t>(11);
 
