@@ -401,6 +401,22 @@ TEST(ExplainedLog, takes_names_out_of_the_log_as_they_are) {
   EXPECT_THAT(all.findings[1].finding.evidence, HasSubstr("docker%2 leads"));
 }
 
+TEST(ExplainedLog, takes_no_failed_device_or_queue_pair_for_a_port_that_changed) {
+  const auto found = [](const std::string& text) {
+    const Finding finding = explained(warn("NET/IB : " + text)).findings.at(0).finding;
+    return std::pair(finding.id, finding.severity);
+  };
+  for (const char* device : {"Got async event : local catastrophic error", "mlx5_3:1 async fatal event: unknown",
+                             "mlx5_3:1 async fatal event on CQ (0x7f0): CQ error"})
+    EXPECT_EQ(found(device), std::pair(std::string("nccl.ib_device"), Severity::error)) << device;
+  for (const char* queue : {"Got async event : local access violation work queue error",
+                            "mlx5_3:1 async fatal event on QP (0x7f0): local work queue catastrophic error"})
+    EXPECT_EQ(found(queue), std::pair(std::string("nccl.ib_access"), Severity::error)) << queue;
+  for (const char* port : {"Got async event : port error", "mlx5_3:1 Got async event : port active",
+                           "mlx5_3:1 Got async error event: port error"})
+    EXPECT_EQ(found(port), std::pair(std::string("nccl.ib_event"), Severity::warning)) << port;
+}
+
 // Errors that follow the teardown of a queue are no faults of their own.
 TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
