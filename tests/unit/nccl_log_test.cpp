@@ -469,11 +469,17 @@ TEST(ExplainedLog, reads_lines_of_any_length_and_of_any_bytes) {
 TEST(NcclLog, knows_how_connections_fail_in_other_versions_and_which_retries_are_no_fault) {
   for (const char* line : {"socketPollConnect: connect returned Connection refused, exceeded error retry count (35)",
                            "socketStartConnect: Connect to 10.0.0.12<37857> failed : No route to host",
+                           "socketStartConnect: Connect to 10.0.0.12<37857> failed : Software caused connection abort",
+                           "Net : Connect to fe80::1%ib1<37857> failed : Connection refused",
                            "socketStartConnect: exceeded retries (20000)"})
     EXPECT_THAT(ids(in_log(warn(line))), ElementsAre("nccl.connect")) << line;
   EXPECT_THAT(ids(in_log(info("socketPollConnect: connect to 10.0.0.12<37857> returned Connection refused, retrying "
                               "(1/34) after sleep for 100 msec"))),
               IsEmpty());
+  EXPECT_THAT(explained(warn("socketStartConnect: Connect to 10.0.0.12<37857> failed : Connection refused"))
+                  .findings.at(0)
+                  .finding.evidence,
+              StartsWith("to 10.0.0.12: "));
 }
 
 TEST(NcclLog, knows_ranks_that_share_a_gpu_as_nccl_2_30_7_words_it) {
