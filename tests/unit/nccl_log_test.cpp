@@ -417,6 +417,24 @@ TEST(ExplainedLog, takes_no_failed_device_or_queue_pair_for_a_port_that_changed)
     EXPECT_EQ(found(port), std::pair(std::string("nccl.ib_event"), Severity::warning)) << port;
 }
 
+TEST(ExplainedLog, looks_at_all_interfaces_that_nccl_lists) {
+  for (const auto& [listed, named] :
+       {std::pair("NET/Socket : Using [0]ens5:10.0.0.1<0> [1]veth0a1b:fe80::1%veth0a1b<0>", "veth0a1b leads"),
+        {"NET/Socket : Using [0]eth0:10.0.0.1<0> [1]eth1:fe80::1%eth1<0> [2]eth2:10.2.0.1<0>",
+         "eth1:fe80::1%eth1 leads"},
+        {"Bootstrap : Using [0]eno1:10.0.0.1<0> [1]br-1a2b3c4d5e6f:172.18.0.1<0>", "br-1a2b3c4d5e6f leads"},
+        {"NET/IB : Using [0]mlx5_0:1/RoCE [RO]; OOB docker0:172.17.0.1<0>", "docker0 leads"}}) {
+    const Explanation all = explained(info(listed));
+    ASSERT_THAT(all.findings, SizeIs(1)) << listed;
+    EXPECT_EQ(all.findings[0].finding.id, "nccl.bootstrap");
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith(named));
+  }
+  for (const char* listed :
+       {"NET/Socket : Using [0]ens5:10.0.0.1<0> [1]ens6:2001:db8::fe80:1<0>", "Bootstrap : Using br-ex:10.0.0.1<0>",
+        "Bootstrap : Using lowpan0:10.0.0.1<0>", "NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB ib0:10.0.0.1<0>"})
+    EXPECT_THAT(explained_ids(info(listed)), IsEmpty()) << listed;
+}
+
 // Errors that follow the teardown of a queue are no faults of their own.
 TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
