@@ -108,8 +108,9 @@ Answer answer(bool holds) { return holds ? Answer::yes : Answer::no; }
 struct LogFacts {
   std::set<std::string> nccl, plugin;
   std::string platform;
-  int most_nodes = 0;                 // nodes of the largest communicator; 0: not logged
-  std::map<std::string, int> most{};  // highest number over all lines, by LogRule::count
+  int most_nodes = 0;                            // nodes of the largest communicator; 0: not logged
+  std::map<std::string, std::set<int>> ranks{};  // by host, in nccl-tests' list of ranks
+  std::map<std::string, int> most{};             // highest number over all lines, by LogRule::count
   bool efa = false, verbs = false;
   std::size_t lines = 0, nccl_lines = 0;
   std::size_t newest = 0;  // number of the newest line
@@ -153,7 +154,12 @@ struct LogOrigin {
     if (where == "nvls" || where == "beyond p4") return nvls();
     return Answer::yes;
   }
-  bool several_nodes() const { return facts.most_nodes != 1; }
+  // True unless the log says that there is one.
+  bool several_nodes() const {
+    if (facts.most_nodes > 0 || facts.ranks.size() != 1) return facts.most_nodes != 1;
+    const std::set<int>& ranks = facts.ranks.begin()->second;
+    return *ranks.rbegin() + 1 != std::ssize(ranks);  // an excerpt of the list
+  }
 };
 
 std::optional<int> number_in(const LogMatch& match) {
@@ -289,6 +295,15 @@ std::string word_after(const std::string& line, std::string_view mark, const cha
   return line.substr(from, std::min(line.size(), line.find_first_of(ends, from)) - from);
 }
 
+// "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; nccl-tests before 2.17 names no group.
+void take_listed_rank(const std::string& line, LogFacts& facts) {
+  static const std::regex form("\\bRank +(\\d{1,7}) (?:Group +\\d+ )?(?:Pid +\\d+ )?on +(\\S+) device +\\d");
+  const std::size_t at = line.find("Rank ");
+  if (at == std::string::npos || line.find(" device ", at) == std::string::npos) return;
+  const std::string text = around(line, at);
+  if (std::smatch found; std::regex_search(text, found, form)) facts.ranks[found[2]].insert(std::stoi(found[1]));
+}
+
 void take_facts(const std::string& line, std::size_t line_number, LogFacts& facts) {
   const auto says = [&](const char* text) { return line.find(text) != std::string::npos; };
   const bool is_nccl = words_in(line) != std::string::npos;
@@ -305,6 +320,7 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
     if (!number.empty()) most = std::max(most, std::atoi(number.c_str()));
   };
   raise(facts.most_nodes, word_after(line, " nNodes "));
+  take_listed_rank(line, facts);
   if (says("rovider is efa")) raise(facts.most["nics"], word_after(line, "(found "));
   raise(facts.most["rails"], word_after(line, "Created device with "));
   facts.efa = facts.efa || says("rovider is efa");
@@ -316,6 +332,7 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   facts.plugin.insert(of_log.plugin.begin(), of_log.plugin.end());
   if (!of_log.platform.empty()) facts.platform = of_log.platform;
   facts.most_nodes = std::max(facts.most_nodes, of_log.most_nodes);
+  for (const auto& [host, ranks] : of_log.ranks) facts.ranks[host].insert(ranks.begin(), ranks.end());
   for (const auto& [what, number] : of_log.most) facts.most[what] = std::max(facts.most[what], number);
   facts.efa = facts.efa || of_log.efa;
   facts.verbs = facts.verbs || of_log.verbs;

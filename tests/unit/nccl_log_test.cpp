@@ -368,6 +368,17 @@ TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_te
   };
   EXPECT_THAT(explained_ids(sockets + nodes(1)), IsEmpty());
   EXPECT_THAT(explained_ids(sockets + nodes(1) + nodes(2)), ElementsAre("nccl.sockets"));
+  EXPECT_THAT(explained(sockets).findings[0].finding.evidence, Not(HasSubstr("there is a fabric"))) << "nobody knows";
+  const auto listed = [](int rank, const std::string& host) {
+    return "[1,0]<stdout>:#  Rank  " + std::to_string(rank) + " Group  0 Pid   8756 on     " + host +
+           " device  0 [0x01] NVIDIA H100\n";
+  };
+  const std::string before_2_17 = "#   Rank  0 Pid    225 on node-a device  0 [0xc1] NVIDIA A100\n";
+  EXPECT_THAT(explained_ids(listed(0, "a") + listed(1, "a") + sockets), IsEmpty());
+  EXPECT_THAT(explained_ids(before_2_17 + sockets), IsEmpty());
+  EXPECT_THAT(explained_ids(listed(0, "a") + listed(1, "b") + sockets), ElementsAre("nccl.sockets"));
+  EXPECT_THAT(explained_ids(listed(8, "b") + listed(9, "b") + sockets), ElementsAre("nccl.sockets")) << "an excerpt";
+  EXPECT_THAT(explained_ids(listed(0, "a") + nodes(2) + sockets), ElementsAre("nccl.sockets"));
 }
 
 // The machine's type is unknown, but one rank finds fewer NICs than another.
