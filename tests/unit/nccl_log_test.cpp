@@ -402,6 +402,15 @@ TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
   EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("10.1.0.7<41712>"));
 }
 
+TEST(ExplainedLog, names_the_rank_of_a_mismatched_collective) {
+  const Explanation all =
+      explained(warn("Mismatched collective detected, please check your collective calls at and "
+                     "around rank 39. You can use NCCL_DEBUG=INFO"));
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_EQ(all.findings[0].finding.id, "nccl.mismatch");
+  EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("around rank 39: "));
+}
+
 // The peer is named as in the log, even where that looks like a placeholder.
 TEST(ExplainedLog, takes_names_out_of_the_log_as_they_are) {
   const Explanation all =
