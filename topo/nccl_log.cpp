@@ -21,7 +21,7 @@ namespace p5::topo {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> places{"", "fabric", "efa", "verbs", "direct", "nvls", "beyond p4"};
+constexpr std::array<std::string_view, 8> places{"", "fabric", "efa", "verbs", "direct", "far", "nvls", "beyond p4"};
 constexpr std::array<std::string_view, 3> counts{"nics", "rails", ""};
 
 }  // namespace
@@ -112,6 +112,8 @@ struct LogFacts {
   std::map<std::string, std::set<int>> ranks{};  // by host, in nccl-tests' list of ranks
   std::map<std::string, int> most{};             // highest number over all lines, by LogRule::count
   bool efa = false, verbs = false;
+  bool near = false;  // a GPU and a NIC use GPUDirect RDMA
+  bool far = false;   // NICs are capable of it, or were found too far from a GPU
   std::size_t lines = 0, nccl_lines = 0;
   std::size_t newest = 0;  // number of the newest line
 };
@@ -150,6 +152,7 @@ struct LogOrigin {
     // Yes only if known: a log that does not mention such devices may be from any host.
     if (where == "verbs") return answer(verbs() == Answer::yes);
     if (where == "direct") return direct();
+    if (where == "far") return facts.far && !facts.near ? direct() : Answer::no;
     // With the plugin's protocol SENDRECV, which P4 uses, NCCL can only use its protocol Simple.
     if (where == "nvls" || where == "beyond p4") return nvls();
     return Answer::yes;
@@ -323,6 +326,8 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
   take_listed_rank(line, facts);
   if (says("rovider is efa")) raise(facts.most["nics"], word_after(line, "(found "));
   raise(facts.most["rails"], word_after(line, "Created device with "));
+  facts.near = facts.near || says("GPU Direct RDMA Enabled for GPU") || says("/GDRDMA");
+  facts.far = facts.far || (says("GPU Direct RDMA ") && (says("nabled for HCA") || says(" (distance ")));
   facts.efa = facts.efa || says("rovider is efa");
   facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
 }
@@ -336,6 +341,8 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   for (const auto& [what, number] : of_log.most) facts.most[what] = std::max(facts.most[what], number);
   facts.efa = facts.efa || of_log.efa;
   facts.verbs = facts.verbs || of_log.verbs;
+  facts.near = facts.near || of_log.near;
+  facts.far = facts.far || of_log.far;
   facts.lines += of_log.lines;
   facts.nccl_lines += of_log.nccl_lines;
 }

@@ -49,6 +49,17 @@ std::string warn(const std::string& text) {
   return "\n[2026-11-20 10:00:00] n1:188:585 [1] init.cc:1337 NCCL WARN " + text + "\n";
 }
 
+Explanation explained(const std::string& text, const Platform* platform = nullptr) {
+  const std::vector<LogText> logs{{"job.out", text}};
+  return explain_logs(logs, platform);
+}
+
+std::vector<std::string> explained_ids(const std::string& text) {
+  std::vector<std::string> all;
+  for (const Explained& each : explained(text).findings) all.push_back(each.finding.id);
+  return all;
+}
+
 const std::string healthy_p5 =
     info("Bootstrap: Using ens32:10.0.0.11<0>") + info("NET/Plugin: Loaded net plugin Libfabric (v11)") +
     info("NET/OFI Initializing aws-ofi-nccl 1.17.1") + info("NET/OFI Using Libfabric version 2.3") +
@@ -116,6 +127,25 @@ TEST(NcclLog, tells_when_gpu_direct_rdma_is_off) {
     EXPECT_THAT(ids(in_log(line)), ElementsAre("nccl.gdr_off")) << line;
     EXPECT_THAT(ids(in_log(line, "p5.4xlarge")), IsEmpty()) << line;  // this instance type has no GPU Direct RDMA
   }
+}
+
+// The NICs are capable of it, and NCCL's topology decides.
+TEST(NcclLog, tells_gpus_and_nics_that_are_too_far_from_each_other_from_a_driver_that_lacks) {
+  const std::string capable = info("NET/IB : GPU Direct RDMA (DMABUF) enabled for HCA 1 'roceP2p1s0f1'");
+  const std::string far = info("GPU Direct RDMA Disabled for GPU 1 / HCA 7 (distance 9 > 5)");
+  const std::string near = info("GPU Direct RDMA Enabled for GPU 1 / HCA 0 (distance 4 <= 5), read 1");
+  const std::string sends = info("Channel 09/0 : 1[0] -> 0[0] [send] via NET/IBext_v10/1");
+  const auto ids_on = [&](const std::string& log) { return ids(in_log(log, "hgx-h100")); };
+  for (const std::string& log : {capable + sends, sends + capable, far, far + sends}) {
+    EXPECT_THAT(ids_on(log), ElementsAre("nccl.gdr_distance")) << log;
+    const Finding finding = explained(log).findings.at(0).finding;
+    EXPECT_EQ(finding.severity, Severity::warning) << "nobody knows the host";
+    EXPECT_THAT(finding.action, AllOf(HasSubstr("NCCL_TOPO_FILE"), Not(HasSubstr("nvidia_peermem"))));
+  }
+  EXPECT_THAT(ids_on(sends), ElementsAre("nccl.gdr_off"));
+  EXPECT_THAT(ids_on(far + near), IsEmpty()) << "one NIC suffices";
+  EXPECT_THAT(ids_on(far + near + sends), ElementsAre("nccl.gdr_off"));
+  EXPECT_THAT(explained_ids(far + info("comm 0x1 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0")), IsEmpty());
 }
 
 TEST(NcclLog, concludes_nothing_from_what_a_cut_line_lacks) {
@@ -262,17 +292,6 @@ TEST(NcclLog, tells_hosts_with_infiniband_of_verbs_and_those_with_efa_of_the_plu
     else
       EXPECT_THAT(action, AllOf(Not(HasSubstr("NCCL_IB_HCA")), AnyOf(HasSubstr("aws-ofi-nccl"), HasSubstr("efa_nv"))));
   }
-}
-
-Explanation explained(const std::string& text, const Platform* platform = nullptr) {
-  const std::vector<LogText> logs{{"job.out", text}};
-  return explain_logs(logs, platform);
-}
-
-std::vector<std::string> explained_ids(const std::string& text) {
-  std::vector<std::string> all;
-  for (const Explained& each : explained(text).findings) all.push_back(each.finding.id);
-  return all;
 }
 
 TEST(ExplainedLog, reads_a_line_behind_whatever_launchers_put_before_it) {
