@@ -421,6 +421,22 @@ TEST(ExplainedLog, names_the_peer_that_is_not_reached) {
   EXPECT_THAT(all.findings[0].finding.evidence, HasSubstr("10.1.0.7<41712>"));
 }
 
+TEST(ExplainedLog, names_the_instance_of_the_peer_that_efa_does_not_reach) {
+  const std::string addresses =
+      " My EFA addr: fi_addr_efa://[fe80::1]:1:2 My host id: i-0aa1 Peer EFA addr: "
+      "fi_addr_efa://[fe80::2]:3:4 Peer host id: i-0bb2";
+  for (const auto& [text, id] :
+       {std::pair("err: 5, message: Invalid address" + addresses + " (7)", "nccl.peer_died"),
+        {"Error: 13 (Unresponsive remote (was previously responsive)" + addresses + ")", "nccl.peer_died"},
+        {"Error: 15 (Unreachable remote - never received a response" + addresses + ")", "nccl.unreachable"}}) {
+    const Explanation all = explained(warn("NET/OFI Request completed with error. " + text));
+    ASSERT_THAT(all.findings, SizeIs(1)) << text;
+    EXPECT_EQ(all.findings[0].finding.id, id);
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("the peer is i-0bb2: "));
+  }
+  EXPECT_THAT(explained_ids(warn("message: Invalid address handle (4)")), IsEmpty()) << "one of this host";
+}
+
 TEST(ExplainedLog, names_the_rank_of_a_mismatched_collective) {
   const Explanation all =
       explained(warn("Mismatched collective detected, please check your collective calls at and "
