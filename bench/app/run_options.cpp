@@ -519,8 +519,9 @@ void add_how(Declarations& all, CLI::App& app, Options& o) {
       {.name = "--timeout",
        .shown = "TIME",
        .help =
-           "time without progress after which a case counts as hung; default 30s, in check a quarter of --limit; if "
-           "given, it also limits the start and joining of ranks (at least 10s)",
+           "time without progress after which a case counts as hung, or ten times what a request is predicted to take "
+           "where that is longer; default 30s, in check a quarter of --limit; if given, it also limits the start and "
+           "joining of ranks (at least 10s)",
        .take = [&](const std::string& t) { o.timeout = parse_duration(t); },
        .commands = {"check"}});
   declare({.name = "--seed",

@@ -216,6 +216,12 @@ double predict_concurrent_round(const Case& c, const CostModel& cost) {
          (usual_samples + usual_untimed) * predicted_burst_beside(c, cost) * bursts_per_sample;
 }
 
+// Each sample makes and destroys a communicator of its own.
+Seconds predict_communicator(const Case& c, int samples, const CostModel& cost) {
+  const double sample = cost.communicator.count > 0 ? model_of_sample(*step_of(c), c.ranks).count : 0;
+  return {cost.repetition.count + samples * sample};
+}
+
 Seconds predict_replay(double step_s, const CostModel& cost) {
   return {cost.repetition.count + (usual_samples + usual_untimed) * step_s};
 }
@@ -224,9 +230,7 @@ Seconds predict_replay(double step_s, const CostModel& cost) {
 
 // The time in which the job performed its step is better than a guess that is longer.
 Seconds predict_round(const Case& c, const CostModel& cost) {
-  if (const CommunicatorStep* const step = step_of(c))
-    return {cost.repetition.count +
-            (cost.communicator.count > 0 ? usual_steps * model_of_sample(*step, c.ranks).count : 0)};
+  if (step_of(c)) return predict_communicator(c, usual_steps, cost);
   if (!c.beside.empty()) return {predict_concurrent_round(c, cost)};
   if (c.replay) {
     const double by_bytes = predicted_step(*c.replay, c.ranks, cost);
@@ -242,6 +246,7 @@ Seconds predict_round(const Case& c, const CostModel& cost) {
 
 // The machine of the record may have been faster.
 Seconds predict_step(const Case& c, const CostModel& cost) {
+  if (step_of(c)) return predict_communicator(c, 1, cost);
   if (c.replay) return predict_replay(predicted_step(*c.replay, c.ranks, cost), cost);
   if (c.beside.empty()) return predict_round(c, cost);
   const auto works = static_cast<double>(c.beside.size() + 1);

@@ -181,8 +181,9 @@ inline CostModel cost_on_gpus(Seconds latency, GBps bandwidth, int ranks_on_host
 // Predicted wall time of one round with samples and verification, without the creation of communicators.
 Seconds predict_round(const Case& c, const CostModel& cost);
 
-// Predicted wall time of the longest request to a backend in a round: of all samples, or of those of works that run at
-// the same time. Limits after which a rank counts as hanging follow from it.
+// Predicted wall time of the longest request to a backend in a round: of all samples, of those of works that run at
+// the same time, or of one sample of a step of a communicator, the first request. Limits after which a rank counts as
+// hanging follow from it.
 Seconds predict_step(const Case& c, const CostModel& cost);
 
 // Time after which a request to a backend counts as hanging. timeout: the least.

@@ -119,6 +119,61 @@ TEST(Communicators, have_a_time_of_the_slowest_rank_and_costs_but_no_rate_and_no
   }
 }
 
+TEST(Communicators, count_as_hung_after_ten_times_the_time_of_one_sample) {
+  const CostModel cost = cost_on_gpus({1e-5}, {300}, gpus_per_node);
+  for (const Case& c : planned(asked_for())) {
+    const double sample = cost.repetition.count + model_of_sample(*step_of(c), c.ranks).count;
+    EXPECT_DOUBLE_EQ(limit_of_request(c, cost, {4}).count, std::max(4.0, 10 * sample)) << describe(c);
+    EXPECT_LT(limit_of_request(c, cost, {4}).count, 10) << describe(c);
+  }
+}
+
+// A rank that makes communicators in `each_s`, and keeps the numbers of samples of the requests.
+struct StepSession final : Session {
+  StepSession(std::vector<int>& samples_, double each_s_) : samples(samples_), each_s(each_s_) {}
+  int slots() const override { return 1; }
+  void warm_up(int, const std::string&) override {}
+  Times sample(const SampleRequest& request) override {
+    samples.push_back(request.samples);
+    return {std::vector<double>(static_cast<std::size_t>(request.samples), each_s)};
+  }
+  Verification verify() override { return {}; }
+  std::vector<int>& samples;
+  double each_s;
+};
+
+struct StepBackend final : Backend {
+  explicit StepBackend(double each_s_) : each_s(each_s_) {}
+  std::unique_ptr<Session> open(const Case&, int) override { return std::make_unique<StepSession>(samples, each_s); }
+  Bytes memory_per_rank(const Case&) const override { return {1}; }
+  CostModel cost() const override { return cost_on_gpus({1e-5}, {300}, 1); }
+  bool recovers() const override { return true; }
+  double each_s;
+  std::vector<int> samples;
+};
+
+TEST(Communicators, are_made_once_before_a_request_for_several_samples) {
+  const auto control = make_solo_control_plane(1);
+  Case c;
+  c.collective = &communicator;
+  c.pattern = "split";
+  c.rounds = std::make_shared<const std::vector<Round>>(std::vector<Round>{{{0}}});
+  RunnerOptions options;
+  options.timeout = {4};
+  for (const double each_s : {0.01, 2.0}) {
+    StepBackend backend(each_s);
+    Silent observer;
+    ASSERT_EQ(run_cases(*control, backend, {c}, options, observer).at(0).outcome, Outcome::measured);
+    ASSERT_GE(backend.samples.size(), 2u);
+    EXPECT_EQ(backend.samples[0], 1) << "the time of a sample is not known";
+    const double limit = limit_of_request(c, backend.cost(), options.timeout).count;
+    for (const int samples : backend.samples) EXPECT_LE(samples * each_s, 0.5 * limit);
+    if (each_s < 1) {
+      EXPECT_GT(backend.samples[1], 1);
+    }
+  }
+}
+
 TEST(Communicators, are_slow_where_one_rank_is) {
   const double healthy = measured(simulated(), "split").latency->summary.median;
   const double slow = measured(simulated({"gpu:n1g3:0.5:communicators"}), "split").latency->summary.median;
