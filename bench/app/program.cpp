@@ -151,10 +151,8 @@ ExitCode dispatch(ControlPlane& control, const CommandLine& line, Shutdown& shut
     if (line.parsed.early)
       return control.is_leader() ? print_result_for(ExitCode::ok, line.parsed.early->text) : ExitCode::ok;
     Options options = line.parsed.options;
-    options.traffic_file_content = from_leader(control, [&] {
-      refuse_wrong_variables();
-      return read_traffic_file(options);
-    });
+    take_variables_of_leader(control);
+    options.traffic_file_content = from_leader(control, [&] { return read_traffic_file(options); });
     options.job_file_content = from_leader(control, [&] { return read_job_file(options); });
     if (options.checks()) options.deadline = last_wait_deadline(start, options.limit);
     const ExitCode code =

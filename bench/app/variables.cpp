@@ -3,14 +3,18 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstddef>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 #include <system_error>
+#include <vector>
 
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
 #include "bench/base/text.hpp"
+#include "bench/model/agreement.hpp"
 
 namespace p5 {
 
@@ -62,6 +66,20 @@ void refuse_wrong_variables() {
     } catch (const UsageError& problem) {
       throw UsageError(fmt::format("{}: {}", each.name, problem.what()));
     }
+}
+
+void take_variables_of_leader(ControlPlane& control) {
+  const auto values = from_leader(control, [] {
+    refuse_wrong_variables();
+    std::vector<std::string> of_leader;
+    for (const Variable& each : variables) of_leader.emplace_back(value_of(each.name));
+    return of_leader;
+  });
+  for (std::size_t at = 0; at < variables.size(); ++at) {
+    const Variable& each = variables.at(at);
+    if (const std::string& value = values.at(at); value != value_of(each.name))
+      value.empty() ? unsetenv(each.name) : setenv(each.name, value.c_str(), /*overwrite=*/1);
+  }
 }
 
 std::optional<Seconds> duration_variable(const char* name) try {

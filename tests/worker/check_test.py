@@ -181,6 +181,18 @@ class Fit(Checks):
         self.assertEqual(code, 0, output)
         self.assertRegex(output, r": fit; checked .*1 pair of ranks, 2 of 3 GPUs alone")
 
+    def test_variables_of_ours_that_ranks_have_otherwise_are_those_of_the_first(self):
+        """Open MPI passes no variables on to other hosts."""
+        for otherwise in ("unset P5BENCH_MOST_SAMPLES", "export P5BENCH_MOST_SAMPLES=0", "export P5BENCH_JOIN_LIMIT=1ms"):
+            wrapper = self.folder / "otherwise"
+            wrapper.write_text(f"#!/bin/sh\n[ $OMPI_COMM_WORLD_RANK = 0 ] || {otherwise}\nexec {BUILD / 'p5bench'} \"$@\"\n")
+            wrapper.chmod(0o755)
+            with self.subTest(ranks_have=otherwise):
+                code, output = self.check(program=wrapper, ranks=3)
+                self.assertEqual(code, 0, output)
+                self.assertRegex(output, r": fit; ")
+                self.assertNotIn(" failed: ", output)
+
 
 class Unfit(Checks):
     def test_broken_links_condemn_a_node_and_name_the_gpu(self):
