@@ -112,7 +112,7 @@ ProbeAnswer ask_probe(const std::vector<std::string>& command, Seconds limit,
             fmt::format("'{}' cannot be started ({}); {}", command[0], std::strerror(-pid),
                         pid == -EAGAIN || pid == -ENOMEM
                             ? "raise the limit of processes (ulimit -u, pids.max) or of memory (ulimit -v)"
-                            : "the programs of p5bench have to be installed beside each other"),
+                            : beside_each_other),
             false};
   if (output.late) ::kill(pid, SIGKILL);
   reap(pid);
@@ -136,19 +136,12 @@ NvmlAnswer ask_nvml(const std::string& program, Seconds limit) {
   told.asked = answer.started;
   if (answer.json.empty()) return told;
   try {
-    const nlohmann::json j = nlohmann::json::parse(answer.json);
-    j.at("driver").get_to(told.driver);
-    j.at("cuda").get_to(told.cuda);
-    j.at("problem").get_to(told.problem);
-    j.at("answered").get_to(told.answered);
-    told.asked = j.value("asked", true);
-    for (const nlohmann::json& gpu : j.at("gpus")) told.gpus.push_back(gpu_from_json(gpu));
-  } catch (const nlohmann::json::exception& problem) {
-    told.problem = fmt::format("the probe's answer is not understood: {}", problem.what());
+    return nvml_answer_from_json(parse_output("the answer of NVML's probe", answer.json));
   } catch (const UsageError& problem) {
-    told.problem = fmt::format("the probe's answer is not understood: {}", problem.what());
+    told.problem = problem.what();
+    told.asked = false;
+    return told;
   }
-  return told;
 }
 
 void merge_gpus(Host& host, NvmlAnswer told, std::vector<Gpu> on_pci) {
@@ -187,9 +180,9 @@ Libfabric ask_libfabric(const std::string& program, Seconds limit, const std::op
   told.answered = false;
   if (answer.json.empty()) return told;
   try {
-    return libfabric_from_json(nlohmann::json::parse(answer.json));
-  } catch (const std::exception& problem) {
-    told.problem = fmt::format("the probe's answer is not understood: {}", problem.what());
+    return libfabric_from_json(parse_output("the answer of libfabric's probe", answer.json));
+  } catch (const UsageError& problem) {
+    told.problem = problem.what();
     return told;
   }
 }

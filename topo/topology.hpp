@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
 #include "bench/base/units.hpp"
 #include "topo/devices.hpp"
 
@@ -139,7 +140,7 @@ struct Probes {
 // NVML's report through its probe alone: uses no thread and takes little more than the limit.
 struct NvmlAnswer {
   std::string driver, cuda, problem;
-  bool asked = true;      // false: the probe could not be started, or had no threads to query NVML
+  bool asked = true;      // false: the probe could not be started, had no threads to query NVML, or is of another build
   bool answered = false;  // within the limit, even if only to report that there is no driver
   std::vector<Gpu> gpus;
 };
@@ -184,12 +185,20 @@ std::string hwloc_xml();
 struct Platform;
 Topology synthetic(const Platform& platform, int nodes);
 
+// Remedy where a program is missing or of another build.
+inline constexpr std::string_view beside_each_other = "the programs of p5bench have to be installed beside each other";
+
+// The output of another program, if of this build. Throws not_of_this_build().
+UsageError not_of_this_build(std::string_view what, const char* why);
+nlohmann::json parse_output(std::string_view what, std::string_view text);
+
 nlohmann::json to_json(const GpuState& state);
 GpuState gpu_state_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Gpu& gpu);
 Gpu gpu_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Libfabric& libfabric);
 Libfabric libfabric_from_json(const nlohmann::json& j);
+NvmlAnswer nvml_answer_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Host& host);
 Host host_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Topology& topology);

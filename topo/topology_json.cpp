@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bench/base/error.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/json_fields.hpp"
 #include "topo/topology.hpp"
 
@@ -222,6 +223,15 @@ void fields(auto& archive, Is<Host> auto& host) {
   archive.some("seen_by", host.seen_by);
 }
 
+void fields(auto& archive, Is<NvmlAnswer> auto& told) {
+  archive.must("driver", told.driver);
+  archive.must("cuda", told.cuda);
+  archive.must("problem", told.problem);
+  archive.may("asked", told.asked);
+  archive.must("answered", told.answered);
+  archive.must("gpus", told.gpus);
+}
+
 void fields(auto& archive, Is<JobSettings> auto& settings) {
   archive.must("variables", settings.variables);
   archive.must("dangling", settings.dangling);
@@ -239,6 +249,11 @@ void fields(auto& archive, Is<Topology> auto& topology) {
   archive.may("taken", topology.taken);
 }
 
+UsageError not_of_this_build(std::string_view what, const char* why) {
+  return UsageError(fmt::format("{} is not in the form that this version writes: {}; {}, of one version", what, why,
+                                beside_each_other));
+}
+
 namespace {
 
 // Reads the output of another program of this build.
@@ -246,11 +261,16 @@ template <class Value>
 Value read_of(std::string_view what, const json& j) try {
   return json_fields::read_as<Value>(j);
 } catch (const json_fields::BadValue& problem) {
-  throw UsageError(fmt::format("{} is not in the form that this version writes: {}; build all programs alike", what,
-                               problem.what()));
+  throw not_of_this_build(what, problem.what());
 }
 
 }  // namespace
+
+json parse_output(std::string_view what, std::string_view text) try {
+  return parse_json(text);
+} catch (const UsageError& problem) {
+  throw not_of_this_build(what, problem.what());
+}
 
 json to_json(const GpuState& state) { return written(state); }
 GpuState gpu_state_from_json(const json& j) { return read_of<GpuState>("the state of a GPU", j); }
@@ -259,7 +279,8 @@ json to_json(const Gpu& gpu) { return written(gpu); }
 Gpu gpu_from_json(const json& j) { return read_of<Gpu>("GPU", j); }
 
 json to_json(const Libfabric& libfabric) { return written(libfabric); }
-Libfabric libfabric_from_json(const json& j) { return read_of<Libfabric>("libfabric", j); }
+Libfabric libfabric_from_json(const json& j) { return read_of<Libfabric>("the answer of libfabric's probe", j); }
+NvmlAnswer nvml_answer_from_json(const json& j) { return read_of<NvmlAnswer>("the answer of NVML's probe", j); }
 
 json to_json(const Host& host) { return written(host); }
 Host host_from_json(const json& j) { return read_of<Host>("host", j); }

@@ -18,6 +18,13 @@
 
 namespace p5::topo {
 
+void fields(auto& archive, Is<Tick::Xid> auto& xid) {
+  archive.must("uuid", xid.uuid);
+  archive.must("code", xid.code);
+  archive.may("text", xid.text);
+  archive.may("count", xid.count);
+}
+
 void fields(auto& archive, Is<XidEvent> auto& xid) {
   archive.must("code", xid.code);
   archive.must("text", xid.text);
@@ -427,21 +434,23 @@ void add_uneven(std::vector<Finding>& findings, const Topology& topology, const 
 
 }  // namespace
 
-Tick tick_from(const std::string& line, Seconds at) try {
-  const json j = json::parse(line);
+Tick tick_from(const std::string& line, Seconds at) {
+  using json_fields::member, json_fields::member_as;
+  const json j = parse_output("a line of the watch", line);
   Tick tick{.at = at};
-  for (const json& gpu : j.at("gpus")) {
-    Tick::Gpu told{gpu.at("uuid"), gpu_state_from_json(gpu.at("state"))};
-    for (const auto& [name, count] : {std::pair("corrected", &told.corrected), {"uncorrected", &told.uncorrected}})
-      if (const json& errors = gpu.at(name); !errors.is_null()) *count = errors.get<std::uint64_t>();
-    tick.gpus.push_back(std::move(told));
+  try {
+    for (const json& gpu : json_fields::list_in(member(j, "gpus"))) {
+      Tick::Gpu told{member_as<std::string>(gpu, "uuid"), gpu_state_from_json(member(gpu, "state"))};
+      for (const auto& [name, count] : {std::pair("corrected", &told.corrected), {"uncorrected", &told.uncorrected}})
+        if (!member(gpu, name).is_null()) *count = member_as<std::uint64_t>(gpu, name);
+      tick.gpus.push_back(std::move(told));
+    }
+    tick.nics = member_as<decltype(tick.nics)>(j, "nics");
+    tick.xids = member_as<std::vector<Tick::Xid>>(j, "xids");
+  } catch (const json_fields::BadValue& problem) {
+    throw not_of_this_build("a line of the watch", problem.what());
   }
-  j.at("nics").get_to(tick.nics);
-  for (const json& xid : j.at("xids"))
-    tick.xids.push_back({xid.at("uuid"), xid.at("code"), xid.value("text", ""), xid.value("count", 1)});
   return tick;
-} catch (const json::exception& problem) {
-  throw UsageError(fmt::format("a line of the watch is not understood: {}; build all programs alike", problem.what()));
 }
 
 std::vector<HostActivity> summarize(const std::vector<Tick>& ticks, const std::vector<Windows>& cases,

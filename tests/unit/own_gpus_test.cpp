@@ -4,7 +4,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <string>
+
 #include "bench/app/machine/backends.hpp"
+#include "topo/topology.hpp"
 
 namespace p5 {
 namespace {
@@ -12,6 +17,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::Not;
 
 topo::NvmlAnswer four() {
   topo::NvmlAnswer told;
@@ -79,6 +85,34 @@ TEST(OwnGpus, where_there_is_none_it_matters_why) {
   EXPECT_EQ(own.code_of_none, ExitCode::environment);
   EXPECT_THAT(own.why_none, HasSubstr("there is no GPU here (NVML: Driver Not Loaded)"));
   EXPECT_THAT(choose_gpus(four(), "").why_none, HasSubstr("there is no GPU here (CUDA_VISIBLE_DEVICES=)"));
+}
+
+// A probe that prints `answer`.
+topo::NvmlAnswer told_by(const std::string& answer) {
+  const std::filesystem::path probe = std::filesystem::path(testing::TempDir()) / "p5bench-probe-of-another-version";
+  std::ofstream(probe) << "#!/bin/sh\ncat << END\n" << answer << "\nEND\n";
+  std::filesystem::permissions(probe, std::filesystem::perms::owner_all);
+  topo::NvmlAnswer told = topo::ask_nvml(probe, {20});
+  std::filesystem::remove(probe);
+  return told;
+}
+
+TEST(OwnGpus, are_not_known_where_the_probe_is_of_another_version) {
+  for (const char* const answer :
+       {"{}", R"({"driver": 5})", R"({"driver": "1", "cuda": "1", "problem": "", "answered": true, "gpus": [{}]})",
+        R"({"driver": "1", "cuda": "1", "problem": "", "answered": true})", "{no JSON}"}) {
+    const topo::NvmlAnswer told = told_by(answer);
+    EXPECT_FALSE(told.answered) << answer;
+    const OwnGpus own = choose_gpus(told, nullptr);
+    EXPECT_THAT(own.usable, IsEmpty()) << answer;
+    EXPECT_EQ(own.code_of_none, ExitCode::environment) << answer;
+    EXPECT_THAT(own.why_none, HasSubstr("have to be installed beside each other")) << answer;
+    EXPECT_THAT(own.why_none, Not(HasSubstr("exception"))) << answer;
+  }
+  const topo::NvmlAnswer right =
+      told_by(R"({"driver": "1", "cuda": "13", "problem": "", "answered": true, "gpus": []})");
+  EXPECT_TRUE(right.asked && right.answered) << right.problem;
+  EXPECT_EQ(right.cuda, "13");
 }
 
 // A check whose workers find a GPU that CUDA cannot use.

@@ -111,7 +111,16 @@ TEST(TopoWatch, a_line_of_the_program_is_a_tick) {
   EXPECT_EQ(told.xids[0].text, "");
   EXPECT_EQ(told.xids[0].count, 1);
   EXPECT_EQ(told.xids.at(1).count, 9);
-  EXPECT_THROW(tick_from("hello", {0}), UsageError);
+  for (const char* const line :
+       {"hello", "{}", R"({"gpus": [], "nics": {}, "xids": [{"uuid": "GPU-1", "code": "79"}]})",
+        R"({"gpus": [{"uuid": "GPU-1"}], "nics": {}, "xids": []})"})
+    try {
+      tick_from(line, {0});
+      ADD_FAILURE() << line;
+    } catch (const UsageError& problem) {
+      EXPECT_THAT(problem.what(), HasSubstr("have to be installed beside each other")) << line;
+      EXPECT_THAT(problem.what(), Not(HasSubstr("exception"))) << line;
+    }
 }
 
 TEST(TopoWatch, healthy_gpus_at_their_power_cap_are_no_news) {
