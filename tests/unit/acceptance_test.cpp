@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -32,6 +33,8 @@ namespace p5 {
 namespace {
 
 namespace fs = std::filesystem;
+using ::testing::HasSubstr;
+using ::testing::Not;
 
 class Folder {
  public:
@@ -820,6 +823,69 @@ TEST(Recorder, that_ends_early_has_the_exit_code_of_the_report_on_disk) {
       EXPECT_EQ(reports::read_report((run / "report.json").string()).exit_code, code);
     }
   }
+}
+
+// Limits the size of this process's files, like a full disk: the lines fit, the report does not.
+class SmallFiles {
+ public:
+  SmallFiles() {
+    constexpr rlim_t bytes = 1024;
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit now{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &now);
+  }
+  ~SmallFiles() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, ignored_before_);
+  }
+  SmallFiles(const SmallFiles&) = delete;
+  SmallFiles& operator=(const SmallFiles&) = delete;
+
+ private:
+  rlimit before_{};
+  void (*ignored_before_)(int) = ::signal(SIGXFSZ, SIG_IGN);
+};
+
+TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
+  for (const bool ends_early : {false, true}) {
+    const Folder folder;
+    Recorder recorder;
+    Options options = options_in(folder);
+    options.command = "check";
+    const fs::path run = recorder.open(options, report_to_record(), {});
+    recorder.become_latest();
+    EXPECT_EQ(reports::read_report((run / "report.json").string()).exit_code, ExitCode::unfinished);
+    testing::internal::CaptureStderr();
+    testing::internal::CaptureStdout();
+    ExitCode code = ExitCode::ok;
+    {
+      const SmallFiles full;
+      code = ends_early ? recorder.end_early("a signal") : recorder.finish(ExitCode::ok);
+    }
+    EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
+    EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("Report: "))) << ends_early;
+    EXPECT_EQ(code, ends_early ? ExitCode::unfinished : ExitCode::environment);
+    EXPECT_FALSE(fs::exists(run / "report.json")) << ends_early;
+  }
+}
+
+TEST(Recorder, of_a_check_goes_on_without_a_disk) {
+  const Folder folder;
+  Recorder recorder;
+  Options options = options_in(folder);
+  options.command = "check";
+  fs::remove_all(recorder.open(options, report_to_record(), {}));
+  recorder.become_latest();
+  recorder.write_report();
+  recorder.add_file("topology.json", "{}");
+  recorder.case_finished(wrong_or_failed(true), false);
+  recorder.write_report();
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  const ExitCode code = recorder.finish(ExitCode::ok);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
+  testing::internal::GetCapturedStdout();
+  EXPECT_EQ(code, ExitCode::wrong_data);
 }
 
 // Separate threads, where an exception would end the process.

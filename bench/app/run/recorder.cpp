@@ -174,14 +174,24 @@ void Recorder::on_disk(const std::function<void(Parts&)>& action) {
   });
 }
 
-// Once there are results, an error of the disk ends the run, and the results are kept.
+// Once there are results, an error of the disk ends the run, and the results are kept. The lines of a check need no
+// file.
 void Recorder::Parts::on_disk(const std::function<void()>& action) {
   try {
-    with_disk_remedy(options, folder.path(), action);
+    action();
   } catch (const EnvironmentError& problem) {
-    if (builder.has_results()) throw JobLost(problem.what());
-    throw;
+    if (options.checks()) {
+      if (lost_on_disk.empty()) lost_on_disk = problem.what();
+      return;
+    }
+    const std::string why = with_remedy(problem.what(), options, folder.path());
+    if (builder.has_results()) throw JobLost(why);
+    throw EnvironmentError(why);
   }
+}
+
+void Recorder::Parts::throw_lost_on_disk() const {
+  if (!lost_on_disk.empty()) throw EnvironmentError(lost_on_disk);
 }
 
 // ---- to the report
@@ -235,7 +245,11 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    with_disk_remedy(parts.options, parts.folder.path(), [&] { parts.folder.flush(); });
+    const auto flush = [&] { parts.folder.flush(); };
+    if (parts.options.checks())
+      parts.on_disk(flush);
+    else
+      with_disk_remedy(parts.options, parts.folder.path(), flush);
   });
 }
 
@@ -278,6 +292,7 @@ ExitCode Recorder::finish(ExitCode code) {
     ReportBuilder& builder = parts.builder;
     parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
+    attempt([&] { parts.throw_lost_on_disk(); });
     std::string lost;  // notes of ranks that aborted while this one was blocked
     attempt([&] { lost = parts.folder.take_notes(); });
     builder.close(lost);
@@ -301,24 +316,25 @@ ExitCode Recorder::finish(ExitCode code) {
     attempt([&] { parts.folder.write_formats(report, options.formats); });
     attempt([&] { parts.folder.flush(); });
     std::string text;
+    FirstProblem last;
     // Where the report cannot be written, all figures are printed.
     const auto render = [&](bool is_lost) {
       const std::string own = is_lost && !options.checks() ? reports::render_table(report) + arms.text
                                                            : closing_text(report, options, arms.text);
-      text =
-          reports::coloured_for_terminal(printable_lines(own + with_baseline.text + report_location(options, folder)));
+      const bool is_there = !options.checks() || last.problem().empty();
+      text = reports::coloured_for_terminal(
+          printable_lines(own + with_baseline.text + (is_there ? report_location(options, folder) : "")));
     };
     attempt([&] { render(false); });
-    // A node is not unfit because a file cannot be written.
+    // A node is not unfit because a file cannot be written. The earlier report says that the check did not finish.
     const auto end_incomplete = [&](const FirstProblem& first) {
-      if (options.checks() && first.is_of_disk()) return;
+      if (options.checks() && first.is_of_disk()) return parts.folder.rewrite_report(report);
       builder.end_incomplete(with_remedy(first, options, folder));
       parts.folder.rewrite_formats(report, options.formats);  // all formats say the same
     };
     if (!attempt.problem().empty()) attempt([&] { end_incomplete(attempt); });
     // report.json is written last and says `partial` until then: if another file cannot be written, the exit code in
     // the report is still that of the process.
-    FirstProblem last;
     last([&] { parts.folder.write_report(report); });
     last([&] { parts.folder.flush(); });
     if (attempt.problem().empty() && !last.problem().empty()) {
@@ -353,6 +369,7 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
   with_parts([&](Parts& parts) {
     parts.folder.throw_only_in_flush();  // each file is tried, whatever became of those before it
     FirstProblem attempt;
+    attempt([&] { parts.throw_lost_on_disk(); });
     std::string reason = why;
     attempt([&] {
       const std::string notes = parts.folder.take_notes();
@@ -374,9 +391,11 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
     attempt([&] { parts.write_handover_files(); });
     attempt([&] { parts.folder.write_formats(report, parts.options.formats); });
     attempt([&] { parts.folder.flush(); });
-    // A report that cannot be written again stays as it was, which is unfinished; so it is written last.
+    // A report that cannot be written again stays as it was, which is unfinished; so it is written last. That of a
+    // check is removed, because a check may end otherwise all the same.
     const auto stay_unfinished = [&] {
-      if (attempt.problem().empty() || parts.options.checks()) return;
+      if (attempt.problem().empty()) return;
+      if (parts.options.checks()) return parts.folder.rewrite_report(report);
       parts.builder.add_exit_code(ExitCode::unfinished);
       parts.folder.rewrite_formats(report, parts.options.formats);
     };
@@ -390,11 +409,11 @@ ExitCode Recorder::end_early(const std::string& why, ExitCode code) {
       left = fmt::format("; {}; what was measured until then is printed", attempt.problem());
     else if (!parts.folder.path().empty())
       left = fmt::format("; what was measured until then is in {}", parts.folder.path().string());
-    const bool lost = !attempt.problem().empty() && !parts.options.checks();
+    const bool lost = !attempt.problem().empty(), checks = parts.options.checks();
     attempt([&] {
       print_result(reports::coloured_for_terminal(
-          printable_lines((lost ? reports::render_table(report) : closing_text(report, parts.options, "")) +
-                          report_location(parts.options, parts.folder.path()))));
+          printable_lines((lost && !checks ? reports::render_table(report) : closing_text(report, parts.options, "")) +
+                          (lost && checks ? "" : report_location(parts.options, parts.folder.path())))));
     });
     print_error(reason + left);
     attempt([&] { (void)parts.folder.take_notes(); });  // a rank that gave up since says the same

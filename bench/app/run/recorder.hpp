@@ -245,8 +245,10 @@ class Recorder final : public Observer {
     ProgressLine progress;
     double writing_s = 0;  // duration of the last write of the report
     std::chrono::steady_clock::time_point written{};
+    std::string lost_on_disk{};  // the first error of the disk in a check, which goes on; "": none
 
     void on_disk(const std::function<void()>& action);
+    void throw_lost_on_disk() const;
     // Writes report.json and these formats.
     void write(const std::vector<std::string>& formats = {});
     void write_handover_files();

@@ -277,6 +277,12 @@ void RunFolder::write_report(const reports::Report& report) {
   write(writer.file_name("report"), writer.render(report));
 }
 
+void RunFolder::rewrite_report(const reports::Report& report) {
+  if (!files_) return;
+  files_->remove(path_ / reports::find_writer("json").file_name("report"));
+  write_report(report);
+}
+
 void RunFolder::add_to_journal(const reports::Result& result) {
   if (!files_) return;
   files_->append(path_ / "measurements.jsonl",

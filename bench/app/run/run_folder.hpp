@@ -74,6 +74,7 @@ class RunFolder {
   void write_report(const reports::Report& report);
   void write_formats(const reports::Report& report, const std::vector<std::string>& formats);
   // The same after the answer changed: a file that cannot be written again is removed, since it has the earlier one.
+  void rewrite_report(const reports::Report& report);
   void rewrite_formats(const reports::Report& report, const std::vector<std::string>& formats);
   // Appends a line with samples to the journal.
   void add_to_journal(const reports::Result& result);
