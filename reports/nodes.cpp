@@ -295,12 +295,12 @@ std::string checks_of(const Report& report, std::size_t host) {
       if (report.local_checks[rank].contains("load_products_share")) ++loaded;
     }
   const topo::Host& there = report.topology.hosts[host];
-  const int gpus = std::max(there.gpus, static_cast<int>(there.gpu_devices.size()));
+  const std::size_t gpus = std::max(there.gpu_devices.size(), static_cast<std::size_t>(std::max(there.gpus, 0)));
   if (alone > 0)
     parts.push_back(fmt::format("{}{} alone{}", alone,
-                                gpus > 0 && !std::cmp_equal(gpus, alone) ? fmt::format(" of {} GPUs", gpus)
-                                : alone == 1                             ? " GPU"
-                                                                         : " GPUs",
+                                alone < gpus ? fmt::format(" of {} GPUs", gpus)
+                                : alone == 1 ? " GPU"
+                                             : " GPUs",
                                 loaded == alone ? " and under load" : ""));
   std::string text = "checked " + join(parts);
   if (measured > 0) text += fmt::format("; speed judged in {} of {} measurements", judged, measured);

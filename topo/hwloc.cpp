@@ -247,6 +247,10 @@ void try_in_a_process(const std::string& xml) {
     constexpr unsigned patience_s = 60;
     ::signal(SIGSEGV, SIG_DFL);
     ::signal(SIGALRM, SIG_DFL);
+    sigset_t blocked;  // by the process that takes signals on a thread of its own
+    sigemptyset(&blocked);
+    sigaddset(&blocked, SIGALRM);
+    ::sigprocmask(SIG_UNBLOCK, &blocked, nullptr);
     ::alarm(patience_s);
     try {
       load(xml);

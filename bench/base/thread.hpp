@@ -130,9 +130,10 @@ std::optional<std::uint64_t> initial_open_file_limit();
 // limit is too low. The first rank of a large job needs one connection to each other rank.
 std::string raise_open_file_limit(std::uint64_t connections);
 
-inline constexpr std::array<std::pair<int, const char*>, 7> termination_signals{{{SIGHUP, "SIGHUP"},
+inline constexpr std::array<std::pair<int, const char*>, 8> termination_signals{{{SIGHUP, "SIGHUP"},
                                                                                  {SIGINT, "SIGINT"},
                                                                                  {SIGQUIT, "SIGQUIT"},
+                                                                                 {SIGALRM, "SIGALRM"},
                                                                                  {SIGTERM, "SIGTERM"},
                                                                                  {SIGUSR1, "SIGUSR1"},
                                                                                  {SIGUSR2, "SIGUSR2"},

@@ -222,7 +222,7 @@ class HangUp(Folder):
         self.assertTrue(self.files("report.html"))
 
     def test_of_another_kind_interrupts_one_launch_and_fails_no_measurement(self):
-        for name in ("SIGINT", "SIGQUIT"):
+        for name in ("SIGINT", "SIGQUIT", "SIGALRM"):
             with self.subTest(name):
                 shutil.rmtree(self.folder / "out", ignore_errors=True)
                 run = self.begin()

@@ -35,6 +35,16 @@ TEST(Nodes, what_is_found_speaks_against_its_node_alone) {
   EXPECT_THAT(render_nodes(report, true), Not(HasSubstr("16 of 18")));
 }
 
+// NVML may be silent, and PCI show fewer GPUs than CUDA.
+TEST(Nodes, have_as_many_gpus_as_were_checked_alone) {
+  Report report = two_nodes();
+  report.local_checks = {{{"launch_us", 1}}, {{"launch_us", 1}}, {{"launch_us", 1}}, {}};
+  report.topology.hosts[0].gpu_devices.resize(1);
+  const std::string text = render_nodes(report, false);
+  EXPECT_THAT(text, HasSubstr("n0: fit; checked software and settings, 2 GPUs alone"));
+  EXPECT_THAT(text, HasSubstr("n1 (i-0abc): fit; checked software and settings, 1 of 2 GPUs alone"));
+}
+
 TEST(Nodes, what_is_nobodys_puts_all_in_doubt) {
   Report report = two_nodes();
   report.findings.push_back({"fabric.silent", topo::Severity::error, {}, "no host", "look", topo::About::fabric});
