@@ -829,7 +829,7 @@ TEST(Recorder, that_ends_early_has_the_exit_code_of_the_report_on_disk) {
 class SmallFiles {
  public:
   SmallFiles() {
-    constexpr rlim_t bytes = 1024;
+    constexpr rlim_t bytes = 400;
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit now{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &now);
@@ -852,6 +852,7 @@ TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
     Recorder recorder;
     Options options = options_in(folder);
     options.command = "check";
+    options.formats = {"console"};
     const fs::path run = recorder.open(options, report_to_record(), {});
     recorder.become_latest();
     EXPECT_EQ(reports::read_report((run / "report.json").string()).exit_code, ExitCode::unfinished);
