@@ -472,9 +472,9 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     testing::internal::GetCapturedStderr();
     const std::string shown = testing::internal::GetCapturedStdout();
     const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
-    const bool condemned =
-        std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id) != report.findings.end();
-    EXPECT_EQ(condemned, !cut_short);
+    const auto found = std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id);
+    ASSERT_NE(found, report.findings.end());
+    EXPECT_EQ(topo::condemns(*found), !cut_short);
     EXPECT_GT(postponed.count, options.burn.count);
     EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
     if (!cut_short) continue;
@@ -482,6 +482,32 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     EXPECT_NE(shown.find("NOT FINISHED"), std::string::npos) << shown;
     EXPECT_EQ(shown.find("NOT FIT"), std::string::npos) << shown;
     EXPECT_NE(shown.find("was not complete within the limit: rank 3: no answer"), std::string::npos) << shown;
+  }
+}
+
+// With a burn and without, the host of the GPU is not finished, and the other one is what was measured there.
+TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the_time_limit) {
+  for (const bool burns : {true, false}) {
+    Shutdown shutdown;
+    std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2"};
+    if (burns) arguments.insert(arguments.end(), {"--burn", "1s"});
+    const auto control = make_solo_control_plane(16);
+    Seconds postponed{0};
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<ChecksNever>(std::move(inner), true, postponed);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Options options = parse_options(arguments).options;
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(code, ExitCode::unfinished);
+    EXPECT_NE(shown.find("n0: NOT FINISHED: gpu.check_failed GPU 3"), std::string::npos) << shown;
+    EXPECT_NE(shown.find(burns ? "n1: NOT CHECKED: no burn on GPU 0" : "n1: fit; "), std::string::npos) << shown;
+    EXPECT_NE(shown.find("error gpu.check_failed: rank 3: its check alone was not complete: rank 3: no answer"),
+              std::string::npos)
+        << shown;
   }
 }
 

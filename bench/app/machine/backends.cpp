@@ -173,8 +173,8 @@ std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const st
   std::vector<topo::Finding> findings;
   for (std::size_t rank = 0; rank < silences.size(); ++rank) {
     if (silences[rank].empty()) continue;
-    topo::Finding& found = findings.emplace_back(reports::failed_check(known, static_cast<int>(rank), silences[rank]));
-    found.about = topo::About::host;
+    topo::Finding& found =
+        findings.emplace_back(reports::unanswered_check(known, static_cast<int>(rank), silences[rank]));
     found.action = "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance";
   }
   return findings;

@@ -144,6 +144,24 @@ static void measure_suspects_again(Run& run, Backend& backend, std::vector<Local
     keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
 }
 
+// Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. Where no rank did,
+// none stands out.
+static void tell_unanswered(Run& run, const std::set<int>& ranks, const std::string& why) {
+  if (std::cmp_equal(ranks.size(), run.control.ranks())) return;
+  run.recorder.add([&](ReportBuilder& built) {
+    for (const int rank : ranks) built.add_findings({reports::unanswered_check(built.report(), rank, why)});
+  });
+}
+
+// The rank that failed, at the leader; else those that did not answer, of which none waits for another while each GPU
+// is checked alone.
+static std::set<int> unanswered_in(const PhaseFailed& failed) {
+  if (failed.rank) return {*failed.rank};
+  std::set<int> ranks(failed.stalled.begin(), failed.stalled.end());
+  ranks.insert(failed.waiting.begin(), failed.waiting.end());
+  return ranks;
+}
+
 // Results of the checks of each GPU, also those of an attempt that failed later.
 struct FoundAlone {
   std::vector<LocalChecks> of_ranks;
@@ -200,12 +218,18 @@ void check_gpus_alone(Run& run) {
                                     : suffices ? "was complete, and its repetition was not within the limit"
                                                : "failed, but not twice at the same rank within the limit",
                                     what));
-    if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
+    if (problem && !again && !suffices) {
+      run.code = worse(run.code, ExitCode::unfinished);
+      std::set<int> ranks = unanswered_in(*first);
+      if (problem->rank) ranks.insert(*problem->rank);
+      tell_unanswered(run, ranks, "its check alone was not complete: " + first->what);
+    }
     if (!again) problem.reset();
   } else if (problem && problem->cut_short) {
     run.recorder.remark(
         fmt::format("the check of each GPU alone was not complete within the limit: {}", problem->what));
     run.code = worse(run.code, ExitCode::unfinished);
+    tell_unanswered(run, unanswered_in(*problem), "its check alone was not complete: " + problem->what);
     problem.reset();
   }
   look_for_programs(run, found.of_ranks);
@@ -356,6 +380,13 @@ std::string describe_stopped_ranks(const Run& run) {
   return stopped;
 }
 
+// A check whose ranks wait for some that do not answer tells their hosts.
+void tell_missing_ranks(Run& run, const std::string& why) {
+  if (!run.opened || !run.options.checks()) return;
+  const std::vector<int> missing = run.control.missing_participants();
+  tell_unanswered(run, {missing.begin(), missing.end()}, why);
+}
+
 // The ranks that all others wait for; empty if they are unknown, as within the operation under test.
 std::string describe_missing_ranks(const Run& run) {
   constexpr std::size_t most = 4;
@@ -390,6 +421,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (run.control.is_leader()) {
     wait_while(hang.lasts, notes_time);
     if (!hang.lasts()) return;
+    tell_missing_ranks(run, why);
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
@@ -452,6 +484,7 @@ std::optional<ExitCode> end_by_limit(Run& run) {
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(lines_at_limit(run, why));
+  tell_missing_ranks(run, why);
   return run.recorder.end_early(why);
 }
 
