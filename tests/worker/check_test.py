@@ -471,25 +471,32 @@ class Silent(Checks):
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: NVML: nvmlInit_v2 did not answer within 2 s$")
         self.assertRegex(output, r"(?m)^  error gpu\.nvml: .*check whether nvidia-smi answers there")
 
-    def test_a_worker_that_does_not_answer_when_it_starts_is_told_with_its_host(self):
+    def check_with_worker_of_rank_3(self, does, **how):
+        """A check on two pretended hosts; the worker of rank 3 is a script that does this."""
         wrapper = self.folder / "on_hosts"
         there = self.folder / "there"
         there.mkdir()
         for name in ("p5bench", "p5bench-probe-nvml", "p5bench-probe-libfabric"):
             shutil.copy(BUILD / name, there)
         worker = there / "p5bench-worker-nccl"
-        worker.write_text(f"#!/bin/sh\n[ -z \"$P5BENCH_TEST_SLEEPS\" ] || exec sleep 1000\nexec {BUILD / 'p5bench-worker-nccl'} \"$@\"\n")
+        worker.write_text(f"#!/bin/sh\n[ -z \"$P5BENCH_TEST_WORKER\" ] || {does}\nexec {BUILD / 'p5bench-worker-nccl'} \"$@\"\n")
         worker.chmod(0o755)
         wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
                            "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
-                           "[ $OMPI_COMM_WORLD_RANK != 3 ] || export P5BENCH_TEST_SLEEPS=1\n"
+                           "[ $OMPI_COMM_WORLD_RANK != 3 ] || export P5BENCH_TEST_WORKER=1\n"
                            f"exec {there / 'p5bench'} \"$@\"\n")
         wrapper.chmod(0o755)
-        code, output = self.check(program=wrapper, ranks=4, gpus=4, limit=SHORT)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, **how)
         self.assertEqual(code, 12, output)
         self.assertRegex(output, r"(?m)^node0: NOT CHECKED: no operation was measured there$")
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed$")
         self.assertRegex(output, r"(?m)^  error gpu\.check_failed: rank 3: .*node1")
+
+    def test_a_worker_that_does_not_answer_when_it_starts_is_told_with_its_host(self):
+        self.check_with_worker_of_rank_3("exec sleep 1000", limit=SHORT)
+
+    def test_a_worker_that_ends_when_it_starts_is_told_with_its_host(self):
+        self.check_with_worker_of_rank_3("kill -SEGV $$")
 
     def test_a_gpu_that_does_not_answer_the_driver_is_skipped_and_condemned(self):
         code, output = self.check(faults="block:function=nvmlDeviceGetNvLinkState:gpu=1", P5BENCH_PROBE_LIMIT="2s")
