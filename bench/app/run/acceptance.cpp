@@ -97,51 +97,62 @@ static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<Lo
     reports::keep_better(of_ranks[rank], more[rank]);
 }
 
-// Adds to `of_ranks`. If the copies fail, what was measured before them is kept, and of the copies nothing: figures of
-// some ranks only would condemn the others.
-static void measure_alone(Run& run, Backend& backend, Seconds burn, std::vector<LocalChecks>& of_ranks) {
+// Results of the checks of each GPU, also those of an attempt that failed later.
+struct FoundAlone {
+  std::vector<LocalChecks> of_ranks;
+  bool alone = false, complete = false;  // each GPU was checked alone; and under load. The same on all ranks.
+};
+
+// If the copies fail, what was measured before them is kept, and of the copies nothing: figures of some ranks only
+// would condemn the others.
+static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& found) {
   const NodeOfRank& host_of_rank = run.machine.topology.host_of_rank;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> more = check_locally(run.control, backend, burn);
-  if (of_ranks.empty())
-    of_ranks = more;
+  if (found.of_ranks.empty())
+    found.of_ranks = more;
   else
-    keep_better(of_ranks, more);
+    keep_better(found.of_ranks, more);
+  found.alone = true;
   if (agree_on_time_left(run, time_for_host_copies(host_of_rank))) {
     check_host_copies(run.control, backend, host_of_rank, more);
-    keep_better(of_ranks, more);
+    keep_better(found.of_ranks, more);
   }
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
 }
 
-static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, Seconds time,
-                                                   const std::vector<LocalChecks>& alone) {
+// If it fails, the wrong results until then are kept.
+static void measure_under_load(Run& run, Backend& backend, Seconds time, FoundAlone& found) {
   const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
-  time = time_that_fits(run, alone, cases.size(), backend.cost(), time);
-  if (time.count < 0) return {};
+  time = time_that_fits(run, found.of_ranks, cases.size(), backend.cost(), time);
+  if (time.count < 0) return;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> of_ranks = check_under_load(run.control, backend, cases, time);
+  std::vector<LocalChecks> loaded;
+  try {
+    check_under_load(run.control, backend, cases, time, loaded);
+  } catch (const PhaseFailed&) {
+    keep_better(found.of_ranks, loaded);
+    throw;
+  }
+  keep_better(found.of_ranks, loaded);
   if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
-  return of_ranks;
 }
 
 // A figure of a healthy GPU is sometimes too low, because another job uses the host or because matrix products and
 // messages overlap unfavourably; it is never too high. If a GPU is slower than the others alone or under load, all GPUs
 // are therefore measured once more in that way, under load for longer, and the better figures count. It is not begun
 // where the time left is too short for it.
-static void measure_suspects_again(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
+static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found) {
   constexpr Seconds longer{4};
   if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
   bool alone = false, under_load = false;
   run.recorder.add([&](ReportBuilder& report) {
-    for (const topo::Finding& finding : report.slow_gpus(of_ranks))
+    for (const topo::Finding& finding : report.slow_gpus(found.of_ranks))
       (finding.id == reports::slow_under_load_id ? under_load : alone) = true;
   });
   const Seconds needed{time_for_gpus_alone().count + time_for_host_copies(run.machine.topology.host_of_rank).count};
-  if (shared_by_leader(run.control, alone) && agree_on_time_left(run, needed))
-    measure_alone(run, backend, {0}, of_ranks);
-  if (shared_by_leader(run.control, under_load))
-    keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
+  if (shared_by_leader(run.control, alone) && agree_on_time_left(run, needed)) measure_alone(run, backend, {0}, found);
+  if (shared_by_leader(run.control, under_load)) measure_under_load(run, backend, longer, found);
 }
 
 // Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. Where no rank did,
@@ -162,25 +173,24 @@ static std::set<int> unanswered_in(const PhaseFailed& failed) {
   return ranks;
 }
 
-// Results of the checks of each GPU, also those of an attempt that failed later.
-struct FoundAlone {
-  std::vector<LocalChecks> of_ranks;
-  bool complete = false;  // all GPUs were checked once; the same on all ranks
-};
-
-// Returns the failure, if any.
+// Returns the failure, if any. What the deadline cuts short after each GPU was checked alone, without a burn, is as if
+// it had been left out for lack of time, unless it failed before.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
+  const bool failed_later = found.alone;
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    measure_alone(run, backend, half_of_burn(run), found.of_ranks);
-    keep_better(found.of_ranks, measure_under_load(run, backend, half_of_burn(run), found.of_ranks));
+    measure_alone(run, backend, half_of_burn(run), found);
+    measure_under_load(run, backend, half_of_burn(run), found);
     found.complete = true;
-    if (run.options.burn.count == 0) measure_suspects_again(run, backend, found.of_ranks);
+    if (run.options.burn.count == 0) measure_suspects_again(run, backend, found);
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
     run.control.barrier();  // all ranks' workers have ended before new ones start
-    return failed;
+    if (!failed.cut_short || !found.alone || failed_later || run.options.burn.count > 0) return failed;
+    run.recorder.remark(
+        fmt::format("what follows the check of each GPU alone was not complete within the limit: {}", failed.what));
+    return std::nullopt;
   }
 }
 
