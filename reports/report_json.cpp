@@ -37,7 +37,7 @@ namespace {
 constexpr std::array grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown, Grade::faulty};
 constexpr std::array measured_grades{Grade::ok, Grade::slow, Grade::wrong, Grade::failed, Grade::unknown};
 constexpr std::array outcomes{Outcome::measured, Outcome::skipped, Outcome::failed};
-constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::verify};
+constexpr std::array phases{Phase::open, Phase::warm_up, Phase::sample, Phase::verify, Phase::close};
 
 // Enumerations kept as text.
 constexpr std::array<std::string_view, 2> statuses{"complete", "partial"};

@@ -202,13 +202,25 @@ class RoundRun {
         });
     return std::move(result_);
   } catch (PhaseFailed& failed) {
-    failed.failure_context = gather_failure_context(control_, backend_, failed);
-    // An unresponsive session cannot be closed regularly.
-    backend_.abandon();
+    give_up(failed);
+    throw;
+  }
+
+  // Closes the session, after run(). Throws PhaseFailed.
+  void close() try {
+    step(Phase::close, [&] { session_->close(); });
+  } catch (PhaseFailed& failed) {
+    give_up(failed);
     throw;
   }
 
  private:
+  void give_up(PhaseFailed& failed) {
+    failed.failure_context = gather_failure_context(control_, backend_, failed);
+    // An unresponsive session cannot be closed regularly.
+    backend_.abandon();
+  }
+
   // Measures an operation on a communicator, such as making it, which moves no data.
   Measurement measure_communicator_step() {
     measure(Quantity::latency, {}, share_);
@@ -488,8 +500,8 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
   ++rounds_done_;
   std::optional<PhaseFailed> problem;
   try {
-    Measurement part =
-        RoundRun(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_).run();
+    RoundRun round_run(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_);
+    Measurement part = round_run.run();
     if (part.outcome == Outcome::skipped) {
       ++rounds_skipped_;
       skip_reason_ = part.because;
@@ -500,6 +512,7 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
         result_.roots.push_back({round, {part.throughput->summary.median}});
       merge(result_, std::move(part));
     }
+    round_run.close();  // wrong data that was found before counts even if this fails
   } catch (const PhaseFailed& failed) {
     fail(failed);
     record_silent_groups(round, failed);

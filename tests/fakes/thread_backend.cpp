@@ -103,6 +103,8 @@ class ThreadSession final : public Session {
     return place_ ? buffers_.check(*place_, last_, last_count_) : Verification{};
   }
 
+  void close() override { misbehave(Phase::close); }
+
  private:
   bool lies(Kind kind) const { return troubled_ && threads_.trouble.kind == kind; }
 

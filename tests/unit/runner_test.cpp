@@ -258,6 +258,27 @@ TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
       }
 }
 
+// The last case has no other behind it that could tell.
+TEST(Runner, fails_the_case_that_a_rank_cannot_close_and_keeps_what_was_found_before) {
+  for (const int number : {1, 2}) {
+    RunnerJob job;
+    job.ranks = 3;
+    job.options.collectives = {"all_reduce"};
+    job.options.sizes = {{8}, {16}, {32}};
+    job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::close, .only_case = number};
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_EQ(measurements.size(), 3u);
+    const auto failed = static_cast<std::size_t>(number);
+    for (const std::vector<Outcome>& outcomes : job.outcomes_of_rank)
+      for (std::size_t at = 0; at < outcomes.size(); ++at)
+        EXPECT_EQ(outcomes[at], at == failed ? Outcome::failed : Outcome::measured);
+    EXPECT_EQ(measurements[failed].failed_in, Phase::close);
+    EXPECT_EQ(measurements[failed].failed_rank, 2);
+    EXPECT_TRUE(measurements[failed].because.starts_with("rank 2 in close: told to throw"));
+    EXPECT_TRUE(measurements[failed].throughput);
+  }
+}
+
 TEST(Runner, tells_the_cause_first_of_cases_that_are_not_run_again_for_it) {
   RunnerJob job;
   job.ranks = 3;
