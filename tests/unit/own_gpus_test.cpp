@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/base/error.hpp"
 
 namespace p5 {
 namespace {
@@ -139,6 +140,26 @@ TEST(UnansweredRanks, are_told_with_their_host_which_is_not_condemned) {
   }
   EXPECT_THAT(unanswered_ranks(topology, none, {lost, lost, lost, lost}), IsEmpty()) << "what all have in common fails";
   EXPECT_EQ(unanswered_ranks(topology, {silent, "", "", ""}, {"", lost, lost, lost}).size(), 4U);
+}
+
+// A run that measures nothing for it has no report, so that its one line has to say what to do.
+TEST(FailedStarts, are_refused_with_the_first_rank_their_number_and_what_to_do) {
+  using ::testing::AllOf;
+  using ::testing::StartsWith;
+  using ::testing::ThrowsMessage;
+  EXPECT_NO_THROW(refuse_failed_starts({"", ""}));
+  const std::string lost = "its worker (process 7) ended with status 0 (h2)";
+  EXPECT_THAT(
+      [&] {
+        refuse_failed_starts({"", lost, ""});
+      },
+      ThrowsMessage<EnvironmentError>(
+          AllOf(StartsWith("rank 1: " + lost + "; look at that host's GPUs"), HasSubstr("run again without it"))));
+  EXPECT_THAT(
+      [&] {
+        refuse_failed_starts({"", lost, lost, lost});
+      },
+      ThrowsMessage<EnvironmentError>(StartsWith("rank 1 and 2 more: " + lost)));
 }
 
 TEST(FailedGpus, with_errors_of_memory_or_links_are_at_fault_by_themselves_too) {

@@ -114,12 +114,6 @@ std::vector<std::string> problems_in(const std::vector<std::string>& answers, co
   return problems;
 }
 
-// Throws EnvironmentError that names the first rank with a problem.
-void refuse_problems(const std::vector<std::string>& of_ranks) {
-  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
-  if (first != of_ranks.end()) throw EnvironmentError(fmt::format("rank {}: {}", first - of_ranks.begin(), *first));
-}
-
 }  // namespace
 
 namespace {
@@ -132,6 +126,15 @@ bool has_one_of(const std::string& problem, std::span<const char* const> errors)
 constexpr std::array errors_of_hardware{"cudaErrorECCUncorrectable", "cudaErrorNvlinkUncorrectable"};
 
 }  // namespace
+
+void refuse_failed_starts(const std::vector<std::string>& of_ranks) {
+  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
+  if (first == of_ranks.end()) return;
+  const auto others = std::ranges::count_if(first + 1, of_ranks.end(), [](const auto& each) { return !each.empty(); });
+  throw EnvironmentError(
+      fmt::format("rank {}{}: {}; look at that host's GPUs (nvidia-smi, dmesg), or run again without it",
+                  first - of_ranks.begin(), others > 0 ? fmt::format(" and {} more", others) : "", *first));
+}
 
 bool is_of_device(const std::string& problem) {
   constexpr std::array others{"cudaErrorHardwareStackError", "cudaErrorContained", "cudaErrorLaunchFailure"};
@@ -219,9 +222,7 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
                         std::back_inserter(findings));
       std::ranges::move(unanswered_ranks(topology, silences, losses), std::back_inserter(findings));
     }
-    refuse_problems(losses);
-    refuse_problems(problems);
-    refuse_problems(silences);
+    for (const std::vector<std::string>* const each : {&losses, &problems, &silences}) refuse_failed_starts(*each);
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     for (const protocol::Identity& each : identities) {

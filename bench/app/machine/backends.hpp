@@ -49,6 +49,10 @@ struct GpuBackend {
 GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
                             std::vector<topo::Finding>& findings);
 
+// Throws EnvironmentError that names the first rank whose worker did not start, and what to do, if there is one.
+// `of_ranks`: what happened to the worker and on which host, by rank; "" where it started.
+void refuse_failed_starts(const std::vector<std::string>& of_ranks);
+
 // True for a CUDA error that a device reports of itself: memory or links that failed, a program that it stopped.
 bool is_of_device(const std::string& problem);
 // Findings about GPUs that failed when they were first used: with an error that only hardware causes, or on hosts where
