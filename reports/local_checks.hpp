@@ -31,6 +31,8 @@ struct LocalCheck {
   std::string_view rate = "";
 };
 std::span<const LocalCheck> local_checks();
+// The first of the figures that no check is about; "" if there is none.
+std::string unknown_figure(const LocalFigures& figures);
 
 // Finding id, a warning or an error: a GPU is worse than the median of all others of its model in the job by more than
 // the tolerance, or has no figure where they have one and nothing says why it was left out.

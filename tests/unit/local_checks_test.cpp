@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -71,6 +72,22 @@ TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
                                            "model: 4000 (8 % less)"));
   EXPECT_THAT(found[1].evidence, HasSubstr("host to device: 27 GB/s"));
   EXPECT_THAT(found[1].action, HasSubstr("PCIe"));
+}
+
+// A figure of a worker of another version, or a message that was changed, has no place in a report.
+TEST(LocalChecks, know_the_names_of_all_figures_of_a_report) {
+  EXPECT_EQ(unknown_figure(figures(1, 2, 3)), "");
+  LocalFigures figures_of_worker = figures(1, 2, 3);
+  figures_of_worker["launch_ms"] = 4;
+  EXPECT_EQ(unknown_figure(figures_of_worker), "launch_ms");
+  std::ifstream file(P5BENCH_SOURCE_FOLDER "/reports/schema/report.schema.json");
+  const nlohmann::json schema = nlohmann::json::parse(file);
+  LocalFigures of_schema;
+  for (const auto& [name, description] :
+       schema.at("properties").at("local_checks").at("items").at("properties").items())
+    of_schema[name] = 1;
+  EXPECT_EQ(unknown_figure(of_schema), "");
+  EXPECT_EQ(of_schema.size(), local_checks().size());
 }
 
 TEST(LocalChecks, tolerate_what_healthy_gpus_differ_by) {

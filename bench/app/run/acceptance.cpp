@@ -103,12 +103,27 @@ struct FoundAlone {
   bool alone = false, complete = false;  // each GPU was checked alone; and under load. The same on all ranks.
 };
 
+// A report has the figures of the checks alone.
+static void refuse_unknown_figures(Run& run, const std::vector<LocalChecks>& of_ranks) {
+  const std::vector<std::string> unknown = from_leader(run.control, [&] {
+    std::vector<std::string> names;
+    for (const LocalChecks& each : of_ranks) names.push_back(reports::unknown_figure(each.figures));
+    return names;
+  });
+  const auto first = std::ranges::find_if_not(unknown, &std::string::empty);
+  if (first == unknown.end()) return;
+  throw PhaseFailed{
+      Phase::sample, static_cast<int>(first - unknown.begin()),
+      fmt::format("its worker's reply is not understood: it has a figure {}, which is of no check", in_quotes(*first))};
+}
+
 // If the copies fail, what was measured before them is kept, and of the copies nothing: figures of some ranks only
 // would condemn the others.
 static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& found) {
   const NodeOfRank& host_of_rank = run.machine.topology.host_of_rank;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> more = check_locally(run.control, backend, burn);
+  refuse_unknown_figures(run, more);
   if (found.of_ranks.empty())
     found.of_ranks = more;
   else
@@ -116,6 +131,7 @@ static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& 
   found.alone = true;
   if (agree_on_time_left(run, time_for_host_copies(host_of_rank))) {
     check_host_copies(run.control, backend, host_of_rank, more);
+    refuse_unknown_figures(run, more);
     keep_better(found.of_ranks, more);
   }
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
