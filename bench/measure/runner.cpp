@@ -549,9 +549,9 @@ void CaseRun::fail(const PhaseFailed& failed) {
 }
 
 // Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known,
-// nor of any where the wait was cut short.
+// nor of any where the wait was cut short. In a case that is closed all groups have ended.
 void CaseRun::record_silent_groups(int round, const PhaseFailed& failed) {
-  if (failed.stalled.empty() || failed.cut_short) return;
+  if (failed.stalled.empty() || failed.cut_short || failed.phase == Phase::close) return;
   for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
     const auto has_any = [&](const std::vector<int>& ranks) {
       return std::ranges::find_first_of(group, ranks) != group.end();

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/control/control_planes.hpp"
@@ -260,12 +261,12 @@ TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
 
 // The last case has no other behind it that could tell.
 TEST(Runner, fails_the_case_that_a_rank_cannot_close_and_keeps_what_was_found_before) {
-  for (const int number : {1, 2}) {
+  for (const auto& [kind, number] : {std::pair(Kind::throws, 1), {Kind::throws, 2}, {Kind::stalls, 2}}) {
     RunnerJob job;
     job.ranks = 3;
     job.options.collectives = {"all_reduce"};
     job.options.sizes = {{8}, {16}, {32}};
-    job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::close, .only_case = number};
+    job.trouble = {.kind = kind, .rank = 2, .phase = Phase::close, .only_case = number};
     const std::vector<Measurement> measurements = job.run();
     ASSERT_EQ(measurements.size(), 3u);
     const auto failed = static_cast<std::size_t>(number);
@@ -274,8 +275,10 @@ TEST(Runner, fails_the_case_that_a_rank_cannot_close_and_keeps_what_was_found_be
         EXPECT_EQ(outcomes[at], at == failed ? Outcome::failed : Outcome::measured);
     EXPECT_EQ(measurements[failed].failed_in, Phase::close);
     EXPECT_EQ(measurements[failed].failed_rank, 2);
-    EXPECT_TRUE(measurements[failed].because.starts_with("rank 2 in close: told to throw"));
+    EXPECT_TRUE(measurements[failed].because.starts_with(kind == Kind::throws ? "rank 2 in close: told to throw"
+                                                                              : "rank 2 in close: does not come"));
     EXPECT_TRUE(measurements[failed].throughput);
+    EXPECT_TRUE(measurements[failed].silent_groups.empty()) << "its operations have ended";
   }
 }
 
