@@ -139,7 +139,7 @@ class Runs(unittest.TestCase):
         self.assertGreater(len(measured), 2)
         self.assertEqual(sum(m["wrong_elements"] for m in measured), 0)
         self.assertRegex(failed[0]["because"], says)
-        self.assertIn(failed[0]["failed_in"], ("open", "warm_up", "sample", "verify"))
+        self.assertIn(failed[0]["failed_in"], ("open", "warm_up", "sample", "verify", "close"))
         self.assertEqual(set(pathlib.Path("/dev/shm").glob("nccl-*")) - self.shared, set())
         return failed[0]
 
