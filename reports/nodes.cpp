@@ -416,7 +416,7 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
         hosts.doubt_all(word_of_slow(result.measurement));
   if (!is_explained(report, "silent")) blame_failed(report, hosts);
-  // What ends the check for all is not that of the hosts that another keeps from it.
+  // An end of the check for all is the reason of the hosts that caused it; they kept the others from being checked.
   const auto list =
       none_has(hosts.verdicts, &NodeVerdict::unfinished) ? &NodeVerdict::unfinished : &NodeVerdict::unchecked;
   if (ran_out_of_time(report)) hosts.blame("", list, "not all was measured in time");

@@ -109,16 +109,19 @@ class ChecksNever final : public Backend {
   Seconds& postponed_;
 };
 
-// Its cases under load do not end in time, each time in that of the wait, or cut short in that of the command.
+// Its cases under load, or before them the copies to host memory, do not end in time: each time in that of the wait, or
+// cut short in that of the command.
 class LoadsNever final : public Backend {
  public:
-  LoadsNever(std::unique_ptr<Backend> inner, std::vector<bool> cut_short)
-      : inner_(std::move(inner)), cut_short_(std::move(cut_short)) {}
+  LoadsNever(std::unique_ptr<Backend> inner, std::vector<bool> cut_short, bool copies)
+      : inner_(std::move(inner)), cut_short_(std::move(cut_short)), copies_(copies) {}
   std::unique_ptr<Session> open(const Case& c, int round) override {
-    if (!checked_ || c.beside.empty()) return inner_->open(c, round);
-    StalledError problem("no answer", 3);
-    problem.cut_short = cut_short_.at(times_++);
-    throw problem;
+    if (checked_ && !c.beside.empty()) stall();
+    return inner_->open(c, round);
+  }
+  std::vector<LocalFigures> check_host_copies() override {
+    if (copies_) stall();
+    return inner_->check_host_copies();
   }
   Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
   CostModel cost() const override { return inner_->cost(); }
@@ -130,8 +133,15 @@ class LoadsNever final : public Backend {
   }
 
  private:
+  void stall() {
+    StalledError problem("no answer", 3);
+    problem.cut_short = cut_short_.at(times_++);
+    throw problem;
+  }
+
   std::unique_ptr<Backend> inner_;
   const std::vector<bool> cut_short_;
+  const bool copies_;
   std::size_t times_ = 0;
   bool checked_ = false;
 };
@@ -530,8 +540,8 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
     testing::internal::GetCapturedStderr();
     const std::string shown = testing::internal::GetCapturedStdout();
     EXPECT_EQ(code, ExitCode::unfinished);
-    EXPECT_NE(shown.find("n0: NOT FINISHED: gpu.check_failed GPU 3"), std::string::npos) << shown;
-    EXPECT_NE(shown.find(burns ? "n1: NOT CHECKED: no burn on GPU 0" : "n1: fit; "), std::string::npos) << shown;
+    EXPECT_NE(shown.find("n0: NOT FINISHED: gpu.check_failed"), std::string::npos) << shown;
+    EXPECT_NE(shown.find(burns ? "n1: NOT CHECKED: no burn on rank 8" : "n1: fit; "), std::string::npos) << shown;
     EXPECT_NE(shown.find("error gpu.check_failed: rank 3: its check alone was not complete: rank 3: no answer"),
               std::string::npos)
         << shown;
@@ -545,17 +555,19 @@ TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
     bool burns;
     ExitCode code;
     const char* says;
+    bool copies = false;
   };
-  for (const End& end : {End{{true}, false, ExitCode::ok, "n0: fit; "},
-                         End{{false, false}, false, ExitCode::unfinished, "n0: NOT FIT: gpu.check_failed GPU 3"},
-                         End{{false, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed GPU 3"},
-                         End{{true}, true, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed GPU 3"}}) {
+  for (const End& end :
+       {End{{true}, false, ExitCode::ok, "n0: fit; "}, End{{true}, false, ExitCode::ok, "n0: fit; ", true},
+        End{{false, false}, false, ExitCode::unfinished, "n0: NOT FIT: gpu.check_failed"},
+        End{{false, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"},
+        End{{true}, true, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"}}) {
     Shutdown shutdown;
     std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge"};
     if (end.burns) arguments.insert(arguments.end(), {"--burn", "1s"});
     const auto control = make_solo_control_plane(8);
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
-      return std::make_unique<LoadsNever>(std::move(inner), end.cut_short);
+      return std::make_unique<LoadsNever>(std::move(inner), end.cut_short, end.copies);
     }};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();

@@ -171,8 +171,8 @@ static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found
   if (shared_by_leader(run.control, under_load)) measure_under_load(run, backend, longer, found);
 }
 
-// Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. Where no rank did,
-// none stands out.
+// Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. None stands out if no
+// rank answered.
 static void tell_unanswered(Run& run, const std::set<int>& ranks, const std::string& why) {
   if (std::cmp_equal(ranks.size(), run.control.ranks())) return;
   run.recorder.add([&](ReportBuilder& built) {
@@ -189,8 +189,8 @@ static std::set<int> unanswered_in(const PhaseFailed& failed) {
   return ranks;
 }
 
-// Returns the failure, if any. What the deadline cuts short after each GPU was checked alone, without a burn, is as if
-// it had been left out for lack of time, unless it failed before.
+// Returns the failure, if any. A step that the deadline cuts short after each GPU was checked alone, without a burn, is
+// as if it had been left out for lack of time, unless it failed before.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
   const bool failed_later = found.alone;
   try {
