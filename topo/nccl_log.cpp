@@ -308,7 +308,8 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
   if (says("rovider is efa")) raise(facts.most["nics"], word_after(line, "(found "));
   raise(facts.most["rails"], word_after(line, "Created device with "));
   facts.efa = facts.efa || says("rovider is efa");
-  facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
+  // From 2.24.3 on NCCL ends this line with "[RO]" (relaxed ordering), and writes it on hosts without a device too.
+  facts.verbs = facts.verbs || says("NET/IB : Using [0]") || says("via NET/IB/") || says("Using network IB");
 }
 
 void add_facts(const LogFacts& of_log, LogFacts& facts) {

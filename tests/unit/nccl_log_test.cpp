@@ -370,6 +370,19 @@ TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_te
   EXPECT_THAT(explained_ids(sockets + nodes(1) + nodes(2)), ElementsAre("nccl.sockets"));
 }
 
+// NCCL from 2.24.3 on says so on a host that has neither InfiniBand nor RoCE.
+TEST(ExplainedLog, does_not_take_relaxed_ordering_for_an_infiniband_device) {
+  const std::string none = info("NET/IB : No device found.") + info("NET/IB : Using [RO]; OOB eth0:10.0.4.51<0>");
+  EXPECT_THAT(explained_ids(none), IsEmpty());
+  const auto severity = [](const std::string& text) { return explained(text).findings.at(0).finding.severity; };
+  EXPECT_EQ(severity(none + info("Using network Socket")), Severity::warning) << "the log names no fabric";
+  const std::string plugin = info("NET/OFI No eligible providers were found");
+  EXPECT_THAT(explained_ids(plugin + none + info("Using network Socket")),
+              ElementsAre("nccl.provider", "nccl.sockets"));
+  EXPECT_THAT(explained_ids(info("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.4.52<0>") + none),
+              ElementsAre("nccl.verbs_missing"));
+}
+
 // The machine's type is unknown, but one rank finds fewer NICs than another.
 TEST(ExplainedLog, holds_numbers_of_nics_against_each_other) {
   const auto found = [](const char* host, int nics) {
