@@ -15,6 +15,7 @@
 
 #include "bench/base/text.hpp"
 #include "topo/checks/families.hpp"
+#include "topo/discover.hpp"
 #include "topo/tables.hpp"
 
 namespace p5::topo {
@@ -324,6 +325,42 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   facts.nccl_lines += of_log.nccl_lines;
 }
 
+// An Xid or SXid in a line of the kernel's log.
+struct LoggedXid {
+  Xid xid;
+  std::string host;  // "": the line does not name it, as in dmesg
+  std::string said;
+  std::size_t line = 0;
+};
+
+// Adds the Xid in a line. The host of syslog and journalctl stands in front of "kernel:".
+void take_xid(const std::string& line, std::size_t number, std::vector<LoggedXid>& xids) {
+  const bool starts = starts_driver(line);
+  std::optional<Xid> xid = xid_in(line);
+  if (!starts && !xid) return;
+  const std::size_t end = line.find(" kernel: ");
+  const std::size_t from = end == 0 || end == std::string::npos ? 0 : line.rfind(' ', end - 1) + 1;
+  std::string host = end == std::string::npos ? "" : line.substr(from, end - from);
+  if (starts)
+    std::erase_if(xids, [&](const LoggedXid& each) { return each.host == host; });
+  else
+    xids.push_back({std::move(*xid), std::move(host), essence(line), number});
+}
+
+// The class of each Xid. The driver takes back resets and reboots that it asked for by a later Xid of the GPU.
+std::vector<const XidClass*> classes_of(const std::vector<LoggedXid>& xids) {
+  std::vector<const XidClass*> classes(xids.size());
+  std::map<std::pair<std::string_view, std::string_view>, const XidClass*> taken_back;  // by host and GPU
+  for (std::size_t i = xids.size(); i-- > 0;) {
+    const auto& [xid, host, said, line] = xids[i];
+    const XidClass*& then = taken_back[{host, xid.pci}];
+    const XidClass& kind = class_of_xid(xid.code, xid.text);
+    if (kind.name == "none") then = &kind;
+    classes[i] = then && (kind.name == "reset" || kind.name == "reboot") ? then : &kind;
+  }
+  return classes;
+}
+
 std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
 
 // The properties that tell the jobs of several logs apart: communicators by their id and, before 2.17, which has none,
@@ -420,41 +457,63 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     if (place.platform) platforms.insert(place.platform->name);
   }
   Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms))};
-  // Lines of a rule are findings of their own by what stands in front of them, as far as these are few, and by what is
-  // to be done.
-  std::map<std::tuple<const LogRule*, Severity, std::string>, std::map<std::string, std::size_t>> index;
+  // Lines with one remedy are findings of their own by what stands in front of them, as far as these are few.
+  std::map<std::tuple<std::string, Severity, std::string>, std::map<std::string, std::size_t>> index;
   std::set<std::pair<std::size_t, std::string>> hosts;
+  const auto add = [&](Finding finding, const std::string& before, std::size_t most_apart, const Explained& shown,
+                       const std::string& host) {
+    std::map<std::string, std::size_t>& alike = index[{finding.id, finding.severity, finding.action}];
+    const std::string evidence = before + finding.evidence;
+    finding.evidence = alike.size() < most_apart || alike.contains(evidence) ? evidence : "others: " + finding.evidence;
+    const auto [at, first] = alike.try_emplace(finding.evidence, all.findings.size());
+    if (first) {
+      all.findings.push_back(shown);
+      all.findings.back().finding = std::move(finding);
+    }
+    Explained& explained = all.findings[at->second];
+    ++explained.count;
+    if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
+  };
   std::set<std::string, std::less<>> known_hosts;
   for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
+    std::vector<LoggedXid> xids;
     each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::string& line = log_line.text;
+      take_xid(line, number, xids);
       const std::optional<Shown> shown = shown_by(line, place);
       if (!shown) return;
-      std::map<std::string, std::size_t>& of_rule =
-          index[{shown->rule, shown->severity, remedy_of(*shown->rule, place)}];
-      const bool apart = of_rule.size() < most_apart || of_rule.contains(shown->before);
-      const std::string before = apart ? shown->before : "others: ";
-      const auto [at, first] = of_rule.try_emplace(before, all.findings.size());
-      if (first) {
-        Finding finding{
-            shown->rule->id,   shown->severity, {}, before + shown->rule->summary, remedy_of(*shown->rule, place),
-            shown->rule->about};
-        all.findings.push_back({std::move(finding), essence(line), log.name, number, 0, {}});
-      }
-      Explained& explained = all.findings[at->second];
-      ++explained.count;
       std::string host = host_in(line);
       if (!log_line.begins) host = known_end(host, known_hosts);
-      if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
+      const LogRule& rule = *shown->rule;
+      add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about}, shown->before, most_apart,
+          {{}, essence(line), log.name, number, 0, {}}, host);
     });
+    const std::vector<const XidClass*> classes = classes_of(xids);
+    for (std::size_t at = 0; at < xids.size(); ++at) {
+      constexpr std::size_t most_parts = 1000;  // each is a device of its own to be looked after
+      const auto& [xid, host, said, number] = xids[at];
+      const XidClass& kind = *classes[at];
+      const std::string device = kind.of_switch ? "NVSwitch" : "GPU";
+      const std::string where = !host.empty() ? " of " + host : logs.size() > 1 ? " in " + log.name : "";
+      Finding finding{"gpu.xid",   kind.severity,
+                      {},          "the driver reported an error of the " + device,
+                      kind.action, kind.of_switch ? About::fabric : About::hardware};
+      finding.subject.xid = xid.code;
+      add(std::move(finding),
+          fmt::format("{} {} of the {} at {}{}: ", kind.of_switch ? "SXid" : "Xid", xid.code, device, xid.pci, where),
+          most_parts, {{}, said, log.name, number, 0, {}}, host);
+    }
   }
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
-  std::ranges::stable_sort(all.findings, {}, [](const Explained& each) { return each.finding.severity; });
+  // A device that failed is the cause of what its peers log.
+  std::ranges::stable_sort(all.findings, {}, [](const Explained& each) {
+    return std::pair(each.finding.severity, each.finding.about != About::hardware);
+  });
   return all;
 }
 

@@ -40,7 +40,7 @@ struct Explained {
 };
 
 struct Explanation {
-  std::vector<Explained> findings;  // errors first, then as they appear
+  std::vector<Explained> findings;  // errors first, of them those of hardware, then as they appear
   std::size_t lines = 0, nccl_lines = 0;
   std::vector<std::string> nccl, plugin;  // versions of NCCL and of aws-ofi-nccl in the logs
   std::string platform;                   // instance type that they name, or that was given; "": neither

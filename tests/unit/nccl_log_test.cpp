@@ -421,6 +421,70 @@ TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
               IsEmpty());
 }
 
+std::vector<std::string> explained_evidence(const std::string& text) {
+  std::vector<std::string> all;
+  for (const Explained& each : explained(text).findings) all.push_back(each.finding.evidence);
+  return all;
+}
+
+// Lines of dmesg, dmesg -T, journalctl, syslog and /dev/kmsg.
+TEST(ExplainedLog, names_the_gpu_of_an_xid_before_what_its_peers_say) {
+  const std::string peer =
+      warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=12 opcode=0 len=0 vendor err 129 (Send)");
+  const std::string xid =
+      "NVRM: Xid (PCI:0000:91:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+  for (const char* before : {"[6781741.548779] ", "[Sun Nov 22 16:24:18 2026] ", "kernel: ", "6,3964,206764307,-;"}) {
+    const Explanation all = explained(peer + before + xid + "\n");
+    ASSERT_THAT(all.findings, SizeIs(2)) << before;
+    EXPECT_EQ(all.findings[0].finding.id, "gpu.xid") << before;
+    EXPECT_EQ(all.findings[0].finding.severity, Severity::error);
+    EXPECT_EQ(all.findings[0].finding.about, About::hardware);
+    EXPECT_EQ(all.findings[0].finding.subject.xid, 79);
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("Xid 79 of the GPU at 0000:91:00: "));
+    EXPECT_THAT(all.findings[0].finding.action, HasSubstr("reboot"));
+    EXPECT_EQ(all.findings[1].finding.id, "nccl.ib_path");
+  }
+  const Explanation named = explained("Nov 22 10:00:00 gpu-a kernel: [12.5] " + xid + "\n");
+  EXPECT_THAT(named.findings.at(0).finding.evidence, StartsWith("Xid 79 of the GPU at 0000:91:00 of gpu-a: "));
+  EXPECT_EQ(named.findings.at(0).finding.subject.host, "gpu-a");
+}
+
+TEST(ExplainedLog, keeps_the_gpus_and_switches_of_xids_apart) {
+  std::string text;
+  for (int gpu = 0; gpu < 16; ++gpu)
+    text += "NVRM: Xid (PCI:0000:" + std::to_string(10 + gpu) + ":00): 119, pid=1, name=a, Timeout\n";
+  text += text + "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 24007, Fatal, Link 48 sourcetrack timeout error\n";
+  const Explanation all = explained(text);
+  ASSERT_THAT(all.findings, SizeIs(17));
+  EXPECT_EQ(all.findings[15].count, 2U);
+  EXPECT_EQ(all.findings[16].finding.about, About::fabric);
+  EXPECT_THAT(all.findings[16].finding.evidence, StartsWith("SXid 24007 of the NVSwitch at 0000:06:00.0: "));
+  const std::string xid = "NVRM: Xid (PCI:0000:91:00): 79, GPU has fallen off the bus.\n";
+  const std::vector<LogText> logs{{"dmesg-a", xid}, {"dmesg-b", xid}};
+  const Explanation of_two = explain_logs(logs, nullptr);
+  ASSERT_THAT(of_two.findings, SizeIs(2));
+  EXPECT_THAT(of_two.findings[1].finding.evidence, HasSubstr("0000:91:00 in dmesg-b"));
+}
+
+TEST(ExplainedLog, drops_xids_that_a_reset_or_a_start_of_the_driver_ended) {
+  const std::string ecc = "NVRM: Xid (PCI:0000:91:00): 95, pid=1, name=a, Uncontained ECC error\n";
+  const std::string reset =
+      "NVRM: Xid (PCI:0000:91:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n";
+  EXPECT_THAT(explained_ids(ecc + "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n"), IsEmpty());
+  for (const Explained& each : explained(ecc + reset).findings) EXPECT_EQ(each.finding.severity, Severity::info);
+  EXPECT_EQ(explained(ecc + reset + ecc).findings.at(0).finding.severity, Severity::error);
+}
+
+TEST(ExplainedLog, names_the_rank_whose_gpu_failed_before_the_ranks_that_waited) {
+  const std::string failed =
+      "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: "
+      "CUDA error: uncorrectable ECC error encountered\n";
+  EXPECT_THAT(explained_ids(timeout_of(0, 808, "ALLREDUCE") + failed), ElementsAre("nccl.gpu_failed", "nccl.watchdog"));
+  EXPECT_THAT(explained_evidence(failed), ElementsAre(StartsWith("rank 1: ")));
+  EXPECT_THAT(explained_evidence("Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.\n"),
+              ElementsAre(StartsWith("GPU 0000:02:00.0: ")));
+}
+
 // Tools that keep a job's output as one JSON string, and launchers that glue lines, leave one line of the file.
 TEST(ExplainedLog, parts_lines_that_stand_in_one_line_of_the_file) {
   const std::vector<std::string> lines{
