@@ -16,6 +16,7 @@
 #include "bench/base/text.hpp"
 #include "topo/checks/families.hpp"
 #include "topo/discover.hpp"
+#include "topo/system_files.hpp"
 #include "topo/tables.hpp"
 
 namespace p5::topo {
@@ -249,7 +250,8 @@ void each_line(std::string_view log, const std::function<void(const LogLine& lin
   }
 }
 
-constexpr const char* marks[] = {"NCCL INFO ", "NCCL WARN "};
+constexpr const char* warning_mark = "NCCL WARN ";
+constexpr const char* marks[] = {"NCCL INFO ", warning_mark};
 
 // Position where NCCL's own text begins; npos: not a line of NCCL's.
 std::size_t words_in(const std::string& line) {
@@ -456,7 +458,8 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     if (!platform) place.platform = platform_of_instance_type(place.facts.platform);
     if (place.platform) platforms.insert(place.platform->name);
   }
-  Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms))};
+  Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms)),
+                  {}};
   // Lines with one remedy are findings of their own by what stands in front of them, as far as these are few.
   std::map<std::tuple<std::string, Severity, std::string>, std::map<std::string, std::size_t>> index;
   std::set<std::pair<std::size_t, std::string>> hosts;
@@ -474,20 +477,31 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     ++explained.count;
     if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
   };
+  std::map<std::pair<std::string, std::size_t>, std::size_t> unknown;  // by host, or by log where no host is named
   std::set<std::string, std::less<>> known_hosts;
   for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
     std::vector<LoggedXid> xids;
+    bool quotes = false;  // PyTorch quotes NCCL's last warning in the line after this one
     each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::string& line = log_line.text;
       take_xid(line, number, xids);
+      const std::string_view words = trimmed(line);
+      const bool quoted = std::exchange(quotes, words.ends_with("Last error:")) && !words.empty();
+      const bool warns = quoted || line.find(warning_mark) != std::string::npos;
       const std::optional<Shown> shown = shown_by(line, place);
-      if (!shown) return;
+      if (!shown && !(warns && rules_met(line).empty())) return;
       std::string host = host_in(line);
       if (!log_line.begins) host = known_end(host, known_hosts);
+      if (!shown) {
+        const auto [at, first] = unknown.try_emplace({host, host.empty() ? i : logs.size()}, all.unknown.size());
+        if (first) all.unknown.push_back({host, essence(line), log.name, number, 0});
+        ++all.unknown[at->second].count;
+        return;
+      }
       const LogRule& rule = *shown->rule;
       add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about}, shown->before, most_apart,
           {{}, essence(line), log.name, number, 0, {}}, host);

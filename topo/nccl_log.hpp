@@ -39,11 +39,21 @@ struct Explained {
   std::vector<std::string> hosts;  // hosts that logged it, as far as their lines name them
 };
 
+// What NCCL warns of on a host in words that no rule knows.
+struct UnknownWarning {
+  std::string host;  // "": the line does not name it
+  std::string said;  // the first line
+  std::string file;
+  std::size_t line = 0;
+  std::size_t count = 0;  // lines of this host
+};
+
 struct Explanation {
   std::vector<Explained> findings;  // errors first, of them those of hardware, then as they appear
   std::size_t lines = 0, nccl_lines = 0;
   std::vector<std::string> nccl, plugin;  // versions of NCCL and of aws-ofi-nccl in the logs
   std::string platform;                   // instance type that they name, or that was given; "": neither
+  std::vector<UnknownWarning> unknown{};  // one for each host that has any, as they appear
 };
 
 // Rules that depend on the host apply as far as the logs identify it; where they do not, an error becomes a warning.

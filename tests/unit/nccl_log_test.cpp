@@ -485,6 +485,33 @@ TEST(ExplainedLog, names_the_rank_whose_gpu_failed_before_the_ranks_that_waited)
               ElementsAre(StartsWith("GPU 0000:02:00.0: ")));
 }
 
+TEST(ExplainedLog, tells_of_warnings_that_no_rule_knows) {
+  const std::string unknown = "c.cc:1 NCCL WARN a warning of a later release\n";
+  const Explanation all = explained("n1:1:2 [0] " + unknown + "n1:1:2 [0] c.cc:2 NCCL WARN another\n" + "n2:1:2 [0] " +
+                                    unknown + info("a remark that no rule knows"));
+  EXPECT_THAT(all.findings, IsEmpty());
+  ASSERT_THAT(all.unknown, SizeIs(2));
+  EXPECT_EQ(all.unknown[0].host, "n1");
+  EXPECT_THAT(all.unknown[0].said, StartsWith("a warning of a later"));
+  EXPECT_EQ(all.unknown[0].line, 1U);
+  EXPECT_EQ(all.unknown[0].count, 2U);
+  EXPECT_EQ(all.unknown[1].host, "n2");
+  // A rule knows these, on whatever hosts it is irrelevant.
+  EXPECT_THAT(explained(warn("NET/OFI Need to force simple protocol: GDR not supported")).unknown, IsEmpty());
+  EXPECT_THAT(explained(timeout_of(0, 1, "ALLREDUCE")).unknown, IsEmpty());
+}
+
+TEST(ExplainedLog, takes_what_pytorch_quotes_of_nccl_for_a_warning) {
+  const std::string before =
+      "rank-1: torch.distributed.DistBackendError: NCCL error in: x.cpp:1197, unhandled cuda "
+      "error, NCCL version 2.18.3\nrank-1: Last error:\n";
+  const Explanation all = explained(before + "rank-1: Cuda failure 'initialization error'\nrank-1: the end\n");
+  ASSERT_THAT(all.unknown, SizeIs(1));
+  EXPECT_THAT(all.unknown[0].said, HasSubstr("Cuda failure 'initialization error'"));
+  EXPECT_EQ(all.unknown[0].count, 1U);
+  EXPECT_THAT(explained(before + "rank-1: Cuda failure 'uncorrectable ECC error encountered'\n").unknown, IsEmpty());
+}
+
 // Tools that keep a job's output as one JSON string, and launchers that glue lines, leave one line of the file.
 TEST(ExplainedLog, parts_lines_that_stand_in_one_line_of_the_file) {
   const std::vector<std::string> lines{
