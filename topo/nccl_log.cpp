@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -45,6 +46,7 @@ void fields(auto& archive, Is<LogRule> auto& rule) {
   archive.may("across_nodes", rule.across_nodes);
   archive.may("count", json_fields::one_of(rule.count, counts));
   archive.may("evidence", rule.evidence);
+  archive.may("progress", rule.progress);
   archive.must("lines", rule.lines);
   archive.must("remedy", rule.remedy);
 }
@@ -158,10 +160,11 @@ struct LogOrigin {
   bool several_nodes() const { return facts.most_nodes != 1; }
 };
 
-std::optional<int> number_in(const LogMatch& match) {
-  int number = 0;
-  if (match.caught.empty()) return std::nullopt;
-  const std::string& text = match.caught.front();
+template <class Number>
+std::optional<Number> number_in(const std::vector<std::string>& caught, std::size_t at) {
+  Number number = 0;
+  if (at >= caught.size()) return std::nullopt;
+  const std::string& text = caught[at];
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
@@ -169,7 +172,7 @@ std::optional<int> number_in(const LogMatch& match) {
 // Compares the number in the line with the platform's, else with those in other lines of the log. Null: the number is
 // as expected, or no expected one is known.
 std::optional<std::string> counted(const LogMatch& match, const LogOrigin& place) {
-  const std::optional<int> seen = number_in(match);
+  const std::optional<int> seen = number_in<int>(match.caught, 0);
   if (!seen) return std::nullopt;
   const std::string& what = match.rule->count;
   const Platform* const platform = place.platform;
@@ -212,7 +215,8 @@ std::string remedy_of(const LogRule& rule, const LogOrigin& place) {
 struct Shown {
   const LogRule* rule;
   Severity severity;
-  std::string before;  // text in front of the line in the evidence
+  std::string before;               // text in front of the line in the evidence
+  std::vector<std::string> caught;  // by the expression
 };
 
 Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
@@ -224,7 +228,7 @@ std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
     if (wrong == Answer::unknown && match.wording->certain) wrong = Answer::yes;
     if (wrong == Answer::no || (rule.across_nodes && !place.several_nodes())) continue;
     Shown shown{&rule, wrong == Answer::yes ? rule.severity : milder(rule.severity),
-                filled(rule.evidence, match.caught)};
+                filled(rule.evidence, match.caught), match.caught};
     if (!rule.count.empty()) {
       const std::optional<std::string> difference = counted(match, place);
       if (!difference) continue;
@@ -325,6 +329,52 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   facts.verbs = facts.verbs || of_log.verbs;
   facts.lines += of_log.lines;
   facts.nccl_lines += of_log.nccl_lines;
+}
+
+// Number and name of the collective that each rank waits in, by rank.
+using Progress = std::map<int, std::pair<std::uint64_t, std::string>>;
+
+// Takes the lowest number of each rank: it has not come further.
+void take_progress(const std::vector<std::string>& caught, Progress& progress) {
+  const auto rank = number_in<int>(caught, 0);
+  const auto number = number_in<std::uint64_t>(caught, 1);
+  if (!rank || !number) return;
+  std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
+  const auto [known, first] = progress.try_emplace(*rank, at);
+  if (!first) known->second = std::min(known->second, at);
+}
+
+std::string named_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t most_named = 4;
+  return ranks.size() > most_named ? fmt::format("{} ranks", ranks.size())
+                                   : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117; no such line of rank 3: ", the rank that is
+// behind first.
+std::string progress_text(const Progress& progress) {
+  constexpr std::size_t most_named = 4;
+  if (progress.empty()) return "";
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> at;
+  std::vector<int> missing;
+  for (std::int64_t next = 0; const auto& [rank, work] : progress) {
+    at[work].push_back(rank);
+    for (; next < rank && missing.size() <= progress.size(); ++next) missing.push_back(static_cast<int>(next));
+    next = std::int64_t{rank} + 1;
+  }
+  std::vector<std::string> parts;
+  std::size_t told = 0;
+  for (const auto& [work, ranks] : at) {
+    if (parts.size() == most_named) break;
+    parts.push_back(
+        fmt::format("{} at {}number {}", named_ranks(ranks), work.second.empty() ? "" : work.second + " ", work.first));
+    told += ranks.size();
+  }
+  if (told < progress.size())
+    parts.push_back(fmt::format("{} more up to number {}", progress.size() - told, at.rbegin()->first.first));
+  // Logs of few of the ranks say nothing of the others.
+  const bool are_few = !missing.empty() && missing.size() <= progress.size();
+  return join(parts) + (are_few ? "; no such line of " + named_ranks(missing) : "") + ": ";
 }
 
 // An Xid or SXid in a line of the kernel's log.
@@ -476,7 +526,9 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     Explained& explained = all.findings[at->second];
     ++explained.count;
     if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
+    return at->second;
   };
+  std::map<std::size_t, Progress> progress;                            // by finding
   std::map<std::pair<std::string, std::size_t>, std::size_t> unknown;  // by host, or by log where no host is named
   std::set<std::string, std::less<>> known_hosts;
   for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
@@ -503,8 +555,9 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
         return;
       }
       const LogRule& rule = *shown->rule;
-      add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about}, shown->before, most_apart,
-          {{}, essence(line), log.name, number, 0, {}}, host);
+      const std::size_t at = add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about},
+                                 shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
+      if (rule.progress) take_progress(shown->caught, progress[at]);
     });
     const std::vector<const XidClass*> classes = classes_of(xids);
     for (std::size_t at = 0; at < xids.size(); ++at) {
@@ -522,6 +575,7 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
           most_parts, {{}, said, log.name, number, 0, {}}, host);
     }
   }
+  for (const auto& [at, of_ranks] : progress) all.findings[at].finding.evidence.insert(0, progress_text(of_ranks));
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
   // A device that failed is the cause of what its peers log.

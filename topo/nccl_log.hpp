@@ -91,6 +91,7 @@ struct LogRule {
   bool across_nodes = false;  // irrelevant to a job on one node
   std::string count;          // "nics", "rails": the number in the line against the platform's; ""
   std::string evidence;       // text in front of the line; %1 and %2 stand for the groups of the expression
+  bool progress = false;  // the groups are a rank, a number and a name: how far each rank came, of all lines together
   std::vector<LogWording> lines;
   std::map<std::string, std::string> remedy;  // "any", or "efa" and "verbs"
 };

@@ -275,6 +275,12 @@ std::vector<std::string> explained_ids(const std::string& text) {
   return all;
 }
 
+std::vector<std::string> explained_evidence(const std::string& text) {
+  std::vector<std::string> all;
+  for (const Explained& each : explained(text).findings) all.push_back(each.finding.evidence);
+  return all;
+}
+
 TEST(ExplainedLog, reads_a_line_behind_whatever_launchers_put_before_it) {
   const std::string line = "gpu-a:401:460 [1] NCCL INFO Bootstrap : Using veth0a1b:10.0.0.1<0>";
   const std::vector<std::string> texts{
@@ -322,25 +328,69 @@ std::string timeout_of(int rank, int number, const std::string& operation) {
          ", OpType=" + operation + ", NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds\n";
 }
 
-TEST(ExplainedLog, keeps_lines_apart_that_are_of_different_operations) {
+TEST(ExplainedLog, tells_operations_apart_in_which_ranks_timed_out) {
   std::string text;
   for (int rank = 0; rank < 16; ++rank)
     text += rank == 5 ? timeout_of(rank, 1233, "BROADCAST") : timeout_of(rank, 1234, "ALLREDUCE");
   const Explanation all = explained(text);
-  ASSERT_THAT(all.findings, SizeIs(2));
-  EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("ALLREDUCE number 1234: "));
-  EXPECT_EQ(all.findings[0].count, 15U);
-  EXPECT_THAT(all.findings[1].finding.evidence, StartsWith("BROADCAST number 1233: "));
-  EXPECT_EQ(all.findings[1].count, 1U);
-  EXPECT_THAT(all.findings[1].said, HasSubstr("[Rank 5]"));
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_THAT(all.findings[0].finding.evidence,
+              StartsWith("rank 5 at BROADCAST number 1233, 15 ranks at ALLREDUCE number 1234: a collective"));
+  EXPECT_EQ(all.findings[0].count, 16U);
+}
+
+TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_out) {
+  const auto evidence = [](const std::string& text) { return explained(text).findings.at(0).finding.evidence; };
+  const std::string reduce = "ALLREDUCE";
+  // A rank has not come further than the first operation that it waits in.
+  std::string text = timeout_of(0, 96120, reduce) + timeout_of(0, 96117, reduce) + timeout_of(7, 64088, reduce);
+  EXPECT_THAT(evidence(text), StartsWith("rank 7 at ALLREDUCE number 64088, rank 0 at ALLREDUCE number 96117: "));
+  text.clear();
+  for (const int rank : {1, 3, 2, 6, 7}) text += timeout_of(rank, 12, reduce);
+  EXPECT_THAT(evidence(text), StartsWith("5 ranks at ALLREDUCE number 12; no such line of ranks 0, 4, 5: "));
+  text.clear();
+  for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, reduce);
+  EXPECT_THAT(evidence(text), HasSubstr("rank 3 at ALLREDUCE number 3, 996 more up to number 999: "));
+  // Numbers that are no ranks, or too large.
+  EXPECT_THAT(evidence(timeout_of(2147483647, 1, reduce)), StartsWith("rank 2147483647 at "));
+  const std::string huge =
+      timeout_of(1, 1, reduce).replace(timeout_of(1, 1, reduce).find("SeqNum=") + 7, 1, std::string(40, '9'));
+  EXPECT_THAT(evidence(huge), StartsWith("a collective did not finish"));
+}
+
+TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
+  EXPECT_THAT(explained_evidence("[rank1]:[E x.cpp:1316] [PG 0 Rank 1] Heartbeat monitor timed out! Process will be "
+                                 "terminated after dumping debug info. workMetaList_.size()=103\n"
+                                 "[rank0]:[E x.cpp:1316] [PG 0 Rank 0] Heartbeat monitor timed out! Process will be "
+                                 "terminated after dumping debug info. workMetaList_.size()=84\n"),
+              ElementsAre(StartsWith("rank 0 at number 84, rank 1 at number 103: PyTorch's watchdog")));
+  EXPECT_THAT(
+      explained_evidence("[rank3]:[E x.cpp:1709] [PG 0 (default_pg) Rank 3] Timeout at NCCL work: 2070, last\n"),
+      ElementsAre(StartsWith("rank 3 at number 2070: ")));
+  EXPECT_THAT(explained_evidence(" - [0] Timeout at collective: ALLREDUCE, #3\n"
+                                 "    [1] finished collective #2, but didn't join collective #3 (count from 1)\n"),
+              ElementsAre(StartsWith("rank 1 finished collective 2 and did not join collective 3: ")));
+  EXPECT_THAT(explained_evidence("RuntimeError: Detected mismatch between collectives on ranks. Rank 4 is running "
+                                 "collective: CollectiveFingerPrint(OpType=ALLREDUCE), but Rank 0 is running "
+                                 "collective: CollectiveFingerPrint(OpType=BROADCAST).\n"),
+              ElementsAre(StartsWith("rank 4 and rank 0: ")));
+  EXPECT_THAT(explained_evidence("  Rank 12 -- GPU 4 managed by process 3230 on node 10.1.0.7\n"),
+              ElementsAre(StartsWith("rank 12 (GPU 4 on 10.1.0.7): ")));
+  EXPECT_THAT(explained_evidence("[rank29]:[E x.cpp:1923] [PG ID 5 PG GUID 83(TP) Rank 1] Process group watchdog "
+                                 "thread terminated with exception: CUDA error: unspecified launch failure\n"),
+              ElementsAre(StartsWith("rank 29, unspecified launch failure: ")));
+  EXPECT_THAT(explained_evidence("DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId "
+                                 "from [0] via c10d key-value store by key '0'\n"),
+              ElementsAre(StartsWith("rank 3 waits for rank 0: ")));
 }
 
 TEST(ExplainedLog, keeps_few_lines_of_a_kind_apart) {
   std::string text;
-  for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, "ALLREDUCE");
+  for (int peer = 0; peer < 1000; ++peer)
+    text += info("NET/IB: Got completion from peer h" + std::to_string(peer) + "<1> with status=12 opcode=0 len=0");
   const Explanation all = explained(text);
   ASSERT_THAT(all.findings, SizeIs(9));
-  EXPECT_THAT(all.findings[8].finding.evidence, StartsWith("others: a collective"));
+  EXPECT_THAT(all.findings[8].finding.evidence, StartsWith("others: messages"));
   EXPECT_EQ(all.findings[8].count, 992U);
 }
 
@@ -419,12 +469,6 @@ TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
                                  "vendor err 249 (Recv)")),
               IsEmpty());
-}
-
-std::vector<std::string> explained_evidence(const std::string& text) {
-  std::vector<std::string> all;
-  for (const Explained& each : explained(text).findings) all.push_back(each.finding.evidence);
-  return all;
 }
 
 // Lines of dmesg, dmesg -T, journalctl, syslog and /dev/kmsg.
