@@ -340,8 +340,8 @@ void take_progress(const std::vector<std::string>& caught, Progress& progress) {
   const auto number = number_in<std::uint64_t>(caught, 1);
   if (!rank || !number) return;
   std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
-  const auto [known, first] = progress.try_emplace(*rank, at);
-  if (!first) known->second = std::min(known->second, at);
+  auto& [lowest, name] = progress.try_emplace(*rank, at).first->second;
+  if (*number < lowest || (*number == lowest && name.empty())) std::tie(lowest, name) = std::move(at);
 }
 
 std::string named_ranks(const std::vector<int>& ranks) {

@@ -345,6 +345,10 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
   // A rank has not come further than the first operation that it waits in.
   std::string text = timeout_of(0, 96120, reduce) + timeout_of(0, 96117, reduce) + timeout_of(7, 64088, reduce);
   EXPECT_THAT(evidence(text), StartsWith("rank 7 at ALLREDUCE number 64088, rank 0 at ALLREDUCE number 96117: "));
+  // A line without the operation's name beside one that has it.
+  text = "[rank2]:[E x.cpp:1709] [PG 1 Rank 2] Timeout at NCCL work: 7, last\n";
+  for (const std::string& both : {text + timeout_of(2, 7, reduce), timeout_of(2, 7, reduce) + text})
+    EXPECT_THAT(evidence(both), StartsWith("rank 2 at ALLREDUCE number 7: "));
   text.clear();
   for (const int rank : {1, 3, 2, 6, 7}) text += timeout_of(rank, 12, reduce);
   EXPECT_THAT(evidence(text), StartsWith("5 ranks at ALLREDUCE number 12; no such line of ranks 0, 4, 5: "));
