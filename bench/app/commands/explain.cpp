@@ -1,7 +1,7 @@
 // p5bench explain LOG...: the problems that NCCL and its network plugin report in a log or in a job's output, and their
 // remedies. Measures nothing, writes no report, and exits with 0 whatever it finds.
 #include <algorithm>
-#include <ranges>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -52,7 +52,7 @@ std::string finding_text(const topo::Explained& each) {
 std::string unknown_text(const std::vector<topo::UnknownWarning>& unknown) {
   constexpr std::size_t most_named = 8;
   std::string text;
-  for (const topo::UnknownWarning& each : unknown | std::views::take(most_named)) {
+  for (const topo::UnknownWarning& each : std::span(unknown).first(std::min(unknown.size(), most_named))) {
     std::string where = fmt::format("{}:{}", each.file, each.line);
     if (each.count > 1) where += fmt::format(" and {}", reports::counted(each.count - 1, "more line"));
     if (!each.host.empty()) where += ", of " + each.host;
@@ -89,9 +89,8 @@ std::string summary_of(const topo::Explanation& all) {
 // Explains an empty result.
 std::string remark_on(const topo::Explanation& all) {
   if (all.nccl_lines > 0 || !all.findings.empty()) return "";
-  return "It holds no line of NCCL's log: run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV, "
-         "and keep "
-         "its stdout as well as its stderr\n";
+  return "It holds no line of NCCL's log: run the job with NCCL_DEBUG=INFO "
+         "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV, and keep its stdout as well as its stderr\n";
 }
 
 json json_of(const topo::Explanation& all, const std::vector<std::string>& files) {
