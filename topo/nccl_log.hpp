@@ -1,7 +1,7 @@
 // Findings from the log that NCCL and its network plugin write while a communicator is initialized, fails to initialize
 // or breaks (NCCL_DEBUG=INFO, subsystems INIT, BOOTSTRAP, NET and ENV): problems that cannot be known before. Pure: a
 // recorded log is read like a live one. The rules are a table, tables/nccl_log.json, which states the versions that are
-// known to use each wording.
+// known to use each wording. `explain` also reads what PyTorch and the kernel log of the same job.
 #pragma once
 
 #include <map>
