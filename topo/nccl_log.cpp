@@ -24,7 +24,7 @@ namespace p5::topo {
 
 namespace {
 
-constexpr std::array<std::string_view, 7> places{"", "fabric", "efa", "verbs", "direct", "nvls", "beyond p4"};
+constexpr std::array<std::string_view, 8> places{"", "fabric", "efa", "verbs", "direct", "far", "nvls", "beyond p4"};
 constexpr std::array<std::string_view, 3> counts{"nics", "rails", ""};
 
 }  // namespace
@@ -112,9 +112,12 @@ Answer answer(bool holds) { return holds ? Answer::yes : Answer::no; }
 struct LogFacts {
   std::set<std::string> nccl, plugin;
   std::string platform;
-  int most_nodes = 0;                 // nodes of the largest communicator; 0: not logged
-  std::map<std::string, int> most{};  // highest number over all lines, by LogRule::count
+  int most_nodes = 0;                            // nodes of the largest communicator; 0: not logged
+  std::map<std::string, std::set<int>> ranks{};  // by host, in nccl-tests' list of ranks
+  std::map<std::string, int> most{};             // highest number over all lines, by LogRule::count
   bool efa = false, verbs = false;
+  bool near = false;  // a GPU and a NIC use GPUDirect RDMA
+  bool far = false;   // NICs are capable of it, or were found too far from a GPU
   std::size_t lines = 0, nccl_lines = 0;
   std::size_t newest = 0;  // number of the newest line
 };
@@ -153,11 +156,17 @@ struct LogOrigin {
     // Yes only if known: a log that does not mention such devices may be from any host.
     if (where == "verbs") return answer(verbs() == Answer::yes);
     if (where == "direct") return direct();
+    if (where == "far") return facts.far && !facts.near ? direct() : Answer::no;
     // With the plugin's protocol SENDRECV, which P4 uses, NCCL can only use its protocol Simple.
     if (where == "nvls" || where == "beyond p4") return nvls();
     return Answer::yes;
   }
-  bool several_nodes() const { return facts.most_nodes != 1; }
+  // True unless the log says that there is one.
+  bool several_nodes() const {
+    if (facts.most_nodes > 0 || facts.ranks.size() != 1) return facts.most_nodes != 1;
+    const std::set<int>& ranks = facts.ranks.begin()->second;
+    return *ranks.rbegin() + 1 != std::ssize(ranks);  // an excerpt of the list
+  }
 };
 
 template <class Number>
@@ -296,6 +305,15 @@ std::string word_after(const std::string& line, std::string_view mark, const cha
   return line.substr(from, std::min(line.size(), line.find_first_of(ends, from)) - from);
 }
 
+// "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; nccl-tests before 2.17 names no group.
+void take_listed_rank(const std::string& line, LogFacts& facts) {
+  static const std::regex form("\\bRank +(\\d{1,7}) (?:Group +\\d+ )?(?:Pid +\\d+ )?on +(\\S+) device +\\d");
+  const std::size_t at = line.find("Rank ");
+  if (at == std::string::npos || line.find(" device ", at) == std::string::npos) return;
+  const std::string text = around(line, at);
+  if (std::smatch found; std::regex_search(text, found, form)) facts.ranks[found[2]].insert(std::stoi(found[1]));
+}
+
 void take_facts(const std::string& line, std::size_t line_number, LogFacts& facts) {
   const auto says = [&](const char* text) { return line.find(text) != std::string::npos; };
   const bool is_nccl = words_in(line) != std::string::npos;
@@ -312,8 +330,11 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
     if (!number.empty()) most = std::max(most, std::atoi(number.c_str()));
   };
   raise(facts.most_nodes, word_after(line, " nNodes "));
+  take_listed_rank(line, facts);
   if (says("rovider is efa")) raise(facts.most["nics"], word_after(line, "(found "));
   raise(facts.most["rails"], word_after(line, "Created device with "));
+  facts.near = facts.near || says("GPU Direct RDMA Enabled for GPU") || says("/GDRDMA");
+  facts.far = facts.far || (says("GPU Direct RDMA ") && (says("nabled for HCA") || says(" (distance ")));
   facts.efa = facts.efa || says("rovider is efa");
   // From 2.24.3 on NCCL ends this line with "[RO]" (relaxed ordering), and writes it on hosts without a device too.
   facts.verbs = facts.verbs || says("NET/IB : Using [0]") || says("via NET/IB/") || says("Using network IB");
@@ -324,9 +345,12 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   facts.plugin.insert(of_log.plugin.begin(), of_log.plugin.end());
   if (!of_log.platform.empty()) facts.platform = of_log.platform;
   facts.most_nodes = std::max(facts.most_nodes, of_log.most_nodes);
+  for (const auto& [host, ranks] : of_log.ranks) facts.ranks[host].insert(ranks.begin(), ranks.end());
   for (const auto& [what, number] : of_log.most) facts.most[what] = std::max(facts.most[what], number);
   facts.efa = facts.efa || of_log.efa;
   facts.verbs = facts.verbs || of_log.verbs;
+  facts.near = facts.near || of_log.near;
+  facts.far = facts.far || of_log.far;
   facts.lines += of_log.lines;
   facts.nccl_lines += of_log.nccl_lines;
 }

@@ -87,7 +87,7 @@ struct LogRule {
   std::string id, summary;
   Severity severity = Severity::error;
   About about = About::software;
-  std::string where;          // on which hosts it is wrong: "" (all), "fabric", "efa", "verbs", "direct", "nvls", ...
+  std::string where;          // on which hosts it is wrong: "" (all), "fabric", "efa", "verbs", "direct", "far", ...
   bool across_nodes = false;  // irrelevant to a job on one node
   std::string count;          // "nics", "rails": the number in the line against the platform's; ""
   std::string evidence;       // text in front of the line; %1 and %2 stand for the groups of the expression
