@@ -69,6 +69,10 @@ std::set<std::string> rejected_hosts(const Report& report) {
   return hosts;
 }
 
+bool was_interrupted(const Report& report, const Result& result) {
+  return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
+}
+
 bool lacked_time(const Result& result) {
   return result.measurement.outcome == Outcome::skipped && result.measurement.because == "budget";
 }

@@ -25,6 +25,8 @@ bool passed_comparison(const Report& report);
 
 // True if the measurement was skipped because the budget was spent.
 bool lacked_time(const Result& result);
+// True for a measurement that was under way when the run ended: it has no reason of its own.
+bool was_interrupted(const Report& report, const Result& result);
 
 // Decision of a report, by its exit code: 0 is ACCEPT if something was judged, or compared with a baseline or another
 // arm, 10 and 11 are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.

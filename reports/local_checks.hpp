@@ -85,6 +85,8 @@ bool is_of_all_gpus(const topo::Finding& finding);
 // where a limit of processes or memory may be the cause. `rank`: null where none is known.
 inline constexpr std::string_view check_failed = "gpu.check_failed";
 topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what);
+// The same of a rank that did not answer, which does not condemn its host: the host is not finished.
+topo::Finding unanswered_check(const Report& report, int rank, const std::string& what);
 
 // Finding kinds for `list findings`.
 std::vector<topo::FindingKind> local_finding_kinds();

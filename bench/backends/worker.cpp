@@ -311,20 +311,24 @@ json WorkerBackend::wait(Seconds limit) {
             library_status_ = query_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
-    control_.notify_abort(abort_epoch_);
+    notify_others();
     const std::string_view cut = cut_short ? "; the time limit of the whole command has passed" : "";
     StalledError told(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
                       problem.progress);
     told.cut_short = cut_short;
     throw told;
   } catch (const LostError& problem) {
-    control_.notify_abort(abort_epoch_);
+    notify_others();
     throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   } catch (const CaseError& problem) {
-    // Ranks that identify themselves do not wait for each other, and the others' answers tell whose fault it is.
-    if (state_ != State::asked) control_.notify_abort(abort_epoch_);
+    notify_others();
     throw CaseError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   }
+}
+
+// Ranks that identify themselves do not wait for each other, and the others' answers tell whose fault it is.
+void WorkerBackend::notify_others() {
+  if (state_ != State::asked) control_.notify_abort(abort_epoch_);
 }
 
 // The library's latest warnings during the failed order, except those already in `told`.

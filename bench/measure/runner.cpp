@@ -535,9 +535,10 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }
 
-// Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known.
+// Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known,
+// nor of any where the wait was cut short.
 void CaseRun::record_silent_groups(int round, const PhaseFailed& failed) {
-  if (failed.stalled.empty()) return;
+  if (failed.stalled.empty() || failed.cut_short) return;
   for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
     const auto has_any = [&](const std::vector<int>& ranks) {
       return std::ranges::find_first_of(group, ranks) != group.end();

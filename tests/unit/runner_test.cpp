@@ -333,6 +333,20 @@ TEST(Runner, a_round_that_fails_costs_that_round) {
   }
 }
 
+TEST(Runner, takes_no_pair_for_silent_whose_wait_the_time_limit_of_the_command_cut_short) {
+  for (const bool cut_short : {true, false}) {
+    RunnerJob job;
+    job.ranks = 4;
+    job.options.collectives = {"p2p"};
+    job.trouble = {.kind = Kind::stalls, .rank = 2, .phase = Phase::open, .only_case = 7, .cut_short = cut_short};
+    const std::vector<Measurement> all = job.run();
+    const auto failed = std::ranges::find(all, Outcome::failed, &Measurement::outcome);
+    ASSERT_NE(failed, all.end());
+    EXPECT_EQ(failed->silent_groups.empty(), cut_short);
+    EXPECT_EQ(failed->finished_groups.empty(), cut_short);
+  }
+}
+
 TEST(Runner, after_two_failures_the_others_of_a_round_are_not_tried) {
   RunnerJob job;
   job.ranks = 4;

@@ -228,6 +228,24 @@ TEST_F(Replies, that_do_not_come_until_the_deadline_end_the_worker_at_once) {
   EXPECT_LT(since(began).count, 4) << "a worker that answers has 5 s to quit";
 }
 
+// The others start whatever becomes of one, as they wait for nobody.
+TEST_F(Replies, to_a_start_come_though_the_worker_of_another_rank_ends_as_it_starts) {
+  const fs::path slow = folder / "slow", lost = folder / "lost";
+  std::ofstream(folder / "worker") << script("", "");
+  std::ofstream(slow) << "#!/bin/sh\nsleep 1\nexec " << (folder / "worker").string() << "\n";
+  std::ofstream(lost) << "#!/bin/sh\nkill -SEGV $$\n";
+  for (const fs::path& each : {folder / "worker", slow, lost}) fs::permissions(each, fs::perms::owner_all);
+  run_threads(2, [&](ControlPlane& control) {
+    WorkerOptions options;
+    options.program = (control.is_leader() ? slow : lost).string();
+    WorkerBackend backend(control, options);
+    if (control.is_leader())
+      EXPECT_EQ(backend.identify().device_uuid, "GPU-1");
+    else
+      EXPECT_THROW(backend.identify(), LostError);
+  });
+}
+
 // The wait that was allowed is compared with the one that a start may take.
 TEST_F(Replies, to_a_start_are_cut_short_by_the_deadline_of_the_command_alone) {
   const fs::path file = folder / "worker";
