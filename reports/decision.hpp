@@ -42,6 +42,9 @@ void withdraw_baseline_answer(Report& report);
 // contradicts, because the file was edited or damaged; "" if nothing.
 std::string contradiction_in(const Report& report);
 
+// The worse of two grades, in the order of overall(); the first one if neither is bad.
+Grade worse_grade(Grade a, Grade b);
+
 // Names of the hosts with a part at fault: a suspect, an error about hardware or fabric, or an open question whose
 // candidates are all on one host.
 std::set<std::string> rejected_hosts(const Report& report);
