@@ -69,6 +69,10 @@ std::set<std::string> rejected_hosts(const Report& report) {
   return hosts;
 }
 
+bool was_interrupted(const Report& report, const Result& result) {
+  return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
+}
+
 bool lacked_time(const Result& result) {
   return result.measurement.outcome == Outcome::skipped && result.measurement.because == "budget";
 }
@@ -151,15 +155,21 @@ static std::string difference_in(const Report& report) {
   return "";
 }
 
-// Grades that an accepted run does not have, the worst first.
-static constexpr std::array bad_grades{Grade::wrong, Grade::failed, Grade::faulty, Grade::slow};
+// Place among the grades that an accepted run does not have, the worst first; behind them that of all others.
+static std::ptrdiff_t order_of_grade(Grade grade) {
+  constexpr std::array bad_grades{Grade::wrong, Grade::failed, Grade::faulty, Grade::slow};
+  return std::ranges::find(bad_grades, grade) - bad_grades.begin();
+}
+
+Grade worse_grade(Grade a, Grade b) { return order_of_grade(b) < order_of_grade(a) ? b : a; }
 
 // A grade that is not the worst of the content. Cases that failed in the newest run of a baseline are not in it.
 static std::string contradiction_of_grade(const Report& report) {
   const Grade content = overall(report), grade = report.grade;
-  const auto place_of = [](Grade each) { return std::ranges::find(bad_grades, each); };
   const bool may_be_worse = grade == Grade::failed && report.exit_code != ExitCode::ok;
-  if (place_of(content) == place_of(grade) || (place_of(content) > place_of(grade) && may_be_worse)) return "";
+  if (order_of_grade(content) == order_of_grade(grade) ||
+      (order_of_grade(content) > order_of_grade(grade) && may_be_worse))
+    return "";
   return fmt::format("its measurements, findings and suspects are {}, and its grade is {}", name_of(content),
                      name_of(grade));
 }

@@ -25,6 +25,8 @@ bool passed_comparison(const Report& report);
 
 // True if the measurement was skipped because the budget was spent.
 bool lacked_time(const Result& result);
+// True for a measurement that was under way when the run ended: it has no reason of its own.
+bool was_interrupted(const Report& report, const Result& result);
 
 // Decision of a report, by its exit code: 0 is ACCEPT if something was judged, or compared with a baseline or another
 // arm, 10 and 11 are REJECT. Runs that did not end well are REJECT if a part is known to be at fault.
@@ -39,6 +41,9 @@ void withdraw_baseline_answer(Report& report);
 // Sentence that names numbers which a report says twice and differently, or what it says of its end and its own content
 // contradicts, because the file was edited or damaged; "" if nothing.
 std::string contradiction_in(const Report& report);
+
+// The worse of two grades, in the order of overall(); the first one if neither is bad.
+Grade worse_grade(Grade a, Grade b);
 
 // Names of the hosts with a part at fault: a suspect, an error about hardware or fabric, or an open question whose
 // candidates are all on one host.

@@ -50,10 +50,6 @@ std::set<std::string> rejected_as_slow_alone(const Report& report) {
   return hosts;
 }
 
-bool was_interrupted(const Report& report, const Result& result) {
-  return !report.run.ended_by.empty() && result.measurement.because == report.run.ended_by;
-}
-
 bool is_of_default(const TuningFailure& failure) { return failure.setting == "default" && !failure.wrong_data; }
 
 const TuningFailure* wrong_data_of_default(const Report& report) {

@@ -35,9 +35,6 @@ double judged_fraction(const Result& result);
 // The slow measurement with the lowest fraction of its limit; of those on at most so many nodes.
 const Result* slowest(const Report& report, int most_nodes = std::numeric_limits<int>::max());
 
-// A measurement that was under way when the run ended has no reason of its own.
-bool was_interrupted(const Report& report, const Result& result);
-
 // True for a failure of NCCL's own settings in a tuning, which says as much of the machine as a failed measurement. A
 // failure of a setting that was tried is that setting's.
 bool is_of_default(const TuningFailure& failure);

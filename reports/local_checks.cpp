@@ -752,6 +752,12 @@ topo::Finding failed_check(const Report& report, std::optional<int> rank, const 
   return finding;
 }
 
+topo::Finding unanswered_check(const Report& report, int rank, const std::string& what) {
+  topo::Finding finding = failed_check(report, rank, what);
+  finding.about = topo::About::host;
+  return finding;
+}
+
 std::vector<topo::FindingKind> local_finding_kinds() {
   using enum topo::About;
   return {{std::string(slow_alone_id), hardware,
@@ -760,7 +766,8 @@ std::vector<topo::FindingKind> local_finding_kinds() {
            "a GPU that computes, or whose messages pass, more slowly than alone where both are at once"},
           {std::string(corrupt), hardware, "a GPU that computes or stores wrong data; exit code 11"},
           {std::string(not_burnt), software, "GPUs on which the burn of `check --burn` did not run; exit code 14"},
-          {std::string(check_failed), hardware, "copies and launches of each GPU alone could not be measured"}};
+          {std::string(check_failed), hardware,
+           "copies and launches of each GPU alone could not be measured, or a rank of `check` did not answer"}};
 }
 
 }  // namespace p5::reports

@@ -31,6 +31,8 @@ struct LocalCheck {
   std::string_view rate = "";
 };
 std::span<const LocalCheck> local_checks();
+// The first of the figures that no check is about; "" if there is none.
+std::string unknown_figure(const LocalFigures& figures);
 
 // Finding id, a warning or an error: a GPU is worse than the median of all others of its model in the job by more than
 // the tolerance, or has no figure where they have one and nothing says why it was left out.
@@ -85,6 +87,8 @@ bool is_of_all_gpus(const topo::Finding& finding);
 // where a limit of processes or memory may be the cause. `rank`: null where none is known.
 inline constexpr std::string_view check_failed = "gpu.check_failed";
 topo::Finding failed_check(const Report& report, std::optional<int> rank, const std::string& what);
+// The same of a rank that did not answer, which does not condemn its host: the host is not finished.
+topo::Finding unanswered_check(const Report& report, int rank, const std::string& what);
 
 // Finding kinds for `list findings`.
 std::vector<topo::FindingKind> local_finding_kinds();

@@ -1,7 +1,9 @@
 // The figures of a GPU that is checked alone and under load, and by how much it may be worse than the others.
+#include <algorithm>
 #include <array>
 #include <limits>
 #include <span>
+#include <string>
 
 #include "reports/local_checks.hpp"
 
@@ -190,5 +192,14 @@ constexpr std::array all_local_checks{
 }  // namespace
 
 std::span<const LocalCheck> local_checks() { return all_local_checks; }
+
+std::string unknown_figure(const LocalFigures& figures) {
+  const auto is_known = [](const std::string& name) {
+    return std::ranges::find(all_local_checks, name, &LocalCheck::name) != all_local_checks.end();
+  };
+  for (const auto& [name, value] : figures)
+    if (!is_known(name)) return name;
+  return "";
+}
 
 }  // namespace p5::reports

@@ -144,8 +144,9 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
   found.begin = static_cast<std::size_t>(before.data() + digits - text.data());
   found.end = static_cast<std::size_t>(own.back().data() + own.back().size() - text.data());
   const Words behind = words_of(text.substr(found.end));
-  // A timestamp may follow although the damaged head lacks it.
-  const bool is_all = behind.empty() || (behind.size() == 2 && is_timestamp(behind[0], behind[1]));
+  // A timestamp may follow although the damaged head lacks it, and behind a tab what a log collector adds.
+  const bool is_all =
+      behind.empty() || text[found.end] == '\t' || (behind.size() == 2 && is_timestamp(behind[0], behind[1]));
   found.no_more = columns.timestamp || own.back() == "N/A" || own.back() == "0" || own.back() == "0e+00";
   found.ends_surely = is_all || found.no_more;
   return found;
@@ -219,7 +220,7 @@ std::optional<Columns> columns_of(std::string_view text, std::string_view title,
   // Other text interrupted the head: its columns are unknown.
   if (columns.half.size() < 4 || (columns.half[3] != "#wrong" && columns.half[3] != "error")) return {};
   columns.counts_wrong = columns.half[3] == "#wrong";
-  columns.timestamp = words.back() == "timestamp";
+  columns.timestamp = std::find(first, words.end(), "timestamp") != words.end();
   // rccl-tests with -O 0 measures in place only, and its head has that half alone.
   columns.out_of_place = two;
   return columns;

@@ -234,6 +234,7 @@ class Reader {
   }
 
   // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
+  // What stands behind a tab is of a log collector.
   static std::optional<Device> device_in(std::string_view text) {
     Scan scan(text);
     std::string_view number;
@@ -259,7 +260,7 @@ class Reader {
     const std::string_view bus_id = scan.take_while([](char c) { return c != ']'; });
     if (std::ranges::count(bus_id, ':') >= 2) device.bus_id = bus_id;
     if (!scan.take("]")) return {};
-    device.name = trimmed(scan.rest());
+    device.name = trimmed(scan.rest().substr(0, scan.rest().find('\t')));
     return device;
   }
 
@@ -280,15 +281,16 @@ class Reader {
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
     if (!columns_) return;
     const Words words = words_of(text);
-    if (std::ranges::find(words, "(B)") != words.end()) check_units(text, line_);
+    const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
+    if (has_word("(B)")) check_units(text, line_);
     if (text.find("Out of bounds") != std::string::npos) {
       table().values_out_of_bounds = number_in<std::uint64_t>(value_after(text, ": ", is_digit)).value_or(0);
-      table().out_of_bounds = words.back() == "FAILED" || table().values_out_of_bounds > 0;
+      table().out_of_bounds = has_word("FAILED") || table().values_out_of_bounds > 0;
       has_footer_ = true;
     }
     if (text.find("Avg bus") != std::string::npos) {
       has_footer_ = true;
-      table().below_demanded = words.back() == "FAILED";
+      table().below_demanded = has_word("FAILED");
       end_table();
     }
   }

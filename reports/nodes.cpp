@@ -154,9 +154,14 @@ std::set<std::string> hosts_slow_in(const Result& result, const Report& report) 
   return hosts;
 }
 
+// True if the measurement failed by itself; the end of the run is no failure of what it interrupted.
+bool has_failed(const Result& result, const Report& report) {
+  return result.verdict.grade == Grade::failed && !was_interrupted(report, result);
+}
+
 bool fails_within_nodes(const Report& report) {
-  return std::ranges::any_of(report.results, [](const Result& result) {
-    return result.verdict.grade == Grade::failed && result.measurement.measured_case.nodes == 1;
+  return std::ranges::any_of(report.results, [&](const Result& result) {
+    return has_failed(result, report) && result.measurement.measured_case.nodes == 1;
   });
 }
 
@@ -183,7 +188,7 @@ void blame_failed(const Report& report, HostVerdicts& hosts) {
   const auto blame_ranks = [&](bool known) {
     for (const Result& result : report.results) {
       const Measurement& m = result.measurement;
-      if (result.verdict.grade != Grade::failed || (within && m.measured_case.nodes > 1)) continue;
+      if (!has_failed(result, report) || (within && m.measured_case.nodes > 1)) continue;
       if (m.failed_rank.has_value() != known) continue;
       hosts.blame_rank(m.failed_rank, &NodeVerdict::unfinished, "failed");
       named = named || known;
@@ -411,8 +416,11 @@ std::vector<NodeVerdict> judge_nodes(const Report& report) {
       if (result.verdict.grade == Grade::slow && result.measurement.groups.empty())
         hosts.doubt_all(word_of_slow(result.measurement));
   if (!is_explained(report, "silent")) blame_failed(report, hosts);
-  if (ran_out_of_time(report)) hosts.blame("", &NodeVerdict::unfinished, "not all was measured in time");
-  if (!report.run.ended_by.empty()) hosts.blame("", &NodeVerdict::unfinished, report.run.ended_by);
+  // An end of the check for all is the reason of the hosts that caused it; they kept the others from being checked.
+  const auto list =
+      none_has(hosts.verdicts, &NodeVerdict::unfinished) ? &NodeVerdict::unfinished : &NodeVerdict::unchecked;
+  if (ran_out_of_time(report)) hosts.blame("", list, "not all was measured in time");
+  if (!report.run.ended_by.empty()) hosts.blame("", list, report.run.ended_by);
   // A host is fit by what was measured there, whatever made the check end otherwise.
   if (report.exit_code != ExitCode::ok && report.exit_code != ExitCode::environment)
     for (std::size_t host = 0; host < hosts.verdicts.size(); ++host)

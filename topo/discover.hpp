@@ -74,6 +74,10 @@ std::optional<std::uint64_t> huge_pages_left_by_cgroup(const std::filesystem::pa
 // Adds software versions, kernel modules, NCCL plugins, and whether this is a container or a virtual machine.
 // `environment`: that of the processes that load the libraries; a recorded root has none.
 void add_software(Host& host, const std::filesystem::path& root, const Environment& environment = {});
+// The Xid or SXid in a line of the kernel's log, whatever stands in front of it; null: none.
+std::optional<Xid> xid_in(std::string_view line);
+// True if the driver starts there: Xids of before no longer apply.
+bool starts_driver(std::string_view line);
 // Xid errors of GPUs in the kernel log; null where the log cannot be read.
 std::optional<std::vector<Xid>> discover_xids(const std::filesystem::path& root);
 // The GPU's last `count` Xids of that code, of which NVML states the code only, by the texts that the kernel log has of

@@ -24,6 +24,8 @@ namespace {
 
 constexpr std::string_view xid_mark = "NVRM: Xid (", sxid_mark = ": SXid (", driver_loads = "NVRM: loading NVIDIA UNIX";
 
+}  // namespace
+
 // "NVRM: Xid (PCI:0000:53:00): 79, pid=1234, name=python, GPU has fallen off the bus."; older drivers without "PCI:".
 // "nvidia-nvswitch0: SXid (PCI:0000:05:00.0): 24007, Fatal, Link 30 sourcetrack timeout error"; lines with other words
 // behind the code are details of such a one.
@@ -49,6 +51,10 @@ std::optional<Xid> xid_in(std::string_view line) {
   return xid;
 }
 
+bool starts_driver(std::string_view line) { return line.find(driver_loads) != std::string_view::npos; }
+
+namespace {
+
 // Errors of one code are told apart where their texts ask for different remedies: fatal and nonfatal ones of NVLinks.
 bool are_alike(const Xid& one, const Xid& other) {
   return one.pci == other.pci && one.code == other.code &&
@@ -57,7 +63,7 @@ bool are_alike(const Xid& one, const Xid& other) {
 
 // Keeps the order of the last occurrences: a later Xid may take back what an earlier one asked for.
 void add(std::vector<Xid>& xids, std::string_view line) {
-  if (line.find(driver_loads) != std::string_view::npos) xids.clear();
+  if (starts_driver(line)) xids.clear();
   std::optional<Xid> xid = xid_in(line);
   if (!xid) return;
   const auto at = std::ranges::find_if(xids, [&](const Xid& other) { return are_alike(other, *xid); });

@@ -4,6 +4,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -15,6 +16,8 @@
 
 #include "bench/base/text.hpp"
 #include "topo/checks/families.hpp"
+#include "topo/discover.hpp"
+#include "topo/system_files.hpp"
 #include "topo/tables.hpp"
 
 namespace p5::topo {
@@ -43,6 +46,7 @@ void fields(auto& archive, Is<LogRule> auto& rule) {
   archive.may("across_nodes", rule.across_nodes);
   archive.may("count", json_fields::one_of(rule.count, counts));
   archive.may("evidence", rule.evidence);
+  archive.may("progress", rule.progress);
   archive.must("lines", rule.lines);
   archive.must("remedy", rule.remedy);
 }
@@ -165,10 +169,11 @@ struct LogOrigin {
   }
 };
 
-std::optional<int> number_in(const LogMatch& match) {
-  int number = 0;
-  if (match.caught.empty()) return std::nullopt;
-  const std::string& text = match.caught.front();
+template <class Number>
+std::optional<Number> number_in(const std::vector<std::string>& caught, std::size_t at) {
+  Number number = 0;
+  if (at >= caught.size()) return std::nullopt;
+  const std::string& text = caught[at];
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
   return problem == std::errc() ? std::optional(number) : std::nullopt;
 }
@@ -176,7 +181,7 @@ std::optional<int> number_in(const LogMatch& match) {
 // Compares the number in the line with the platform's, else with those in other lines of the log. Null: the number is
 // as expected, or no expected one is known.
 std::optional<std::string> counted(const LogMatch& match, const LogOrigin& place) {
-  const std::optional<int> seen = number_in(match);
+  const std::optional<int> seen = number_in<int>(match.caught, 0);
   if (!seen) return std::nullopt;
   const std::string& what = match.rule->count;
   const Platform* const platform = place.platform;
@@ -219,7 +224,8 @@ std::string remedy_of(const LogRule& rule, const LogOrigin& place) {
 struct Shown {
   const LogRule* rule;
   Severity severity;
-  std::string before;  // text in front of the line in the evidence
+  std::string before;               // text in front of the line in the evidence
+  std::vector<std::string> caught;  // by the expression
 };
 
 Severity milder(Severity severity) { return severity == Severity::error ? Severity::warning : Severity::info; }
@@ -231,7 +237,7 @@ std::optional<Shown> shown_by(const std::string& line, const LogOrigin& place) {
     if (wrong == Answer::unknown && match.wording->certain) wrong = Answer::yes;
     if (wrong == Answer::no || (rule.across_nodes && !place.several_nodes())) continue;
     Shown shown{&rule, wrong == Answer::yes ? rule.severity : milder(rule.severity),
-                filled(rule.evidence, match.caught)};
+                filled(rule.evidence, match.caught), match.caught};
     if (!rule.count.empty()) {
       const std::optional<std::string> difference = counted(match, place);
       if (!difference) continue;
@@ -257,7 +263,8 @@ void each_line(std::string_view log, const std::function<void(const LogLine& lin
   }
 }
 
-constexpr const char* marks[] = {"NCCL INFO ", "NCCL WARN "};
+constexpr const char* warning_mark = "NCCL WARN ";
+constexpr const char* marks[] = {"NCCL INFO ", warning_mark};
 
 // Position where NCCL's own text begins; npos: not a line of NCCL's.
 std::size_t words_in(const std::string& line) {
@@ -329,7 +336,8 @@ void take_facts(const std::string& line, std::size_t line_number, LogFacts& fact
   facts.near = facts.near || says("GPU Direct RDMA Enabled for GPU") || says("/GDRDMA");
   facts.far = facts.far || (says("GPU Direct RDMA ") && (says("nabled for HCA") || says(" (distance ")));
   facts.efa = facts.efa || says("rovider is efa");
-  facts.verbs = facts.verbs || says("NET/IB : Using [") || says("via NET/IB/") || says("Using network IB");
+  // From 2.24.3 on NCCL ends this line with "[RO]" (relaxed ordering), and writes it on hosts without a device too.
+  facts.verbs = facts.verbs || says("NET/IB : Using [0]") || says("via NET/IB/") || says("Using network IB");
 }
 
 void add_facts(const LogFacts& of_log, LogFacts& facts) {
@@ -345,6 +353,88 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
   facts.far = facts.far || of_log.far;
   facts.lines += of_log.lines;
   facts.nccl_lines += of_log.nccl_lines;
+}
+
+// Number and name of the collective that each rank waits in, by rank.
+using Progress = std::map<int, std::pair<std::uint64_t, std::string>>;
+
+// Takes the lowest number of each rank: it has not come further.
+void take_progress(const std::vector<std::string>& caught, Progress& progress) {
+  const auto rank = number_in<int>(caught, 0);
+  const auto number = number_in<std::uint64_t>(caught, 1);
+  if (!rank || !number) return;
+  std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
+  auto& [lowest, name] = progress.try_emplace(*rank, at).first->second;
+  if (*number < lowest || (*number == lowest && name.empty())) std::tie(lowest, name) = std::move(at);
+}
+
+std::string named_ranks(const std::vector<int>& ranks) {
+  constexpr std::size_t most_named = 4;
+  return ranks.size() > most_named ? fmt::format("{} ranks", ranks.size())
+                                   : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117; no such line of rank 3: ", the rank that is
+// behind first.
+std::string progress_text(const Progress& progress) {
+  constexpr std::size_t most_named = 4;
+  if (progress.empty()) return "";
+  std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> at;
+  std::vector<int> missing;
+  for (std::int64_t next = 0; const auto& [rank, work] : progress) {
+    at[work].push_back(rank);
+    for (; next < rank && missing.size() <= progress.size(); ++next) missing.push_back(static_cast<int>(next));
+    next = std::int64_t{rank} + 1;
+  }
+  std::vector<std::string> parts;
+  std::size_t told = 0;
+  for (const auto& [work, ranks] : at) {
+    if (parts.size() == most_named) break;
+    parts.push_back(
+        fmt::format("{} at {}number {}", named_ranks(ranks), work.second.empty() ? "" : work.second + " ", work.first));
+    told += ranks.size();
+  }
+  if (told < progress.size())
+    parts.push_back(fmt::format("{} more up to number {}", progress.size() - told, at.rbegin()->first.first));
+  // Logs of few of the ranks say nothing of the others.
+  const bool are_few = !missing.empty() && missing.size() <= progress.size();
+  return join(parts) + (are_few ? "; no such line of " + named_ranks(missing) : "") + ": ";
+}
+
+// An Xid or SXid in a line of the kernel's log.
+struct LoggedXid {
+  Xid xid;
+  std::string host;  // "": the line does not name it, as in dmesg
+  std::string said;
+  std::size_t line = 0;
+};
+
+// Adds the Xid in a line. The host of syslog and journalctl stands in front of "kernel:".
+void take_xid(const std::string& line, std::size_t number, std::vector<LoggedXid>& xids) {
+  const bool starts = starts_driver(line);
+  std::optional<Xid> xid = xid_in(line);
+  if (!starts && !xid) return;
+  const std::size_t end = line.find(" kernel: ");
+  const std::size_t from = end == 0 || end == std::string::npos ? 0 : line.rfind(' ', end - 1) + 1;
+  std::string host = end == std::string::npos ? "" : line.substr(from, end - from);
+  if (starts)
+    std::erase_if(xids, [&](const LoggedXid& each) { return each.host == host; });
+  else
+    xids.push_back({std::move(*xid), std::move(host), essence(line), number});
+}
+
+// The class of each Xid. The driver takes back resets and reboots that it asked for by a later Xid of the GPU.
+std::vector<const XidClass*> classes_of(const std::vector<LoggedXid>& xids) {
+  std::vector<const XidClass*> classes(xids.size());
+  std::map<std::pair<std::string_view, std::string_view>, const XidClass*> taken_back;  // by host and GPU
+  for (std::size_t i = xids.size(); i-- > 0;) {
+    const auto& [xid, host, said, line] = xids[i];
+    const XidClass*& then = taken_back[{host, xid.pci}];
+    const XidClass& kind = class_of_xid(xid.code, xid.text);
+    if (kind.name == "none") then = &kind;
+    classes[i] = then && (kind.name == "reset" || kind.name == "reboot") ? then : &kind;
+  }
+  return classes;
 }
 
 std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
@@ -442,42 +532,80 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     if (!platform) place.platform = platform_of_instance_type(place.facts.platform);
     if (place.platform) platforms.insert(place.platform->name);
   }
-  Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms))};
-  // Lines of a rule are findings of their own by what stands in front of them, as far as these are few, and by what is
-  // to be done.
-  std::map<std::tuple<const LogRule*, Severity, std::string>, std::map<std::string, std::size_t>> index;
+  Explanation all{{}, facts.lines, facts.nccl_lines, listed(facts.nccl), listed(facts.plugin), join(listed(platforms)),
+                  {}};
+  // Lines with one remedy are findings of their own by what stands in front of them, as far as these are few.
+  std::map<std::tuple<std::string, Severity, std::string>, std::map<std::string, std::size_t>> index;
   std::set<std::pair<std::size_t, std::string>> hosts;
+  const auto add = [&](Finding finding, const std::string& before, std::size_t most_apart, const Explained& shown,
+                       const std::string& host) {
+    std::map<std::string, std::size_t>& alike = index[{finding.id, finding.severity, finding.action}];
+    const std::string evidence = before + finding.evidence;
+    finding.evidence = alike.size() < most_apart || alike.contains(evidence) ? evidence : "others: " + finding.evidence;
+    const auto [at, first] = alike.try_emplace(finding.evidence, all.findings.size());
+    if (first) {
+      all.findings.push_back(shown);
+      all.findings.back().finding = std::move(finding);
+    }
+    Explained& explained = all.findings[at->second];
+    ++explained.count;
+    if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
+    return at->second;
+  };
+  std::map<std::size_t, Progress> progress;                            // by finding
+  std::map<std::pair<std::string, std::size_t>, std::size_t> unknown;  // by host, or by log where no host is named
   std::set<std::string, std::less<>> known_hosts;
   for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
+    std::vector<LoggedXid> xids;
+    bool quotes = false;  // PyTorch quotes NCCL's last warning in the line after this one
     each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::string& line = log_line.text;
+      take_xid(line, number, xids);
+      const std::string_view words = trimmed(line);
+      const bool quoted = std::exchange(quotes, words.ends_with("Last error:")) && !words.empty();
+      const bool warns = quoted || line.find(warning_mark) != std::string::npos;
       const std::optional<Shown> shown = shown_by(line, place);
-      if (!shown) return;
-      std::map<std::string, std::size_t>& of_rule =
-          index[{shown->rule, shown->severity, remedy_of(*shown->rule, place)}];
-      const bool apart = of_rule.size() < most_apart || of_rule.contains(shown->before);
-      const std::string before = apart ? shown->before : "others: ";
-      const auto [at, first] = of_rule.try_emplace(before, all.findings.size());
-      if (first) {
-        Finding finding{
-            shown->rule->id,   shown->severity, {}, before + shown->rule->summary, remedy_of(*shown->rule, place),
-            shown->rule->about};
-        all.findings.push_back({std::move(finding), essence(line), log.name, number, 0, {}});
-      }
-      Explained& explained = all.findings[at->second];
-      ++explained.count;
+      if (!shown && !(warns && rules_met(line).empty())) return;
       std::string host = host_in(line);
       if (!log_line.begins) host = known_end(host, known_hosts);
-      if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
+      if (!shown) {
+        const auto [at, first] = unknown.try_emplace({host, host.empty() ? i : logs.size()}, all.unknown.size());
+        if (first) all.unknown.push_back({host, essence(line), log.name, number, 0});
+        ++all.unknown[at->second].count;
+        return;
+      }
+      const LogRule& rule = *shown->rule;
+      const std::size_t at = add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about},
+                                 shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
+      if (rule.progress) take_progress(shown->caught, progress[at]);
     });
+    const std::vector<const XidClass*> classes = classes_of(xids);
+    for (std::size_t at = 0; at < xids.size(); ++at) {
+      constexpr std::size_t most_parts = 1000;  // each is a device of its own to be looked after
+      const auto& [xid, host, said, number] = xids[at];
+      const XidClass& kind = *classes[at];
+      const std::string device = kind.of_switch ? "NVSwitch" : "GPU";
+      const std::string where = !host.empty() ? " of " + host : logs.size() > 1 ? " in " + log.name : "";
+      Finding finding{"gpu.xid",   kind.severity,
+                      {},          "the driver reported an error of the " + device,
+                      kind.action, kind.of_switch ? About::fabric : About::hardware};
+      finding.subject.xid = xid.code;
+      add(std::move(finding),
+          fmt::format("{} {} of the {} at {}{}: ", kind.of_switch ? "SXid" : "Xid", xid.code, device, xid.pci, where),
+          most_parts, {{}, said, log.name, number, 0, {}}, host);
+    }
   }
+  for (const auto& [at, of_ranks] : progress) all.findings[at].finding.evidence.insert(0, progress_text(of_ranks));
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
-  std::ranges::stable_sort(all.findings, {}, [](const Explained& each) { return each.finding.severity; });
+  // A device that failed is the cause of what its peers log.
+  std::ranges::stable_sort(all.findings, {}, [](const Explained& each) {
+    return std::pair(each.finding.severity, each.finding.about != About::hardware);
+  });
   return all;
 }
 

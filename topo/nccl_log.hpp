@@ -1,7 +1,7 @@
 // Findings from the log that NCCL and its network plugin write while a communicator is initialized, fails to initialize
 // or breaks (NCCL_DEBUG=INFO, subsystems INIT, BOOTSTRAP, NET and ENV): problems that cannot be known before. Pure: a
 // recorded log is read like a live one. The rules are a table, tables/nccl_log.json, which states the versions that are
-// known to use each wording.
+// known to use each wording. `explain` also reads what PyTorch and the kernel log of the same job.
 #pragma once
 
 #include <map>
@@ -39,11 +39,21 @@ struct Explained {
   std::vector<std::string> hosts;  // hosts that logged it, as far as their lines name them
 };
 
+// What NCCL warns of on a host in words that no rule knows.
+struct UnknownWarning {
+  std::string host;  // "": the line does not name it
+  std::string said;  // the first line
+  std::string file;
+  std::size_t line = 0;
+  std::size_t count = 0;  // lines of this host
+};
+
 struct Explanation {
-  std::vector<Explained> findings;  // errors first, then as they appear
+  std::vector<Explained> findings;  // errors first, of them those of hardware, then as they appear
   std::size_t lines = 0, nccl_lines = 0;
   std::vector<std::string> nccl, plugin;  // versions of NCCL and of aws-ofi-nccl in the logs
   std::string platform;                   // instance type that they name, or that was given; "": neither
+  std::vector<UnknownWarning> unknown{};  // one for each host that has any, as they appear
 };
 
 // Rules that depend on the host apply as far as the logs identify it; where they do not, an error becomes a warning.
@@ -81,6 +91,7 @@ struct LogRule {
   bool across_nodes = false;  // irrelevant to a job on one node
   std::string count;          // "nics", "rails": the number in the line against the platform's; ""
   std::string evidence;       // text in front of the line; %1 and %2 stand for the groups of the expression
+  bool progress = false;  // the groups are a rank, a number and a name: how far each rank came, of all lines together
   std::vector<LogWording> lines;
   std::map<std::string, std::string> remedy;  // "any", or "efa" and "verbs"
 };

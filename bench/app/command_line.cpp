@@ -363,11 +363,12 @@ void check_explain(const Options& o) {
 void add_explain(CLI::App& app, Declarations& all, Options& o) {
   CLI::App* explain = app.add_subcommand(
       "explain", "find known problems in a log of NCCL or in a job's output, with their remedies; measures nothing");
-  all.add(*explain, {.name = "LOG",
-                     .shown = "",
-                     .help = "files with lines of NCCL (NCCL_DEBUG=INFO) among any other text; - for stdin",
-                     .take = onto(o.explain_files),
-                     .several = true})
+  all.add(*explain,
+          {.name = "LOG",
+           .shown = "",
+           .help = "files with lines of NCCL (NCCL_DEBUG=INFO) or of the kernel among any other text; - for stdin",
+           .take = onto(o.explain_files),
+           .several = true})
       ->required();
   explain->add_flag_callback(
       "--json", [&o] { o.explain_json = true; }, "the same as --format json");

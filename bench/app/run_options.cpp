@@ -711,11 +711,6 @@ void check_ab(const Options& o) {
   if (!o.given.contains("--b"))
     throw UsageError(
         "ab compares two arms: give the second as --b KEY=VALUE,... (and the first as --a, if not the default)");
-  if (o.a == o.b)
-    throw UsageError(fmt::format(
-        "both arms set {}, so that nothing is compared: give --b KEY=VALUE,... that A has not (a variable that nothing "
-        "reads shows how far equal arms differ)",
-        o.a.empty() ? "nothing" : "the same"));
   if (stays_in_job(o))
     throw UsageError(
         fmt::format("ab needs worker processes for its arms: --backend {} measures within the processes of this job, "

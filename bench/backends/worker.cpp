@@ -145,13 +145,17 @@ class WorkerSession final : public Session {
 
   ~WorkerSession() override {
     try {
-      if (backend_.joined()) ask({{"order", "close"}});
+      close();
     } catch (const CaseError&) {
       backend_.keep_for_next_step(std::current_exception());
     }
   }
   WorkerSession(const WorkerSession&) = delete;
   WorkerSession& operator=(const WorkerSession&) = delete;
+
+  void close() override {
+    if (!std::exchange(closed_, true) && backend_.joined()) ask({{"order", "close"}});
+  }
 
   int slots() const override { return slots_; }
   std::string unavailable() const override { return unavailable_; }
@@ -196,7 +200,14 @@ class WorkerSession final : public Session {
     return {times};
   }
 
-  Verification verify() override { return protocol::verification_from_json(ask({{"order", "verify"}})); }
+  Verification verify() override {
+    Verification found = protocol::verification_from_json(ask({{"order", "verify"}}));
+    if (found.wrong_elements > 0 && !found.first)
+      throw CaseError(fmt::format("its worker's reply is not understood: it names none of {} wrong elements",
+                                  found.wrong_elements));
+    if (found.first) found.first->rank = backend_.rank();  // a worker has elements of its own rank only
+    return found;
+  }
 
   std::optional<Selection> selection() override {
     return protocol::selection_from_json(told<json>(ask({{"order", "selection"}}), "selection"));
@@ -258,6 +269,7 @@ class WorkerSession final : public Session {
   WorkerBackend& backend_;
   Seconds limit_;
   int slots_ = 1;
+  bool closed_ = false;
   std::string unavailable_;
   bool taken_before_ = false;     // the sample is of the time in which the rank joined
   Seconds longest_order_{0};      // wall time of the longest order for samples
@@ -311,20 +323,24 @@ json WorkerBackend::wait(Seconds limit) {
             library_status_ = query_ras(options_.ras, ras_limit);
         });
   } catch (const StalledError& problem) {
-    control_.notify_abort(abort_epoch_);
+    notify_others();
     const std::string_view cut = cut_short ? "; the time limit of the whole command has passed" : "";
     StalledError told(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
                       problem.progress);
     told.cut_short = cut_short;
     throw told;
   } catch (const LostError& problem) {
-    control_.notify_abort(abort_epoch_);
+    notify_others();
     throw LostError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   } catch (const CaseError& problem) {
-    // Ranks that identify themselves do not wait for each other, and the others' answers tell whose fault it is.
-    if (state_ != State::asked) control_.notify_abort(abort_epoch_);
+    notify_others();
     throw CaseError(fmt::format("{} ({}){}", problem.what(), where(), warnings(problem.what())));
   }
+}
+
+// Ranks that identify themselves do not wait for each other, and the others' answers tell whose fault it is.
+void WorkerBackend::notify_others() {
+  if (state_ != State::asked) control_.notify_abort(abort_epoch_);
 }
 
 // The library's latest warnings during the failed order, except those already in `told`.
@@ -458,7 +474,10 @@ std::vector<LocalChecks> WorkerBackend::check_locally(Seconds burn) {
   constexpr Seconds least{30};  // loading cuBLASLt from a cold disk takes seconds
   const Seconds limit{std::max(options_.timeout.count, least.count) + burn.count};
   const json reply = ask({{"order", "check_locally"}, {"burn_s", burn.count}}, limit);
-  return {{.figures = told<LocalFigures>(reply, "figures"), .compute = told<ComputeCheck>(reply, "compute")}};
+  LocalChecks checks{.figures = told<LocalFigures>(reply, "figures"), .compute = told<ComputeCheck>(reply, "compute")};
+  if (const std::optional<int> partner = checks.compute.partner; partner && (*partner < 0 || *partner >= ranks()))
+    throw CaseError(fmt::format("its worker's reply is not understood: there is no rank {}", *partner));
+  return {std::move(checks)};
 }
 
 std::vector<LocalFigures> WorkerBackend::check_host_copies() {

@@ -103,6 +103,8 @@ class WorkerBackend final : public Backend {
   std::string warnings(const std::string& told) const;
   void send(const nlohmann::json& order);
   nlohmann::json wait(Seconds limit);
+  // Interrupts the waits of the other ranks of this one's group, which may wait for it.
+  void notify_others();
   Seconds join_limit() const;
   Seconds limit_of(const RendezvousGroups& rendezvous_groups) const;
 

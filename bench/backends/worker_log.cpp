@@ -13,6 +13,8 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/thread.hpp"
+#include "bench/base/units.hpp"
 
 namespace p5 {
 
@@ -39,9 +41,26 @@ std::optional<std::string_view> version_in(std::string_view line) {
   return said.starts_with(version_mark) ? std::optional(said) : std::nullopt;
 }
 
-// Limits of a worker's log, in bytes. WorkerBackend reads its start and end again; unread output grows beyond these
-// limits only if a worker writes faster than 1 GB/s.
+// Limits of a worker's output, in bytes. WorkerBackend reads the log's start and end again; unread output grows beyond
+// these limits only if a worker writes faster than 1 GB/s, or than the reader of ours takes it.
 constexpr off_t most_at_once = 8 << 20, most_unread = 64 << 20, kept_at_start = 1 << 20, kept_at_end = 1 << 20;
+constexpr std::size_t part_of_output = 1 << 16;
+// Time after which a supervisor looks at its worker again, where the reader of its output is slow.
+constexpr Seconds longest_at_once{1};
+
+// A few megabytes of a worker's output at a time while it runs.
+class OutputPass {
+ public:
+  OutputPass(off_t passed_on, bool ended) : end_(passed_on + (ended ? most_unread : most_at_once)), ended_(ended) {}
+  bool goes_on(off_t passed_on, off_t size) const {
+    return passed_on < std::min(size, end_) && (ended_ || since(start_).count < longest_at_once.count);
+  }
+
+ private:
+  Clock::time_point start_ = Clock::now();
+  off_t end_;
+  bool ended_;
+};
 
 // True if TUNING is enabled, read as NCCL reads a list of subsystems: a leading ^ excludes those listed.
 bool lists_choices(const std::string& subsystems) {
@@ -72,7 +91,7 @@ void write_all(int descriptor, std::string_view text) {
 int memory_file(const char* name) {
   const int file = ::memfd_create(name, MFD_CLOEXEC);
   if (file < 0 || ::fcntl(file, F_SETFL, O_APPEND) != 0)
-    throw CaseError(fmt::format("the worker's log: {}", std::strerror(errno)));
+    throw CaseError(fmt::format("the worker's log: {}", describe_errno(errno)));
   return file;
 }
 
@@ -195,12 +214,11 @@ int WorkerLog::target(pid_t process) {
 bool WorkerLog::flooded() const { return size() - passed_on_ > most_unread; }
 
 void WorkerLog::pass_on(pid_t process, bool ended) {
-  constexpr std::size_t part = 1 << 16;
-  const off_t until = passed_on_ + (ended ? most_unread : most_at_once);
-  while (passed_on_ < std::min(size(), until)) {
-    std::string lines = text(passed_on_, part);
+  const OutputPass pass(passed_on_, ended);
+  while (pass.goes_on(passed_on_, size())) {
+    std::string lines = text(passed_on_, part_of_output);
     const std::size_t whole = lines.rfind('\n') + 1;
-    if (whole > 0 || (lines.size() < part && !ended)) lines.resize(whole);
+    if (whole > 0 || (lines.size() < part_of_output && !ended)) lines.resize(whole);
     if (lines.empty()) return;
     passed_on_ += static_cast<off_t>(lines.size());
     const OperatorsLog::Lines sorted = operators_.sort(lines);
@@ -217,16 +235,18 @@ ErrorLog::ErrorLog() : file_(memory_file("p5bench-worker-errors")) {}
 
 ErrorLog::~ErrorLog() { ::close(file_); }
 
+bool ErrorLog::flooded() const { return length_of(file_) - passed_on_ > most_unread; }
+
 // Memory of bytes that were passed on is freed, except for the newest.
-void ErrorLog::pass_on() {
-  constexpr std::size_t part = 1 << 16;
+void ErrorLog::pass_on(bool ended) {
   constexpr off_t page = 4096;
-  while (passed_on_ < length_of(file_)) {
-    const std::string bytes = bytes_of(file_, passed_on_, part);
+  const OutputPass pass(passed_on_, ended);
+  while (pass.goes_on(passed_on_, length_of(file_))) {
+    const std::string bytes = bytes_of(file_, passed_on_, part_of_output);
     if (bytes.empty()) return;
-    write_all(STDERR_FILENO, bytes);
+    write_all(STDERR_FILENO, printable(bytes));
     passed_on_ += static_cast<off_t>(bytes.size());
-    if (const off_t old = (passed_on_ - static_cast<off_t>(part)) / page * page; old > 0)
+    if (const off_t old = (passed_on_ - static_cast<off_t>(part_of_output)) / page * page; old > 0)
       (void)::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, old);
   }
 }

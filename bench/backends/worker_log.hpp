@@ -79,7 +79,9 @@ class ErrorLog {
   ErrorLog& operator=(const ErrorLog&) = delete;
 
   int descriptor() const { return file_; }  // for the worker's standard error
-  void pass_on();
+  // As in WorkerLog, in ASCII without control characters, but not only whole lines.
+  void pass_on(bool ended);
+  bool flooded() const;
   // The latest lines in ASCII without control characters, the latest last.
   std::vector<std::string> last_lines(std::size_t most) const;
 

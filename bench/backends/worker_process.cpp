@@ -32,6 +32,7 @@
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/base/thread.hpp"
 #include "bench/base/units.hpp"
 
@@ -71,7 +72,7 @@ bool has_input(int descriptor) {
   return ::poll(&waiting, 1, 0) == 1 && (waiting.revents & POLLIN) != 0;
 }
 
-CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, std::strerror(errno))); }
+CaseError failed(const std::string& what) { return CaseError(fmt::format("{}: {}", what, describe_errno(errno))); }
 
 Environment merged_environment(const Environment& changes) {
   Environment variables = current_environment();
@@ -185,7 +186,7 @@ WorkerProcess::WorkerProcess(const std::string& program, const Environment& envi
                                    pointers(arguments).data(), pointers(variables).data());
   if (result != 0) {
     ::munmap(page_, sizeof(protocol::SharedPage));
-    throw CaseError(fmt::format("the worker '{}' cannot be started: {}", program, std::strerror(result)));
+    throw CaseError(fmt::format("the worker '{}' cannot be started: {}", program, describe_errno(result)));
   }
   socket_ = mine.release();
   ::setsockopt(socket_, SOL_SOCKET, SO_SNDTIMEO, &send_limit, sizeof send_limit);
@@ -202,7 +203,7 @@ std::vector<std::string> WorkerProcess::loaded_libraries() const {
 WorkerProcess::~WorkerProcess() {
   kill_and_reap({1});
   log_.pass_on(pid_, true);
-  errors_.pass_on();
+  errors_.pass_on(true);
   ::close(socket_);
   ::munmap(page_, sizeof(protocol::SharedPage));
 }
@@ -235,9 +236,9 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
   for (;;) {
     protocol::Received received = inbox_.receive(socket_, look_ms);
     log_.pass_on(pid_, false);
-    errors_.pass_on();
+    errors_.pass_on(false);
     if (received.closed) throw LostError(how_it_ended());
-    if (log_.flooded()) {
+    if (log_.flooded() || errors_.flooded()) {
       kill();
       throw LostError(fmt::format("its worker (process {}) wrote to its log faster than it could be read", pid_));
     }
@@ -265,11 +266,13 @@ json WorkerProcess::wait(Seconds limit, const std::function<bool()>& interrupted
 json WorkerProcess::reply_of(protocol::Message message) const {
   if (!message.body.is_object()) throw CaseError("its worker's reply is not understood: it is no object");
   if (const auto error = message.body.find("error"); error != message.body.end()) {
-    const std::string what = error->is_string() ? error->get<std::string>() : error->dump();
+    const std::string what = printable(error->is_string() ? error->get<std::string>() : error->dump());
     const auto elsewhere = message.body.find("elsewhere");
     if (elsewhere != message.body.end() && *elsewhere == true) throw StalledError(what, std::nullopt, progress(true));
     throw CaseError(what);
   }
+  if (const auto ok = message.body.find("ok"); ok == message.body.end() || *ok != true)
+    throw CaseError("its worker's reply is not understood: it has neither \"ok\" nor \"error\"");
   return std::move(message.body);
 }
 
@@ -295,7 +298,7 @@ bool WorkerProcess::is_idle_after_abort() {
     const json& reply = received.message->body;
     if (reply.is_object())
       if (const auto told = reply.find("waits_for"); told != reply.end() && told->is_string())
-        waits_for_ = told->get<std::string>();
+        waits_for_ = printable(told->get<std::string>());
     return !reply.is_object() || !reply.contains("at_rest") || reply.at("at_rest") == true;
   }
   return false;

@@ -68,6 +68,9 @@ struct JobLost : std::runtime_error {
 // The message of an error; for std::bad_alloc with a remedy.
 std::string describe(const std::exception& problem);
 
+// The message of an error number; for open files beyond the limit with a remedy.
+std::string describe_errno(int number);
+
 // The exit code when both hold, in this order of precedence: usage, wrong data, unfinished, environment, slow,
 // inconclusive.
 ExitCode worse(ExitCode a, ExitCode b);

@@ -184,7 +184,7 @@ class ForkedRanks final : public ControlPlane {
   void fork_rank(int rank) {
     std::array<int, 2> ends{};
     if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-      throw EnvironmentError(fmt::format("a connection between processes: {}", std::strerror(errno)));
+      throw EnvironmentError(fmt::format("a connection between processes: {}", describe_errno(errno)));
     const pid_t parent = ::getpid(), child = ::fork();
     if (child != 0) {
       ::close(ends[1]);

@@ -209,24 +209,31 @@ void add_wrong_messages(const Kept& kept, std::vector<LocalChecks>& all) {
 
 }  // namespace
 
-std::vector<LocalChecks> check_under_load(ControlPlane& control, Backend& backend, const std::vector<LoadCase>& cases,
-                                          Seconds burn) {
+void check_under_load(ControlPlane& control, Backend& backend, const std::vector<LoadCase>& cases, Seconds burn,
+                      std::vector<LocalChecks>& found) {
   Kept kept;
+  const auto tell_wrong = [&] {
+    if (!control.is_leader()) return;
+    found.resize(static_cast<std::size_t>(control.ranks()));
+    for (const auto& [rank, what] : kept.corrupt) {
+      found.at(rank).compute.corruption = what;
+      found.at(rank).compute.under_load = true;
+    }
+    add_wrong_messages(kept, found);
+  };
   const Seconds time{
       std::max(short_load.count, burn.count / static_cast<double>(std::max<std::size_t>(cases.size(), 1)))};
-  for (const LoadCase& load : cases)
-    if (LoadRun run(control, backend, load, time, kept); !run.run()) return {};
-  if (!control.is_leader()) return {};
-  std::vector<LocalChecks> all(static_cast<std::size_t>(control.ranks()));
+  try {
+    for (const LoadCase& load : cases)
+      if (LoadRun run(control, backend, load, time, kept); !run.run()) return;
+  } catch (const PhaseFailed&) {
+    tell_wrong();
+    throw;
+  }
+  tell_wrong();
   for (const auto& [rank, of_cases] : kept.rates)
     for (const auto& [part, figures] : under_full_load(of_cases))
-      all.at(rank).figures.merge(combined(load_parts.at(part), figures));
-  for (const auto& [rank, what] : kept.corrupt) {
-    all.at(rank).compute.corruption = what;
-    all.at(rank).compute.under_load = true;
-  }
-  add_wrong_messages(kept, all);
-  return all;
+      found.at(rank).figures.merge(combined(load_parts.at(part), figures));
 }
 
 // ---- The cases

@@ -261,18 +261,22 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
 }
 
 // Trials of which one was cut short do not tell who is at fault. The failure of the whole job had its time, and hosts
-// that joined by themselves did so.
-void Rendezvous::throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const {
+// that joined by themselves did so: others that did not, in the same time, are told, unless a rank elsewhere failed.
+// GPUs are not, as that would condemn them.
+void Rendezvous::throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) {
   const std::string_view host = hosts_.one_host.empty() ? "host" : "GPU";
-  std::vector<int> open;
-  for (const JoinAttempt& trial : trials)
-    if (trial.hosts.size() == 1 && !trial.failure.empty()) open.push_back(trial.hosts.front());
+  JoinFault tried = locate_fault(static_cast<int>(hosts_.names.size()), trials);
+  if (!tried.alone) tried = {};
+  const bool some_join = tried.kind == JoinFault::Kind::hosts;
   const std::string found =
-      open.empty() ? fmt::format("each {} joins by itself, and no time was left to try them together", host)
-      : open.size() == hosts_.names.size()
-          ? fmt::format("no time was left to try {}s by themselves", host)
-          : fmt::format("{} did not join without the others in the time that was left, while other {}s did",
-                        join(names_of(open, hosts_.names)), host);
+      some_join     ? fmt::format("{} did not join without the others in the time that was left, while other {}s did",
+                                  join(names_of(tried.hosts, hosts_.names)), host)
+      : tried.alone ? fmt::format("no time was left to try {}s by themselves", host)
+                    : fmt::format("each {} joins by itself, and no time was left to try them together", host);
+  const auto is_open = [&](int rank) {
+    return std::ranges::find(tried.hosts, hosts_.host_of_rank.at(static_cast<std::size_t>(rank))) != tried.hosts.end();
+  };
+  if (some_join && hosts_.one_host.empty() && (!first.rank || is_open(*first.rank))) tell(first, tried);
   throw PhaseFailed{Phase::open, first.rank, fmt::format("{}; {}: a longer --limit leaves more", first.what, found)};
 }
 

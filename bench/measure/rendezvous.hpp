@@ -93,7 +93,7 @@ class Rendezvous {
   bool try_rounds(Backend& backend, std::vector<JoinAttempt>& trials);
   bool try_round(Backend& backend, const std::vector<std::vector<int>>& hosts, int rounds_left,
                  std::vector<JoinAttempt>& trials);
-  [[noreturn]] void throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials) const;
+  [[noreturn]] void throw_cut_off(const PhaseFailed& first, const std::vector<JoinAttempt>& trials);
   void start_anew(Backend& backend);
   void tell(const PhaseFailed& first, const std::optional<JoinFault>& culprit);
 

@@ -202,13 +202,25 @@ class RoundRun {
         });
     return std::move(result_);
   } catch (PhaseFailed& failed) {
-    failed.failure_context = gather_failure_context(control_, backend_, failed);
-    // An unresponsive session cannot be closed regularly.
-    backend_.abandon();
+    give_up(failed);
+    throw;
+  }
+
+  // Closes the session, after run(). Throws PhaseFailed.
+  void close() try {
+    step(Phase::close, [&] { session_->close(); });
+  } catch (PhaseFailed& failed) {
+    give_up(failed);
     throw;
   }
 
  private:
+  void give_up(PhaseFailed& failed) {
+    failed.failure_context = gather_failure_context(control_, backend_, failed);
+    // An unresponsive session cannot be closed regularly.
+    backend_.abandon();
+  }
+
   // Measures an operation on a communicator, such as making it, which moves no data. The time of a sample is not known
   // before the first, which is a request of its own.
   Measurement measure_communicator_step() {
@@ -489,8 +501,8 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
   ++rounds_done_;
   std::optional<PhaseFailed> problem;
   try {
-    Measurement part =
-        RoundRun(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_).run();
+    RoundRun round_run(control_, backend_, rendezvous_, result_.measured_case, round, options_, share, watchdog_);
+    Measurement part = round_run.run();
     if (part.outcome == Outcome::skipped) {
       ++rounds_skipped_;
       skip_reason_ = part.because;
@@ -501,6 +513,7 @@ std::optional<PhaseFailed> CaseRun::run_repetition(int round, Seconds share) {
         result_.roots.push_back({round, {part.throughput->summary.median}});
       merge(result_, std::move(part));
     }
+    round_run.close();  // wrong data that was found before counts even if this fails
   } catch (const PhaseFailed& failed) {
     fail(failed);
     record_silent_groups(round, failed);
@@ -536,9 +549,10 @@ void CaseRun::fail(const PhaseFailed& failed) {
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
 }
 
-// Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known.
+// Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known,
+// nor of any where the wait was cut short. In a case that is closed all groups have ended.
 void CaseRun::record_silent_groups(int round, const PhaseFailed& failed) {
-  if (failed.stalled.empty()) return;
+  if (failed.stalled.empty() || failed.cut_short || failed.phase == Phase::close) return;
   for (const Group& group : (*result_.measured_case.rounds)[static_cast<std::size_t>(round)]) {
     const auto has_any = [&](const std::vector<int>& ranks) {
       return std::ranges::find_first_of(group, ranks) != group.end();

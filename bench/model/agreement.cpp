@@ -37,7 +37,6 @@ std::optional<Failure> find_stalled_rank(const Failures& failures) {
 
 // Tells which ranks stalled. None where a process was lost or failed: the others then only wait for it.
 void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
-  if (failed.cut_short) return;
   double least = std::numeric_limits<double>::infinity();
   for (const std::optional<Failure>& each : failures) {
     if (!each) continue;

@@ -31,7 +31,7 @@ struct PhaseFailed {
   // At the leader, ranks whose operation did not complete: those behind the others, and those that had completed more
   // and may have waited for them.
   std::vector<int> stalled = {}, waiting = {};
-  // As StalledError::cut_short: no rank is at fault, and none stalled; `what` tells which was behind the others.
+  // As StalledError::cut_short: no rank is at fault; `what` tells which was behind the others.
   bool cut_short = false;
 };
 

@@ -136,6 +136,9 @@ class Session {
   // The library's cost table for the case; runs one operation untimed with the library's choice. Known at the first
   // rank of the group; empty elsewhere and where the library has none. Called before the samples to be verified.
   virtual std::vector<Offer> cost_table() { return {}; }
+  // Ends the session; only its destruction may follow. A session that is destroyed without it is closed then, and its
+  // failure to close is told by the backend's next call.
+  virtual void close() {}
 };
 
 // Figures of a rank's own device, by name with the unit: "launch_us".

@@ -132,7 +132,8 @@ std::string_view name_of(Outcome outcome) {
 }
 
 std::string_view name_of(Phase phase) {
-  return std::array<std::string_view, 4>{"open", "warm_up", "sample", "verify"}.at(static_cast<std::size_t>(phase));
+  return std::array<std::string_view, 5>{"open", "warm_up", "sample", "verify", "close"}.at(
+      static_cast<std::size_t>(phase));
 }
 
 double slowdown(const Series& alone, const Series& beside) { return beside.summary.median / alone.summary.median; }

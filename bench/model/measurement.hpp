@@ -13,7 +13,7 @@
 namespace p5 {
 
 enum class Outcome { measured, skipped, failed };
-enum class Phase { open, warm_up, sample, verify };
+enum class Phase { open, warm_up, sample, verify, close };
 std::string_view name_of(Outcome outcome);
 std::string_view name_of(Phase phase);
 

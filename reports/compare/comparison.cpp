@@ -341,18 +341,17 @@ bool same_part(const PlacedPart& a, const PlacedPart& b) {
 PlacedPart part_on_hosts(const std::string& full_name, const topo::Topology& topology) {
   const std::size_t space = full_name.find(' ');
   PlacedPart part{full_name.substr(0, space), full_name.substr(space + 1), {}};
-  const auto name_of_host = [&](std::size_t host) -> HostName {
-    return {topology.hosts.at(host).name, own_instance(topology.hosts.at(host).instance, topology)};
-  };
   // A rail is the same on all hosts.
   const std::optional<Part> known = part.kind == "rail" ? std::nullopt : part_named(full_name);
-  if (known)
-    for (const std::size_t host : hosts_of(*known, topology)) part.hosts.push_back(name_of_host(host));
-  if (known)
-    for (const std::vector<int>& set : known->sets) {
-      std::vector<HostName>& hosts = part.sets.emplace_back();
-      for (const int host : set) hosts.push_back(name_of_host(static_cast<std::size_t>(host)));
+  if (known) {
+    part.sets.resize(known->sets.size());
+    for (const std::size_t host : hosts_of(*known, topology)) {
+      part.hosts.push_back({topology.hosts[host].name, own_instance(topology.hosts[host].instance, topology)});
+      for (std::size_t set = 0; set < part.sets.size(); ++set)
+        if (std::ranges::find(known->sets[set], static_cast<int>(host)) != known->sets[set].end())
+          part.sets[set].push_back(part.hosts.back());
     }
+  }
   if (!part.hosts.empty()) part.which = part.kind == "link" ? "" : within_host(part.which);
   return part;
 }

@@ -103,6 +103,8 @@ class ThreadSession final : public Session {
     return place_ ? buffers_.check(*place_, last_, last_count_) : Verification{};
   }
 
+  void close() override { misbehave(Phase::close); }
+
  private:
   bool lies(Kind kind) const { return troubled_ && threads_.trouble.kind == kind; }
 
@@ -386,8 +388,11 @@ std::unique_ptr<Session> ThreadBackend::open(const Case& c, int round) {
   const Trouble& trouble = threads_.trouble;
   const bool troubled = trouble.rank == rank_ && trouble.only_case.value_or(number) == number;
   if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::throws) throw CaseError("told to throw");
-  if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::stalls)
-    throw StalledError("does not come", rank_);
+  if (troubled && trouble.phase == Phase::open && trouble.kind == Kind::stalls) {
+    StalledError problem("does not come", rank_);
+    problem.cut_short = trouble.cut_short;
+    throw problem;
+  }
   return std::make_unique<ThreadSession>(threads_, c, round, rank_, troubled);
 }
 

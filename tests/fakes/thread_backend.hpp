@@ -21,6 +21,7 @@ struct Trouble {
   int rank = 0;
   Phase phase = Phase::open;       // throws, stalls
   std::optional<int> only_case{};  // number of the case in the order of opening, from 0; null: all
+  bool cut_short = false;          // as StalledError::cut_short, of a rank that stalls in Phase::open
 };
 
 // A barrier for threads; if one aborts, all that wait or arrive later get its reason.

@@ -139,7 +139,7 @@ class Runs(unittest.TestCase):
         self.assertGreater(len(measured), 2)
         self.assertEqual(sum(m["wrong_elements"] for m in measured), 0)
         self.assertRegex(failed[0]["because"], says)
-        self.assertIn(failed[0]["failed_in"], ("open", "warm_up", "sample", "verify"))
+        self.assertIn(failed[0]["failed_in"], ("open", "warm_up", "sample", "verify", "close"))
         self.assertEqual(set(pathlib.Path("/dev/shm").glob("nccl-*")) - self.shared, set())
         return failed[0]
 
@@ -417,7 +417,7 @@ class Faults(Runs):
         failed = [m for m in job.report()["measurements"] if m["outcome"] == "failed"]
         self.assertTrue(failed and all(m["failed_rank"] == 1 and "memory" in m["because"] for m in failed), failed)
 
-    def test_a_worker_that_fails_as_it_leaves_a_case_costs_the_next_and_as_it_leaves_the_run_nothing(self):
+    def test_a_worker_that_fails_as_it_leaves_a_case_costs_that_case_and_as_it_leaves_the_run_nothing(self):
         every = [("kill", "close", 1), ("stop", "close", 1), ("kill", "quit", 0), ("stop", "quit", 0)]
         for kind, order, lost in every if ALL else every[1:3]:
             with self.subTest(kind=kind, order=order):

@@ -48,6 +48,16 @@ class Arms(Folder):
         for seed in range(10):
             self.ab("", SAME, "--seed", seed, *FEW, exits=0, name=f"alike-{seed}")
 
+    def test_a_variable_that_is_set_outside_too_makes_no_other_arm(self):
+        for a, b, exits, says in (("", SAME, 2, "both arms get the same variables (NCCL_MNNVL_ENABLE: set outside"), (SAME, "", 2, "set outside"),
+                                  ("", "NCCL_MNNVL_ENABLE=", 0, ""), ("", "NCCL_MNNVL_ENABLE=1", 0, "")):
+            with self.subTest(a=a, b=b):
+                done = self.run_it("ab", "--a", a, "--b", b, *SIM, *FEW, "--seed", "1", "--quiet", "--out", f"{a}{b}",
+                                   variables={"NCCL_MNNVL_ENABLE": "0"})
+                self.assertEqual(done.returncode, exits, done.stderr)
+                self.assertIn(says, done.stderr)
+                self.assertEqual((self.folder / f"{a}{b}").exists(), exits == 0)
+
     def test_a_slower_arm_is_a_regression_of_its_size_and_bands(self):
         report, comparison, printed = self.ab("", "P5BENCH_SIM_FAULT=gpu:n0g3:0.9", "--seed", "1", *FEW, exits=10)
         self.assertEqual(comparison["answer"], "regression")

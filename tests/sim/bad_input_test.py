@@ -178,9 +178,12 @@ NONSENSE = [
     (["ab", "--b", "A=1", "--backend", "mpi"], ["ab", "--backend mpi"]),
     (["ab", "--b", "A=1", *SIM], ["A", "P5BENCH_SIM_FAULT"]),
     (["ab", "--b", "P5BENCH_SIM_FAULT=gpu:n0g8:0.5", *SIM], ["P5BENCH_SIM_FAULT", "GPU 8"]),
-    (["ab", "--b", "", *SIM], ["both arms set nothing", "--b KEY=VALUE"]),
+    (["ab", "--b", "", *SIM], ["both arms get the same variables, so", "--b KEY=VALUE"]),
+    (["ab", "--a", "", "--b=", *SIM], ["both arms get the same variables, so"]),
+    (["ab", "--b", "P5BENCH_SIM_FAULT=", *SIM], ["both arms get the same variables, so"]),
+    (["ab", "--a", "NCCL_MNNVL_ENABLE=0,P5BENCH_SIM_FAULT=", "--b", "NCCL_MNNVL_ENABLE=0", *SIM], ["both arms get the same variables, so"]),
     (["ab", "--b", "P5BENCH_SIM_FAULT=", "--tuning=off", *SIM], ["ab", "--tuning"]),
-    (["ab", "--a", "NCCL_MNNVL_ENABLE=0", "--b", "NCCL_MNNVL_ENABLE=0", *SIM], ["both arms set the same"]),
+    (["ab", "--a", "NCCL_MNNVL_ENABLE=0", "--b", "NCCL_MNNVL_ENABLE=0", *SIM], ["both arms get the same variables, so"]),
     (["run", "--a", "A=1"], ["--a"]),
     (["tune", "--launches", "3"], ["--launches"]),
     (["tune", *SIM], ["tuning", "--backend sim"]),
@@ -341,13 +344,33 @@ class BadInput(Folder):
         for report, out in (("one/latest", "one/latest"), ("one", "one/latest/"), ("one/latest/report.json", "new")):
             self.assertEqual(self.run_it("report", report, "--format", "json", "--out", out).returncode, 0)
 
-    def test_a_topology_is_not_replaced_by_a_rank_file(self):
+    def test_a_topology_is_not_replaced_by_what_is_made_of_it(self):
         machine = (SOURCE / "tests/fixtures/machines/p4d.24xlarge.json").read_bytes()
         (self.folder / "machine.json").write_bytes(machine)
         (self.folder / "link").symlink_to("machine.json")
         for name in ("machine.json", "link", self.folder / "machine.json"):
             self.assert_refused(["topo", "--load", "machine.json", "--rankfile", name], ["--rankfile and --load name the same file"])
+            self.assert_refused(["topo", "--load", "machine.json", "--record", name], ["--record and --load name the same file"])
         self.assertEqual((self.folder / "machine.json").read_bytes(), machine)
+
+    def test_files_of_a_run_are_not_replaced_by_a_comparison_or_a_topology(self):
+        arms = ["ab", *SIM, "--sizes", "8", "--collectives", "all_reduce", "--launches", "2", "--quiet", "--b"]
+        for name, fault in (("one", "nic:n0r0:0.5"), ("other", "gpu:n0g0:0.5")):
+            self.run_it(*arms, f"P5BENCH_SIM_FAULT={fault}", "--out", name)
+        (self.folder / "link").symlink_to("one/latest/report.json")
+        before = {path: path.read_bytes() for path in self.files("*") if path.is_file()}
+        compare = ["compare", "one/latest", "other/latest", "--new-arm", "b", "--base-arm", "b", "--format"]
+        for format_ in ("json", "html", "console,json,html"):
+            self.assert_refused([*compare, format_, "--out", "one/latest"], ["--out", "is a file of a run"])
+        for load, option, file, why in (("one/latest", "--rankfile", "one/latest/topology.json", "name the same file"),
+                                        ("one/latest/report.json", "--record", "link", "name the same file"),
+                                        ("other/latest", "--rankfile", "link", "'link' is a file of a run"),
+                                        ("other/latest", "--record", "one/latest/topology.json", "is a file of a run")):
+            self.assert_refused(["topo", "--load", load, option, file], [option, why])
+        self.assertEqual({path: path.read_bytes() for path in self.files("*") if path.is_file()}, before)
+        # Other names in the folder are free.
+        self.assertEqual(self.run_it("topo", "--load", "one/latest", "--record", "one/latest/again.json").returncode, 0)
+        self.assertIn(self.run_it(*compare, "markdown", "--out", "one/latest").returncode, (0, 10, 14))
 
     def test_a_second_run_overwrites_nothing(self):
         quick = [*SIM, "--sizes", "8", "--collectives", "all_reduce", "--out", "out", "--cluster", "same"]

@@ -50,6 +50,19 @@ class Explain(Folder):
         self.assertIn("NCCL_DEBUG=INFO", self.explain("-", text="hello\n"))
         self.assertEqual(self.explain("-", text="").splitlines()[0], "Nothing found in 0 lines, 0 of NCCL")
 
+    def test_a_warning_that_no_rule_knows_is_shown_and_is_not_nothing(self):
+        line = "gpu-a:1:2 [0] c.cc:1 NCCL WARN a warning of a later release\n"
+        told = self.explain("-", text=line + line + line.replace("gpu-a", "gpu-b"))
+        self.assertEqual(told.splitlines()[0], "3 unknown WARN lines in 3 lines, 3 of NCCL")
+        self.assertIn('stdin:1 and 1 more line, of gpu-a: "a warning of a later release"', told)
+        self.assertIn("stdin:3, of gpu-b:", told)
+        value = json.loads(self.explain("-", "--json", text=line + "Last error:\nwords\n"))
+        self.assertEqual([e.message for e in SCHEMA.iter_errors(value)], [])
+        self.assertEqual([(each["host"], each["count"]) for each in value["unknown"]], [("gpu-a", 1), (None, 1)])
+        quoted = self.explain("-", text="rank-1: Last error:\nrank-1: a failure of a later release\n")
+        self.assertIn("a failure of a later release", quoted)
+        self.assertIn("no line of NCCL's log", quoted)
+
     def test_what_cannot_be_read_is_named(self):
         self.assertIn("'absent.log' cannot be read", self.explain("absent.log", code=2))
         self.assertIn("LOG is required", self.explain(code=2))

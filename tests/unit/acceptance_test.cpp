@@ -112,6 +112,43 @@ class ChecksNever final : public Backend {
   Seconds& postponed_;
 };
 
+// Its cases under load, or before them the copies to host memory, do not end in time: each time in that of the wait, or
+// cut short in that of the command.
+class LoadsNever final : public Backend {
+ public:
+  LoadsNever(std::unique_ptr<Backend> inner, std::vector<bool> cut_short, bool copies)
+      : inner_(std::move(inner)), cut_short_(std::move(cut_short)), copies_(copies) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override {
+    if (checked_ && !c.beside.empty()) stall();
+    return inner_->open(c, round);
+  }
+  std::vector<LocalFigures> check_host_copies() override {
+    if (copies_) stall();
+    return inner_->check_host_copies();
+  }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return inner_->recovers(); }
+  std::string_view provenance() const override { return inner_->provenance(); }
+  std::vector<LocalChecks> check_locally(Seconds burn) override {
+    checked_ = true;
+    return inner_->check_locally(burn);
+  }
+
+ private:
+  void stall() {
+    StalledError problem("no answer", 3);
+    problem.cut_short = cut_short_.at(times_++);
+    throw problem;
+  }
+
+  std::unique_ptr<Backend> inner_;
+  const std::vector<bool> cut_short_;
+  const bool copies_;
+  std::size_t times_ = 0;
+  bool checked_ = false;
+};
+
 // Its ranks wait for processor cores for half of their time.
 class WaitsForCores final : public Backend {
  public:
@@ -475,9 +512,9 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     testing::internal::GetCapturedStderr();
     const std::string shown = testing::internal::GetCapturedStdout();
     const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
-    const bool condemned =
-        std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id) != report.findings.end();
-    EXPECT_EQ(condemned, !cut_short);
+    const auto found = std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id);
+    ASSERT_NE(found, report.findings.end());
+    EXPECT_EQ(topo::condemns(*found), !cut_short);
     EXPECT_GT(postponed.count, options.burn.count);
     EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
     if (!cut_short) continue;
@@ -485,6 +522,68 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     EXPECT_NE(shown.find("NOT FINISHED"), std::string::npos) << shown;
     EXPECT_EQ(shown.find("NOT FIT"), std::string::npos) << shown;
     EXPECT_NE(shown.find("was not complete within the limit: rank 3: no answer"), std::string::npos) << shown;
+  }
+}
+
+// With a burn and without, the host of the GPU is not finished, and the other one is what was measured there.
+TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the_time_limit) {
+  for (const bool burns : {true, false}) {
+    Shutdown shutdown;
+    std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2"};
+    if (burns) arguments.insert(arguments.end(), {"--burn", "1s"});
+    const auto control = make_solo_control_plane(16);
+    Seconds postponed{0};
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<ChecksNever>(std::move(inner), true, postponed);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Options options = parse_options(arguments).options;
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(code, ExitCode::unfinished);
+    EXPECT_NE(shown.find("n0: NOT FINISHED: gpu.check_failed"), std::string::npos) << shown;
+    EXPECT_NE(shown.find(burns ? "n1: NOT CHECKED: no burn on rank 8" : "n1: fit; "), std::string::npos) << shown;
+    EXPECT_NE(shown.find("error gpu.check_failed: rank 3: its check alone was not complete: rank 3: no answer"),
+              std::string::npos)
+        << shown;
+  }
+}
+
+// The load is left out where time runs short, and as if it were where the time limit cuts it, unless it failed before.
+TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
+  struct End {
+    std::vector<bool> cut_short;
+    bool burns;
+    ExitCode code;
+    const char* says;
+    bool copies = false;
+  };
+  for (const End& end :
+       {End{{true}, false, ExitCode::ok, "n0: fit; "}, End{{true}, false, ExitCode::ok, "n0: fit; ", true},
+        End{{false, false}, false, ExitCode::unfinished, "n0: NOT FIT: gpu.check_failed"},
+        End{{false, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"},
+        End{{true}, true, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"}}) {
+    Shutdown shutdown;
+    std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge"};
+    if (end.burns) arguments.insert(arguments.end(), {"--burn", "1s"});
+    const auto control = make_solo_control_plane(8);
+    const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
+      return std::make_unique<LoadsNever>(std::move(inner), end.cut_short, end.copies);
+    }};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    const Options options = parse_options(arguments).options;
+    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    EXPECT_EQ(code, end.code) << shown;
+    EXPECT_NE(shown.find(end.says), std::string::npos) << shown;
+    EXPECT_EQ(shown.find("what follows the check of each GPU alone was not complete within the limit: rank 3: no "
+                         "answer") != std::string::npos,
+              code == ExitCode::ok)
+        << shown;
   }
 }
 

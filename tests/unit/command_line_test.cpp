@@ -220,14 +220,6 @@ TEST(CommandLine, takes_a_folder_only_with_the_formats_that_are_written_into_it)
               HasSubstr("leave out --format, --baseline and --out"));
 }
 
-TEST(CommandLine, refuses_arms_that_are_the_same) {
-  EXPECT_THAT(refusal_of({"ab", "--b", ""}), HasSubstr("both arms set nothing"));
-  EXPECT_THAT(refusal_of({"ab", "--a", "", "--b="}), HasSubstr("both arms set nothing"));
-  EXPECT_THAT(refusal_of({"ab", "--a", "A=1,B=2", "--b", "B=2", "--b", "A=1"}), HasSubstr("both arms set the same"));
-  EXPECT_EQ(refusal_of({"ab", "--a", "A=1", "--b", ""}), "") << "B is the default";
-  EXPECT_EQ(refusal_of({"ab", "--b", "A="}), "") << "without a variable of the operator";
-}
-
 TEST(CommandLine, a_plan_for_a_simulated_machine_counts_any_tuning_and_other_commands_refuse_it) {
   const std::vector<std::string> machine{"--backend", "sim", "--platform", "p5.48xlarge"};
   for (const std::string mode : {"quick", "full"})

@@ -432,6 +432,8 @@ TEST(Compare, knows_a_part_by_its_instance_where_both_sides_know_it_and_else_by_
   EXPECT_THAT(compare(base, fresh).new_suspects, IsEmpty()) << "the same sets";
   set(fresh.reports[0], four, "link", "n0,n2-n1,n3");
   EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "other sets of the same hosts";
+  set(fresh.reports[0], four, "link", "n0,n1-n2,n9");
+  EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "a node that the run does not have";
   set(base.reports[0], {{"a", "i-a"}, {"b", "i-a"}}, "nic", "n1r5");
   set(fresh.reports[0], {{"b", "i-a"}, {"a", "i-a"}}, "nic", "n1r5");
   EXPECT_THAT(compare(base, fresh).new_suspects, testing::SizeIs(1)) << "of another pod on the instance";

@@ -10,6 +10,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
+#include <fstream>
 #include <iostream>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -19,6 +20,7 @@
 #include "bench/control/control_planes.hpp"
 #include "bench/measure/load.hpp"
 #include "bench/measure/runner.hpp"
+#include "bench/model/agreement.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
 #include "reports/nodes.hpp"
@@ -70,6 +72,22 @@ TEST(LocalChecks, name_the_gpu_that_differs_and_what_in) {
                                            "model: 4000 (8 % less)"));
   EXPECT_THAT(found[1].evidence, HasSubstr("host to device: 27 GB/s"));
   EXPECT_THAT(found[1].action, HasSubstr("PCIe"));
+}
+
+// A figure of a worker of another version, or a message that was changed, has no place in a report.
+TEST(LocalChecks, know_the_names_of_all_figures_of_a_report) {
+  EXPECT_EQ(unknown_figure(figures(1, 2, 3)), "");
+  LocalFigures figures_of_worker = figures(1, 2, 3);
+  figures_of_worker["launch_ms"] = 4;
+  EXPECT_EQ(unknown_figure(figures_of_worker), "launch_ms");
+  std::ifstream file(P5BENCH_SOURCE_FOLDER "/reports/schema/report.schema.json");
+  const nlohmann::json schema = nlohmann::json::parse(file);
+  LocalFigures of_schema;
+  for (const auto& [name, description] :
+       schema.at("properties").at("local_checks").at("items").at("properties").items())
+    of_schema[name] = 1;
+  EXPECT_EQ(unknown_figure(of_schema), "");
+  EXPECT_EQ(of_schema.size(), local_checks().size());
 }
 
 TEST(LocalChecks, tolerate_what_healthy_gpus_differ_by) {
@@ -352,7 +370,8 @@ std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, cons
   JobFacts job;
   for (int rank = 0; rank < nodes * machine.gpus; ++rank) job.node_of_rank.push_back(rank / machine.gpus);
   std::vector<LocalChecks> all = check_locally(*control, *backend, {});
-  std::vector<LocalChecks> loaded = check_under_load(*control, *backend, load_cases("sim", job), {});
+  std::vector<LocalChecks> loaded;
+  check_under_load(*control, *backend, load_cases("sim", job), {}, loaded);
   std::vector<LocalFigures> figures;
   for (std::size_t rank = 0; rank < all.size(); ++rank) {
     all[rank].figures.merge(loaded.at(rank).figures);
@@ -366,6 +385,62 @@ std::vector<std::string> named_in_simulation(int nodes, std::uint64_t seed, cons
   std::set<std::string> names;
   for (const topo::Finding& each : found) names.insert(each.evidence.substr(0, each.evidence.find(',')));
   return {names.begin(), names.end()};
+}
+
+// Its messages of rank 1 are wrong in the first case under load; the time limit of the command cuts the second one.
+class WrongThenLate final : public Backend {
+  class WrongSession final : public Session {
+   public:
+    explicit WrongSession(std::unique_ptr<Session> inner) : inner_(std::move(inner)) {}
+    int slots() const override { return inner_->slots(); }
+    void warm_up(int operations, const std::string& setting) override { inner_->warm_up(operations, setting); }
+    Times sample(const SampleRequest& request) override { return inner_->sample(request); }
+    ConcurrentTimes sample_concurrently(const ConcurrentRequest& request) override {
+      return inner_->sample_concurrently(request);
+    }
+    Verification verify() override {
+      return {.wrong_elements = 1, .first = WrongElement{.rank = 1, .wanted = "1", .got = "2"}};
+    }
+
+   private:
+    std::unique_ptr<Session> inner_;
+  };
+
+ public:
+  explicit WrongThenLate(std::unique_ptr<Backend> inner) : inner_(std::move(inner)) {}
+  std::unique_ptr<Session> open(const Case& c, int round) override {
+    if (++opened_ == 1) return std::make_unique<WrongSession>(inner_->open(c, round));
+    StalledError late("no answer for 15 ms", 3);
+    late.cut_short = true;
+    throw late;
+  }
+  Bytes memory_per_rank(const Case& c) const override { return inner_->memory_per_rank(c); }
+  CostModel cost() const override { return inner_->cost(); }
+  bool recovers() const override { return true; }
+  std::string_view provenance() const override { return inner_->provenance(); }
+
+ private:
+  std::unique_ptr<Backend> inner_;
+  int opened_ = 0;
+};
+
+TEST(LocalChecks, keep_wrong_results_under_load_but_no_figures_where_a_later_case_fails) {
+  SimMachine machine;
+  machine.link = {370};
+  machine.nic = {48};
+  WrongThenLate backend(make_sim_backend(machine));
+  const auto control = make_solo_control_plane(machine.gpus);
+  JobFacts job;
+  job.node_of_rank.resize(static_cast<std::size_t>(machine.gpus));
+  std::vector<LocalChecks> found;
+  EXPECT_THROW(check_under_load(*control, backend, load_cases("sim", job), {}, found), PhaseFailed);
+  ASSERT_THAT(found, SizeIs(machine.gpus));
+  int wrong = 0;
+  for (const LocalChecks& each : found) {
+    EXPECT_THAT(each.figures, IsEmpty());
+    wrong += each.compute.corruption.empty() ? 0 : 1;
+  }
+  EXPECT_EQ(wrong, 1);
 }
 
 // At night all; by day as many as take a few seconds.

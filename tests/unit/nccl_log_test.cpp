@@ -76,6 +76,12 @@ const std::string healthy_p5 =
     info("Channel 02/0 : 9[1] -> 10[2] via P2P/CUMEM") +
     info("ncclCommInitRank comm 0x55 rank 9 nranks 16 - Init COMPLETE");
 
+std::vector<std::string> explained_evidence(const std::string& text) {
+  std::vector<std::string> all;
+  for (const Explained& each : explained(text).findings) all.push_back(each.finding.evidence);
+  return all;
+}
+
 TEST(NcclLog, of_a_healthy_machine_gives_no_finding) {
   EXPECT_THAT(ids(in_log(healthy_p5)), IsEmpty());
   EXPECT_THAT(in_log(""), IsEmpty());
@@ -341,25 +347,73 @@ std::string timeout_of(int rank, int number, const std::string& operation) {
          ", OpType=" + operation + ", NumelIn=1, NumelOut=1, Timeout(ms)=600000) ran for 600012 milliseconds\n";
 }
 
-TEST(ExplainedLog, keeps_lines_apart_that_are_of_different_operations) {
+TEST(ExplainedLog, tells_operations_apart_in_which_ranks_timed_out) {
   std::string text;
   for (int rank = 0; rank < 16; ++rank)
     text += rank == 5 ? timeout_of(rank, 1233, "BROADCAST") : timeout_of(rank, 1234, "ALLREDUCE");
   const Explanation all = explained(text);
-  ASSERT_THAT(all.findings, SizeIs(2));
-  EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("ALLREDUCE number 1234: "));
-  EXPECT_EQ(all.findings[0].count, 15U);
-  EXPECT_THAT(all.findings[1].finding.evidence, StartsWith("BROADCAST number 1233: "));
-  EXPECT_EQ(all.findings[1].count, 1U);
-  EXPECT_THAT(all.findings[1].said, HasSubstr("[Rank 5]"));
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_THAT(all.findings[0].finding.evidence,
+              StartsWith("rank 5 at BROADCAST number 1233, 15 ranks at ALLREDUCE number 1234: a collective"));
+  EXPECT_EQ(all.findings[0].count, 16U);
+}
+
+TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_out) {
+  const auto evidence = [](const std::string& text) { return explained(text).findings.at(0).finding.evidence; };
+  const std::string reduce = "ALLREDUCE";
+  // A rank has not come further than the first operation that it waits in.
+  std::string text = timeout_of(0, 96120, reduce) + timeout_of(0, 96117, reduce) + timeout_of(7, 64088, reduce);
+  EXPECT_THAT(evidence(text), StartsWith("rank 7 at ALLREDUCE number 64088, rank 0 at ALLREDUCE number 96117: "));
+  // A line without the operation's name beside one that has it.
+  text = "[rank2]:[E x.cpp:1709] [PG 1 Rank 2] Timeout at NCCL work: 7, last\n";
+  for (const std::string& both : {text + timeout_of(2, 7, reduce), timeout_of(2, 7, reduce) + text})
+    EXPECT_THAT(evidence(both), StartsWith("rank 2 at ALLREDUCE number 7: "));
+  text.clear();
+  for (const int rank : {1, 3, 2, 6, 7}) text += timeout_of(rank, 12, reduce);
+  EXPECT_THAT(evidence(text), StartsWith("5 ranks at ALLREDUCE number 12; no such line of ranks 0, 4, 5: "));
+  text.clear();
+  for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, reduce);
+  EXPECT_THAT(evidence(text), HasSubstr("rank 3 at ALLREDUCE number 3, 996 more up to number 999: "));
+  // Numbers that are no ranks, or too large.
+  EXPECT_THAT(evidence(timeout_of(2147483647, 1, reduce)), StartsWith("rank 2147483647 at "));
+  const std::string huge =
+      timeout_of(1, 1, reduce).replace(timeout_of(1, 1, reduce).find("SeqNum=") + 7, 1, std::string(40, '9'));
+  EXPECT_THAT(evidence(huge), StartsWith("a collective did not finish"));
+}
+
+TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
+  EXPECT_THAT(explained_evidence("[rank1]:[E x.cpp:1316] [PG 0 Rank 1] Heartbeat monitor timed out! Process will be "
+                                 "terminated after dumping debug info. workMetaList_.size()=103\n"
+                                 "[rank0]:[E x.cpp:1316] [PG 0 Rank 0] Heartbeat monitor timed out! Process will be "
+                                 "terminated after dumping debug info. workMetaList_.size()=84\n"),
+              ElementsAre(StartsWith("rank 0 at number 84, rank 1 at number 103: PyTorch's watchdog")));
+  EXPECT_THAT(
+      explained_evidence("[rank3]:[E x.cpp:1709] [PG 0 (default_pg) Rank 3] Timeout at NCCL work: 2070, last\n"),
+      ElementsAre(StartsWith("rank 3 at number 2070: ")));
+  EXPECT_THAT(explained_evidence(" - [0] Timeout at collective: ALLREDUCE, #3\n"
+                                 "    [1] finished collective #2, but didn't join collective #3 (count from 1)\n"),
+              ElementsAre(StartsWith("rank 1 finished collective 2 and did not join collective 3: ")));
+  EXPECT_THAT(explained_evidence("RuntimeError: Detected mismatch between collectives on ranks. Rank 4 is running "
+                                 "collective: CollectiveFingerPrint(OpType=ALLREDUCE), but Rank 0 is running "
+                                 "collective: CollectiveFingerPrint(OpType=BROADCAST).\n"),
+              ElementsAre(StartsWith("Rank 4: ")));
+  EXPECT_THAT(explained_evidence("  Rank 12 -- GPU 4 managed by process 3230 on node 10.1.0.7\n"),
+              ElementsAre(StartsWith("rank 12 (GPU 4 on 10.1.0.7): ")));
+  EXPECT_THAT(explained_evidence("[rank29]:[E x.cpp:1923] [PG ID 5 PG GUID 83(TP) Rank 1] Process group watchdog "
+                                 "thread terminated with exception: CUDA error: unspecified launch failure\n"),
+              ElementsAre(StartsWith("rank 29, unspecified launch failure: ")));
+  EXPECT_THAT(explained_evidence("DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId "
+                                 "from [0] via c10d key-value store by key '0'\n"),
+              ElementsAre(StartsWith("rank 3 waits for rank 0: ")));
 }
 
 TEST(ExplainedLog, keeps_few_lines_of_a_kind_apart) {
   std::string text;
-  for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, "ALLREDUCE");
+  for (int peer = 0; peer < 1000; ++peer)
+    text += info("NET/IB: Got completion from peer h" + std::to_string(peer) + "<1> with status=12 opcode=0 len=0");
   const Explanation all = explained(text);
   ASSERT_THAT(all.findings, SizeIs(9));
-  EXPECT_THAT(all.findings[8].finding.evidence, StartsWith("others: a collective"));
+  EXPECT_THAT(all.findings[8].finding.evidence, StartsWith("others: messages"));
   EXPECT_EQ(all.findings[8].count, 992U);
 }
 
@@ -398,6 +452,19 @@ TEST(ExplainedLog, takes_what_depends_on_the_host_for_a_warning_until_the_log_te
   EXPECT_THAT(explained_ids(listed(0, "a") + listed(1, "b") + sockets), ElementsAre("nccl.sockets"));
   EXPECT_THAT(explained_ids(listed(8, "b") + listed(9, "b") + sockets), ElementsAre("nccl.sockets")) << "an excerpt";
   EXPECT_THAT(explained_ids(listed(0, "a") + nodes(2) + sockets), ElementsAre("nccl.sockets"));
+}
+
+// NCCL from 2.24.3 on says so on a host that has neither InfiniBand nor RoCE.
+TEST(ExplainedLog, does_not_take_relaxed_ordering_for_an_infiniband_device) {
+  const std::string none = info("NET/IB : No device found.") + info("NET/IB : Using [RO]; OOB eth0:10.0.4.51<0>");
+  EXPECT_THAT(explained_ids(none), IsEmpty());
+  const auto severity = [](const std::string& text) { return explained(text).findings.at(0).finding.severity; };
+  EXPECT_EQ(severity(none + info("Using network Socket")), Severity::warning) << "the log names no fabric";
+  const std::string plugin = info("NET/OFI No eligible providers were found");
+  EXPECT_THAT(explained_ids(plugin + none + info("Using network Socket")),
+              ElementsAre("nccl.provider", "nccl.sockets"));
+  EXPECT_THAT(explained_ids(info("NET/IB : Using [0]mlx5_0:1/IB [RO]; OOB eth0:10.0.4.52<0>") + none),
+              ElementsAre("nccl.verbs_missing"));
 }
 
 // The machine's type is unknown, but one rank finds fewer NICs than another.
@@ -495,6 +562,91 @@ TEST(ExplainedLog, takes_a_flushed_request_for_a_consequence) {
   EXPECT_THAT(explained_ids(warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=5 opcode=0 len=0 "
                                  "vendor err 249 (Recv)")),
               IsEmpty());
+}
+
+// Lines of dmesg, dmesg -T, journalctl, syslog and /dev/kmsg.
+TEST(ExplainedLog, names_the_gpu_of_an_xid_before_what_its_peers_say) {
+  const std::string peer =
+      warn("NET/IB: Got completion from peer 10.1.0.7<41712> with status=12 opcode=0 len=0 vendor err 129 (Send)");
+  const std::string xid =
+      "NVRM: Xid (PCI:0000:91:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.";
+  for (const char* before : {"[6781741.548779] ", "[Sun Nov 22 16:24:18 2026] ", "kernel: ", "6,3964,206764307,-;"}) {
+    const Explanation all = explained(peer + before + xid + "\n");
+    ASSERT_THAT(all.findings, SizeIs(2)) << before;
+    EXPECT_EQ(all.findings[0].finding.id, "gpu.xid") << before;
+    EXPECT_EQ(all.findings[0].finding.severity, Severity::error);
+    EXPECT_EQ(all.findings[0].finding.about, About::hardware);
+    EXPECT_EQ(all.findings[0].finding.subject.xid, 79);
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("Xid 79 of the GPU at 0000:91:00: "));
+    EXPECT_THAT(all.findings[0].finding.action, HasSubstr("reboot"));
+    EXPECT_EQ(all.findings[1].finding.id, "nccl.ib_path");
+  }
+  const Explanation named = explained("Nov 22 10:00:00 gpu-a kernel: [12.5] " + xid + "\n");
+  EXPECT_THAT(named.findings.at(0).finding.evidence, StartsWith("Xid 79 of the GPU at 0000:91:00 of gpu-a: "));
+  EXPECT_EQ(named.findings.at(0).finding.subject.host, "gpu-a");
+}
+
+TEST(ExplainedLog, keeps_the_gpus_and_switches_of_xids_apart) {
+  std::string text;
+  for (int gpu = 0; gpu < 16; ++gpu)
+    text += "NVRM: Xid (PCI:0000:" + std::to_string(10 + gpu) + ":00): 119, pid=1, name=a, Timeout\n";
+  text += text + "nvidia-nvswitch1: SXid (PCI:0000:06:00.0): 24007, Fatal, Link 48 sourcetrack timeout error\n";
+  const Explanation all = explained(text);
+  ASSERT_THAT(all.findings, SizeIs(17));
+  EXPECT_EQ(all.findings[15].count, 2U);
+  EXPECT_EQ(all.findings[16].finding.about, About::fabric);
+  EXPECT_THAT(all.findings[16].finding.evidence, StartsWith("SXid 24007 of the NVSwitch at 0000:06:00.0: "));
+  const std::string xid = "NVRM: Xid (PCI:0000:91:00): 79, GPU has fallen off the bus.\n";
+  const std::vector<LogText> logs{{"dmesg-a", xid}, {"dmesg-b", xid}};
+  const Explanation of_two = explain_logs(logs, nullptr);
+  ASSERT_THAT(of_two.findings, SizeIs(2));
+  EXPECT_THAT(of_two.findings[1].finding.evidence, HasSubstr("0000:91:00 in dmesg-b"));
+}
+
+TEST(ExplainedLog, drops_xids_that_a_reset_or_a_start_of_the_driver_ended) {
+  const std::string ecc = "NVRM: Xid (PCI:0000:91:00): 95, pid=1, name=a, Uncontained ECC error\n";
+  const std::string reset =
+      "NVRM: Xid (PCI:0000:91:00): 154, GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)\n";
+  EXPECT_THAT(explained_ids(ecc + "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n"), IsEmpty());
+  for (const Explained& each : explained(ecc + reset).findings) EXPECT_EQ(each.finding.severity, Severity::info);
+  EXPECT_EQ(explained(ecc + reset + ecc).findings.at(0).finding.severity, Severity::error);
+}
+
+TEST(ExplainedLog, names_the_rank_whose_gpu_failed_before_the_ranks_that_waited) {
+  const std::string failed =
+      "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: "
+      "CUDA error: uncorrectable ECC error encountered\n";
+  EXPECT_THAT(explained_ids(timeout_of(0, 808, "ALLREDUCE") + failed), ElementsAre("nccl.gpu_failed", "nccl.watchdog"));
+  EXPECT_THAT(explained_evidence(failed), ElementsAre(StartsWith("rank 1: ")));
+  EXPECT_THAT(explained_evidence("Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.\n"),
+              ElementsAre(StartsWith("GPU 0000:02:00.0: ")));
+}
+
+TEST(ExplainedLog, tells_of_warnings_that_no_rule_knows) {
+  const std::string unknown = "c.cc:1 NCCL WARN a warning of a later release\n";
+  const Explanation all = explained("n1:1:2 [0] " + unknown + "n1:1:2 [0] c.cc:2 NCCL WARN another\n" + "n2:1:2 [0] " +
+                                    unknown + info("a remark that no rule knows"));
+  EXPECT_THAT(all.findings, IsEmpty());
+  ASSERT_THAT(all.unknown, SizeIs(2));
+  EXPECT_EQ(all.unknown[0].host, "n1");
+  EXPECT_THAT(all.unknown[0].said, StartsWith("a warning of a later"));
+  EXPECT_EQ(all.unknown[0].line, 1U);
+  EXPECT_EQ(all.unknown[0].count, 2U);
+  EXPECT_EQ(all.unknown[1].host, "n2");
+  // A rule knows these, on whatever hosts it is irrelevant.
+  EXPECT_THAT(explained(warn("NET/OFI Need to force simple protocol: GDR not supported")).unknown, IsEmpty());
+  EXPECT_THAT(explained(timeout_of(0, 1, "ALLREDUCE")).unknown, IsEmpty());
+}
+
+TEST(ExplainedLog, takes_what_pytorch_quotes_of_nccl_for_a_warning) {
+  const std::string before =
+      "rank-1: torch.distributed.DistBackendError: NCCL error in: x.cpp:1197, unhandled cuda "
+      "error, NCCL version 2.18.3\nrank-1: Last error:\n";
+  const Explanation all = explained(before + "rank-1: a failure of a later release\nrank-1: the end\n");
+  ASSERT_THAT(all.unknown, SizeIs(1));
+  EXPECT_THAT(all.unknown[0].said, HasSubstr("a failure of a later release"));
+  EXPECT_EQ(all.unknown[0].count, 1U);
+  EXPECT_THAT(explained(before + "rank-1: Cuda failure 'uncorrectable ECC error encountered'\n").unknown, IsEmpty());
 }
 
 // Tools that keep a job's output as one JSON string, and launchers that glue lines, leave one line of the file.

@@ -1017,18 +1017,40 @@ TEST(NcclTests, are_read_before_the_times_of_events) {
       for (const topo::Gpu& gpu : host.gpu_devices) all.push_back(gpu.name);
     return all;
   };
-  const Report plain = import(three_sizes, "", "lab").report;
+  // The program says FAILED, and its exit code is no fault of its own.
+  std::string failed = three_sizes;
+  failed.insert(failed.find('\n', failed.find("# Avg bus bandwidth")), " FAILED");
+  failed += "srun: error: node-y: tasks 2-3: Exited with exit code 1\n\n";
+  const Report plain = import(failed, "", "lab").report;
   EXPECT_THAT(names(plain), Not(IsEmpty()));
-  for (const std::string& events : {as_events(three_sizes, of_event, in_form("17643312000{:02}")),
-                                    as_events(three_sizes, nothing, in_form("2026-11-28T10:00:{:02}.123Z")),
-                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02}.123")),
-                                    as_events(three_sizes, nothing, in_form("2026-11-28 10:00:{:02},123 UTC")),
-                                    as_events(three_sizes, nothing, in_form("11/28/2026, 10:00:{:02} AM"))}) {
+  EXPECT_EQ(plain.status, "complete");
+  for (const std::string& events : {as_events(failed, of_event, in_form("17643312000{:02}")),
+                                    as_events(failed, nothing, in_form("2026-11-28T10:00:{:02}.123Z")),
+                                    as_events(failed, nothing, in_form("2026-11-28 10:00:{:02}.123")),
+                                    as_events(failed, nothing, in_form("2026-11-28 10:00:{:02},123 UTC")),
+                                    as_events(failed, nothing, in_form("11/28/2026, 10:00:{:02} AM")),
+                                    as_events(failed, nothing, in_form("Nov 28, 2026 10:00:{:02} PM")),
+                                    as_events(failed, nothing, in_form("28/Nov/2026:10:00:{:02} +0000")),
+                                    as_events(failed, nothing, in_form("10:00:{:02} PM\tlog-stream/1"))}) {
     const Report report = import(events, "", "lab").report;
+    EXPECT_EQ(report.status, plain.status) << events;
     EXPECT_EQ(times_of(report), times_of(plain)) << events;
     EXPECT_EQ(report.run.remarks, plain.run.remarks) << events;
     EXPECT_EQ(names(report), names(plain)) << events;
   }
+  // A count of wrong elements may end a row, or the time that -S adds.
+  const auto month = in_form("Nov 28, 2026 10:00:{:02} PM");
+  const std::string table = all_reduce_2_13();
+  std::string last_wrong = table;
+  last_wrong.replace(last_wrong.find("0\n", last_wrong.find("285.57")), 1, "7");
+  const std::vector<Result> results = import(as_events(last_wrong, nothing, month), "all_reduce", "lab").report.results;
+  ASSERT_EQ(results.size(), 2u);
+  EXPECT_EQ(results[1].measurement.wrong_elements, 7u);
+  std::string stamped = table;
+  stamped.insert(stamped.find("\n", stamped.find("#wrong     time") + 20), "           timestamp");
+  stamped.insert(stamped.find("\n", stamped.find("285.57")), "  2026-11-20 10:00:00");
+  EXPECT_EQ(import(stamped, "all_reduce", "lab").report.run.started, "2026-11-20T10:00:00Z");
+  EXPECT_EQ(import(as_events(stamped, nothing, month), "all_reduce", "lab").report.run.started, "2026-11-20T10:00:00Z");
 }
 
 // Hydra puts its prefix before each write of a process.

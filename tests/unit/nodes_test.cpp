@@ -214,6 +214,40 @@ TEST(Nodes, whose_ranks_do_not_join_are_not_finished_even_where_no_rank_is_known
             "n0: NOT FINISHED: join.host\nn1 (i-0abc): NOT FINISHED: failed at rank 3 (GPU 1)\n");
 }
 
+// The end of a check is that of the host whose rank did not answer, and of all where none is known.
+TEST(Nodes, are_not_finished_by_an_end_that_another_is_known_to_cause) {
+  const std::string why = "no answer within 20 s while measuring: all others wait for rank 3 on n1";
+  for (const bool lacks_time : {false, true}) {
+    Report report = two_nodes();
+    report.exit_code = ExitCode::unfinished;
+    Result& result = add(report, "all_reduce", 2, lacks_time ? Grade::unknown : Grade::failed);
+    result.measurement.outcome = lacks_time ? Outcome::skipped : Outcome::failed;
+    result.measurement.because = lacks_time ? "budget" : why;
+    if (!lacks_time) report.run.ended_by = why;
+    const std::string said = lacks_time ? "not all was measured in time" : why;
+    EXPECT_EQ(render_nodes(report, true),
+              fmt::format("n0: NOT FINISHED: {}\nn1 (i-0abc): NOT FINISHED: {}\n", said, said));
+    report.findings.push_back(
+        {"gpu.check_failed", topo::Severity::error, {"n1", "", 1, {}}, "rank 3", "run again", topo::About::host});
+    EXPECT_EQ(render_nodes(report, true), fmt::format("n0: NOT CHECKED: {}, no operation was measured there\n"
+                                                      "n1 (i-0abc): NOT FINISHED: gpu.check_failed GPU 1, {}\n",
+                                                      said, said));
+  }
+}
+
+TEST(Nodes, do_not_hide_a_failure_between_them_behind_what_the_end_interrupted) {
+  Report report = two_nodes();
+  report.exit_code = ExitCode::unfinished;
+  report.run.ended_by = "ended by SIGTERM";
+  Result& within = add(report, "p2p", 1, Grade::failed);
+  within.measurement.outcome = Outcome::failed;
+  within.measurement.because = report.run.ended_by;
+  Result& between = add(report, "all_reduce", 2, Grade::failed);
+  between.measurement.outcome = Outcome::failed;
+  between.measurement.failed_rank = 3;
+  EXPECT_THAT(judge_nodes(report)[1].unfinished, ElementsAre("failed at rank 3 (GPU 1)"));
+}
+
 TEST(Nodes, are_judged_by_their_slowest_group_as_if_measured_alone) {
   Report report = two_nodes();
   report.topology.platform = "p5.48xlarge";

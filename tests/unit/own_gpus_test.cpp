@@ -9,6 +9,7 @@
 #include <string>
 
 #include "bench/app/machine/backends.hpp"
+#include "bench/base/error.hpp"
 #include "topo/topology.hpp"
 
 namespace p5 {
@@ -144,24 +145,55 @@ TEST(FailedGpus, are_at_fault_where_another_of_their_host_works) {
   EXPECT_THAT(failed_gpus(topology, {launch, launch, launch}, nullptr), IsEmpty()) << "what all have in common fails";
   EXPECT_EQ(failed_gpus(topology, {"", launch, ""}, nullptr).size(), 1U);
   EXPECT_EQ(failed_gpus(topology, {problem, problem, problem}, nullptr).size(), 3U);
+  EXPECT_THAT(failed_gpus(topology, {"", launch, ""}, nullptr, {0, 2}), IsEmpty()) << "nothing is known of the others";
   topology.hosts.push_back(topology.hosts.front());
   topology.host_of_rank = {0, 0, 1};
   EXPECT_THAT(failed_gpus(topology, {"", "", launch}, nullptr), IsEmpty()) << "its host may be to blame";
 }
 
-// Workers that do not answer tell no more than that.
-TEST(SilentRanks, are_told_with_their_host_which_is_not_condemned) {
+// Workers that do not answer tell no more than that, and those that end as they start, where others do not.
+TEST(UnansweredRanks, are_told_with_their_host_which_is_not_condemned) {
   topo::Topology topology;
   topology.hosts.resize(2);
   topology.hosts[0].name = "h1";
   topology.hosts[1].name = "h2";
   topology.host_of_rank = {0, 0, 1, 1};
-  const std::vector<topo::Finding> found = silent_ranks(topology, {"", "", "", "no answer for 15 s to \"identify\""});
-  ASSERT_EQ(found.size(), 1U);
-  EXPECT_EQ(found[0].id, "gpu.check_failed");
-  EXPECT_EQ(found[0].subject.host, "h2");
-  EXPECT_EQ(found[0].evidence, "rank 3: no answer for 15 s to \"identify\"");
-  EXPECT_FALSE(topo::condemns(found[0]));
+  const std::vector<std::string> none(4);
+  const std::string silent = "no answer for 15 s to \"identify\"",
+                    lost = "its worker (process 7) was ended by signal 11 (Segmentation fault)";
+  for (const std::string& what : {silent, lost}) {
+    std::vector<std::string> one(4);
+    one[3] = what;
+    const std::vector<topo::Finding> found =
+        what == silent ? unanswered_ranks(topology, one, none) : unanswered_ranks(topology, none, one);
+    ASSERT_EQ(found.size(), 1U) << what;
+    EXPECT_EQ(found[0].id, "gpu.check_failed");
+    EXPECT_EQ(found[0].subject.host, "h2");
+    EXPECT_EQ(found[0].evidence, "rank 3: " + what);
+    EXPECT_FALSE(topo::condemns(found[0]));
+  }
+  EXPECT_THAT(unanswered_ranks(topology, none, {lost, lost, lost, lost}), IsEmpty()) << "what all have in common fails";
+  EXPECT_EQ(unanswered_ranks(topology, {silent, "", "", ""}, {"", lost, lost, lost}).size(), 4U);
+}
+
+// A run that measures nothing for it has no report, so that its one line has to say what to do.
+TEST(FailedStarts, are_refused_with_the_first_rank_their_number_and_what_to_do) {
+  using ::testing::AllOf;
+  using ::testing::StartsWith;
+  using ::testing::ThrowsMessage;
+  EXPECT_NO_THROW(refuse_failed_starts({"", ""}));
+  const std::string lost = "its worker (process 7) ended with status 0 (h2)";
+  EXPECT_THAT(
+      [&] {
+        refuse_failed_starts({"", lost, ""});
+      },
+      ThrowsMessage<EnvironmentError>(
+          AllOf(StartsWith("rank 1: " + lost + "; look at that host's GPUs"), HasSubstr("run again without it"))));
+  EXPECT_THAT(
+      [&] {
+        refuse_failed_starts({"", lost, lost, lost});
+      },
+      ThrowsMessage<EnvironmentError>(StartsWith("rank 1 and 2 more: " + lost)));
 }
 
 TEST(FailedGpus, with_errors_of_memory_or_links_are_at_fault_by_themselves_too) {

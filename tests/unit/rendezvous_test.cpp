@@ -131,7 +131,8 @@ struct PlannedJoinFault {
   std::optional<int> told_by = {};  // the host that fails instead where all join
   std::optional<int> of_rank = {};  // the only rank of the culprit that fails
   bool offers = false;
-  Seconds start{0};  // of each rank's process; one that has to be shorter fails
+  bool all_stall = false;  // the whole job, whoever is at fault
+  Seconds start{0};        // of each rank's process; one that has to be shorter fails
   // Attempts that the time limit of the whole command cuts short, on all of their ranks.
   std::function<bool(const std::vector<int>& hosts, bool whole_job, int attempts)> cut_short =
       [](const auto&, bool, int) { return false; };
@@ -184,6 +185,7 @@ class Joiner final : public Backend {
         if (std::ranges::find(hosts, rank / 2) == hosts.end()) hosts.push_back(rank / 2);
       const bool all = !rendezvous_groups.limit;
       if (all) ++attempts_;
+      if (all && fault_.all_stall) throw StalledError("no answer for 5 s to \"join\"");
       if (fault_.cut_short(hosts, all, attempts_)) {
         StalledError late("its worker received no order for 15 ms");
         late.cut_short = true;
@@ -399,6 +401,26 @@ TEST(Rendezvous, blames_no_host_for_joins_that_the_time_limit_of_the_command_cut
                   .cut_short = [](const Hosts&, bool whole_job, int attempts) { return whole_job && attempts > 1; }});
   EXPECT_THAT(again.heard, IsEmpty());
   EXPECT_THAT(again.failed_ranks, ElementsAre(0));
+}
+
+// All hosts had the same time to join by themselves.
+TEST(Rendezvous, tells_a_host_that_alone_of_all_did_not_join_before_the_time_limit_of_the_command) {
+  using Hosts = std::vector<int>;
+  for (const int hosts : {2, 4, 5})
+    for (const bool all_stall : {true, false}) {
+      const Outcomes found =
+          join_on(hosts, {.at_fault = [](const Hosts& trial, int) { return trial.size() > 1; },
+                          .culprit = 1,
+                          .all_stall = all_stall,
+                          .cut_short = [](const Hosts& trial, bool, int) { return trial == Hosts{1}; }});
+      ASSERT_EQ(found.heard.size(), 1u) << hosts;
+      ASSERT_TRUE(found.heard[0].culprit);
+      EXPECT_THAT(found.heard[0].culprit->hosts, ElementsAre(1));
+      EXPECT_TRUE(found.heard[0].culprit->alone);
+      EXPECT_THAT(found.thrown,
+                  ElementsAre(HasSubstr("; n1 did not join without the others in the time that was left")));
+      EXPECT_THAT(found.failed_ranks, ElementsAre(all_stall ? std::nullopt : std::optional(2)));
+    }
 }
 
 TEST(Rendezvous, without_hosts_fails_as_it_is_and_is_tried_again) {

@@ -24,6 +24,7 @@
 #include "reports/atomic_file.hpp"
 #include "reports/decision.hpp"
 #include "reports/judge.hpp"
+#include "reports/nccl_tests.hpp"
 #include "tests/unit/in_folder.hpp"
 
 namespace p5::reports {
@@ -190,6 +191,67 @@ TEST(ReportJson, is_refused_if_its_grade_or_figures_contradict_its_content) {
       {"because", "so"}, {"fraction_of_limit", 0.5}, {"least_fraction_of_limit", 0.8}};
   EXPECT_THAT(problem_of("/measurements/0/verdict", verdict),
               HasSubstr("fraction_of_limit is 0.5, but ok begins at 0.8"));
+}
+
+// Release 0.2.0 wrote the algorithm bandwidth as the bus bandwidth of one rank, which is 0 since.
+TEST(ReportJson, of_one_rank_is_read_whatever_its_bus_bandwidth_is) {
+  Report report = everything();
+  report.run.ranks = 1;
+  report.results.resize(1);
+  Measurement& m = report.results[0].measurement;
+  m.measured_case.collective = &all_reduce;
+  m.measured_case.pattern = m.measured_case.pair = "";
+  m.measured_case.ranks = 1;
+  m.groups.clear();
+  m.slowest_group.clear();
+  m.slowest_rank = 0;
+  const nlohmann::json now = to_json(report);
+  nlohmann::json j = now;
+  nlohmann::json& series = j.at("measurements").at(0).at("throughput");
+  EXPECT_EQ(series.at("busbw_gb_per_s"), 0);
+  series["busbw_gb_per_s"] = series.at("algbw_gb_per_s").get<double>() + 40;
+  EXPECT_EQ(to_json(report_from_json(j)), now);
+  series["algbw_gb_per_s"] = 40;
+  EXPECT_THROW(report_from_json(j), UsageError);
+}
+
+// Reports of 0.2.0 have no decision, and the grade of a killed run, of wrong data that only a finding tells and of a
+// failure of NCCL's own settings while tuning is not that of their content.
+TEST(ReportJson, from_before_decisions_has_the_grade_of_its_content) {
+  const auto with_result = [](Grade grade) {
+    Report report;
+    report.status = "complete";
+    Result& result = report.results.emplace_back();
+    result.measurement.measured_case.collective = &all_reduce;
+    result.verdict.grade = grade;
+    return report;
+  };
+  Report killed = with_result(Grade::slow), wrong = with_result(Grade::ok), failed = with_result(Grade::ok);
+  killed.status = "partial";
+  wrong.findings.push_back(
+      {std::string(nccl_tests::out_of_bounds), topo::Severity::error, {}, "", "", topo::About::hardware});
+  failed.tuning.emplace().mode = "quick";
+  failed.tuning->outcome = "nothing";
+  failed.tuning->failures.push_back(
+      {.collective = "all_reduce", .bytes = 8, .setting = "default", .wrong_data = false, .because = "rank 1 died"});
+  for (const auto& [report, told, grade, code, word] :
+       {std::tuple(killed, Grade::unknown, Grade::slow, ExitCode::unfinished, "CANNOT TELL"),
+        std::tuple(wrong, Grade::faulty, Grade::wrong, ExitCode::wrong_data, "REJECT"),
+        std::tuple(failed, Grade::ok, Grade::failed, ExitCode::unfinished, "CANNOT TELL")}) {
+    Report old = report;
+    old.run.ranks = 2;
+    old.grade = told;
+    old.exit_code = code;
+    const Report back = report_from_json(to_json(old));
+    EXPECT_EQ(back.grade, grade);
+    EXPECT_EQ(back.exit_code, code);
+    EXPECT_EQ(back.decision.word, word);
+    old.decision = back.decision;
+    EXPECT_THROW(report_from_json(to_json(old)), UsageError) << "its grade is that of its content since";
+  }
+  killed.run.ranks = 2;
+  killed.grade = Grade::wrong;
+  EXPECT_THROW(report_from_json(to_json(killed)), UsageError) << "worse than its content";
 }
 
 TEST(ReportJson, tells_rates_of_the_times_beside_them) {

@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <utility>
 #include <vector>
 
 #include "bench/control/control_planes.hpp"
@@ -258,6 +259,29 @@ TEST(Runner, fails_one_case_alike_wherever_a_rank_throws_or_stalls) {
       }
 }
 
+// The last case has no other behind it that could tell.
+TEST(Runner, fails_the_case_that_a_rank_cannot_close_and_keeps_what_was_found_before) {
+  for (const auto& [kind, number] : {std::pair(Kind::throws, 1), {Kind::throws, 2}, {Kind::stalls, 2}}) {
+    RunnerJob job;
+    job.ranks = 3;
+    job.options.collectives = {"all_reduce"};
+    job.options.sizes = {{8}, {16}, {32}};
+    job.trouble = {.kind = kind, .rank = 2, .phase = Phase::close, .only_case = number};
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_EQ(measurements.size(), 3u);
+    const auto failed = static_cast<std::size_t>(number);
+    for (const std::vector<Outcome>& outcomes : job.outcomes_of_rank)
+      for (std::size_t at = 0; at < outcomes.size(); ++at)
+        EXPECT_EQ(outcomes[at], at == failed ? Outcome::failed : Outcome::measured);
+    EXPECT_EQ(measurements[failed].failed_in, Phase::close);
+    EXPECT_EQ(measurements[failed].failed_rank, 2);
+    EXPECT_TRUE(measurements[failed].because.starts_with(kind == Kind::throws ? "rank 2 in close: told to throw"
+                                                                              : "rank 2 in close: does not come"));
+    EXPECT_TRUE(measurements[failed].throughput);
+    EXPECT_TRUE(measurements[failed].silent_groups.empty()) << "its operations have ended";
+  }
+}
+
 TEST(Runner, tells_the_cause_first_of_cases_that_are_not_run_again_for_it) {
   RunnerJob job;
   job.ranks = 3;
@@ -330,6 +354,20 @@ TEST(Runner, a_round_that_fails_costs_that_round) {
     EXPECT_TRUE(m.throughput);
     const std::string why = fmt::format("rank 2 in warm_up: told to throw (in 1 of {} rounds)", directed ? 6 : 3);
     EXPECT_EQ(m.because, failed ? why : "");
+  }
+}
+
+TEST(Runner, takes_no_pair_for_silent_whose_wait_the_time_limit_of_the_command_cut_short) {
+  for (const bool cut_short : {true, false}) {
+    RunnerJob job;
+    job.ranks = 4;
+    job.options.collectives = {"p2p"};
+    job.trouble = {.kind = Kind::stalls, .rank = 2, .phase = Phase::open, .only_case = 7, .cut_short = cut_short};
+    const std::vector<Measurement> all = job.run();
+    const auto failed = std::ranges::find(all, Outcome::failed, &Measurement::outcome);
+    ASSERT_NE(failed, all.end());
+    EXPECT_EQ(failed->silent_groups.empty(), cut_short);
+    EXPECT_EQ(failed->finished_groups.empty(), cut_short);
   }
 }
 

@@ -18,6 +18,7 @@ namespace p5::topo {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
@@ -521,6 +522,51 @@ TEST(TopoChecks, of_nics_leave_out_ports_of_roce_that_are_slower_on_all_hosts) {
   EXPECT_EQ(only(topology, "nic.down")[0].severity, Severity::info);
   for (Host& host : topology.hosts) host.nics[8].verbs_usable = false;
   EXPECT_THAT(only(topology, "nic.unusable"), IsEmpty()) << "as where a container gets the others";
+}
+
+// A fault takes away a fast NIC: a host with as many as the others has none that is slow, whatever their names are.
+TEST(TopoChecks, of_nics_take_no_port_of_management_for_a_slow_one_that_has_the_name_of_a_fast_one_elsewhere) {
+  for (const bool reversed : {false, true}) {
+    Topology topology = over_roce();
+    for (Host& host : topology.hosts) host.nics[8].name = "mlx5_bond_0", host.nics[8].rate = GBps{12.5};
+    Host& other = topology.hosts[1];
+    for (int i = 0; i < 8; ++i) other.nics[static_cast<std::size_t>(i)].name = "mlx5_" + std::to_string(i + 1);
+    other.nics[8].name = "mlx5_0";
+    if (reversed) std::swap(topology.hosts[0], topology.hosts[1]);
+    EXPECT_THAT(only(topology, "nic.rate"), IsEmpty());
+    topology.hosts[2].nics[3].rate = GBps{25};
+    ASSERT_THAT(only(topology, "nic.rate"), SizeIs(1)) << "a slow one on a third host is its own alone";
+    EXPECT_EQ(only(topology, "nic.rate")[0].subject.host, "n2");
+    EXPECT_TRUE(condemns(only(topology, "nic.rate")[0]));
+    topology.hosts.pop_back();
+    EXPECT_THAT(only(topology, "nic.rate"), IsEmpty()) << "two hosts";
+  }
+}
+
+// Nothing tells its rate elsewhere, so that it may serve storage; eight GPUs have no seven NICs.
+TEST(TopoChecks, a_slow_port_of_roce_is_told_where_no_other_host_has_its_name_at_the_full_rate) {
+  const auto told = [](const Topology& topology) {
+    std::vector<std::string> all;
+    for (const Finding& each : only(topology, "nic.rate")) {
+      EXPECT_EQ(each.severity, Severity::warning);
+      all.push_back(each.subject.host + " " + each.evidence.substr(0, each.evidence.find(' ')));
+    }
+    return all;
+  };
+  Topology topology = over_roce();
+  for (Host& host : topology.hosts) host.nics.pop_back(), host.nics[3].rate = GBps{25};
+  EXPECT_THAT(told(topology), ElementsAre("n0 mlx5_3", "n1 mlx5_3", "n2 mlx5_3"));
+  topology.hosts.resize(1);
+  EXPECT_THAT(told(topology), ElementsAre("n0 mlx5_3")) << "a host alone";
+  topology.hosts[0].nics[3].rate = GBps{50};
+  EXPECT_THAT(told(topology), IsEmpty());
+  Topology by_place = over_roce();
+  for (Host& host : by_place.hosts)
+    for (Nic& nic : host.nics) nic.name = "roce" + host.name + nic.name;
+  EXPECT_THAT(told(by_place), IsEmpty()) << "ports of management are ordinary";
+  by_place.hosts[1].nics[3].rate = GBps{25};
+  ASSERT_THAT(told(by_place), SizeIs(1)) << "names that come from places";
+  EXPECT_THAT(told(by_place)[0], HasSubstr("n1 rocen1mlx5_3"));
 }
 
 TEST(TopoChecks, efa_devices_are_not_counted_on_an_unknown_platform) {

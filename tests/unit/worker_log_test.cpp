@@ -125,6 +125,20 @@ TEST(WorkerLog, passes_on_more_than_is_read_at_a_time) {
   EXPECT_EQ(file.text(), much);
 }
 
+// A supervisor whose terminal is slow looks at its worker between two parts.
+TEST(ErrorLog, passes_on_a_few_megabytes_at_a_time_without_control_characters) {
+  ErrorLog log;
+  const std::string words = "a\x1b[2J\n\tb\xff";
+  ASSERT_EQ(write(log.descriptor(), words.data(), words.size()), static_cast<ssize_t>(words.size()));
+  ASSERT_EQ(ftruncate(log.descriptor(), off_t{100} << 20), 0);
+  EXPECT_TRUE(log.flooded());
+  testing::internal::CaptureStderr();
+  log.pass_on(false);
+  const std::string passed_on = testing::internal::GetCapturedStderr();
+  EXPECT_TRUE(passed_on.starts_with("a?[2J\n\tb??")) << passed_on.substr(0, 20);
+  EXPECT_LE(passed_on.size(), std::size_t{8} << 20);
+}
+
 TEST(WorkerLog, is_read_from_anywhere_in_ascii) {
   const WorkerLog log({});
   put(log,

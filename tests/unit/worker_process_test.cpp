@@ -2,14 +2,17 @@
 #include "bench/backends/worker_process.hpp"
 #include "tests/unit/in_folder.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fmt/format.h>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -75,7 +78,7 @@ ours = socket.socket(fileno=3)
 magic, version, epoch, length = struct.unpack("4I", ours.recv(16))
 ours.recv(length)
 for each in (epoch - 1, epoch):
-    text = b'{"of": %d}' % each
+    text = b'{"ok": true, "of": %d}' % each
     ours.sendall(struct.pack("4I", magic, version, each, len(text)) + text)
 ours.recv(1)
 )");
@@ -113,13 +116,14 @@ TEST_F(Workers, that_stop_within_a_message_are_waited_for_no_longer_than_others)
   // The cut is after the head, within it, within the body, or one byte before the end.
   for (const char* const part : {"16", "7", "25", "-1"}) {
     WorkerProcess worker(
-        program(answering(
-            fmt::format("ours.sendall(message(head, b'{{\"slots\": 1, \"more\": 2}}')[:{}])\nsignal.pause()\n", part))),
+        program(answering(fmt::format(
+            "ours.sendall(message(head, b'{{\"ok\": true, \"slots\": 1, \"more\": 2}}')[:{}])\nsignal.pause()\n",
+            part))),
         {}, 8);
     EXPECT_THROW(reply_to(worker, 0.3), StalledError) << part;
   }
   WorkerProcess worker(program(answering(R"(
-for byte in message(head, b'{"slots": 1}'):
+for byte in message(head, b'{"ok": true, "slots": 1}'):
     ours.sendall(bytes([byte]))
 signal.pause()
 )")),
@@ -139,9 +143,9 @@ TEST_F(Workers, that_hang_up_and_stay_are_not_said_to_have_been_killed) {
 
 TEST_F(Workers, that_reply_twice_are_not_believed_the_next_time) {
   WorkerProcess worker(program(answering(R"(
-ours.sendall(2 * message(head, b'{"slots": 1}'))
+ours.sendall(2 * message(head, b'{"ok": true, "slots": 1}'))
 order()
-ours.sendall(message(head, b'{"slots": 2}'))
+ours.sendall(message(head, b'{"ok": true, "slots": 2}'))
 signal.pause()
 )")),
                        {}, 8);
@@ -151,8 +155,8 @@ signal.pause()
 
 // Whatever time the order has: a message is written at once.
 TEST_F(Workers, that_stop_within_a_message_are_broken_soon) {
-  WorkerProcess worker(program(answering("ours.sendall(message(head, b'{\"slots\": 1}')[:20])\nsignal.pause()\n")), {},
-                       8);
+  WorkerProcess worker(
+      program(answering("ours.sendall(message(head, b'{\"ok\": true, \"slots\": 1}')[:20])\nsignal.pause()\n")), {}, 8);
   try {
     reply_to(worker, 3600);
     FAIL() << "half a message was taken";
@@ -170,7 +174,7 @@ if os.fork() == 0:
     left.register(ours, 0)  # until we close our end
     left.poll(60000)
     os._exit(0)
-ours.sendall(message(head, b'{"slots": 1}'))
+ours.sendall(message(head, b'{"ok": true, "slots": 1}'))
 os._exit(3)
 )")),
                        {}, 8);
@@ -184,8 +188,9 @@ os._exit(3)
 }
 
 TEST_F(Workers, that_send_what_is_no_reply_are_broken) {
-  for (const char* const said : {"[1]", "7", "null", "{\"error\": 7}", "{\"error\": {\"a\": 1}, \"elsewhere\": \"x\"}",
-                                 "{", "", "{\"a\": 1e999}", "\\xff"}) {
+  for (const char* const said :
+       {"{}", "{\"slots\": 1}", "{\"ok\": false}", "{\"ok\": 1}", "[1]", "7", "null", "{\"error\": 7}",
+        "{\"error\": {\"a\": 1}, \"elsewhere\": \"x\"}", "{", "", "{\"a\": 1e999}", "\\xff"}) {
     WorkerProcess worker(program(answering(fmt::format("ours.sendall(message(head, b'{}'))\nsignal.pause()\n", said))),
                          {}, 8);
     EXPECT_THROW(reply_to(worker, 60), CaseError) << said;
@@ -194,6 +199,19 @@ TEST_F(Workers, that_send_what_is_no_reply_are_broken) {
     WorkerProcess worker(program(answering(fmt::format("ours.sendall(message({}, b'{{}}'))\nsignal.pause()\n", head))),
                          {}, 8);
     EXPECT_THROW(reply_to(worker, 60), CaseError) << head;
+  }
+}
+
+// Errors are printed as they are.
+TEST_F(Workers, that_send_an_error_of_several_lines_have_one) {
+  WorkerProcess worker(
+      program(answering("ours.sendall(message(head, json.dumps({'error': 'a\\nACCEPT: b\\x1b[2Jc'}).encode()))\n")), {},
+      8);
+  try {
+    reply_to(worker, 60);
+    FAIL() << "an error was taken for a reply";
+  } catch (const CaseError& problem) {
+    EXPECT_STREQ(problem.what(), "a\\x0aACCEPT: b\\x1b[2Jc");
   }
 }
 
@@ -209,7 +227,7 @@ for size in (0, 1, 1 << 20):
         pass
 page = mmap.mmap(4, 4096) if os.fstat(4).st_size >= 4096 else mmap.mmap(4, os.fstat(4).st_size)
 page[:8] = b"\xff" * 8
-ours.sendall(message(head, json.dumps({"done": done}).encode()))
+ours.sendall(message(head, json.dumps({"ok": True, "done": done}).encode()))
 order()
 signal.pause()
 )")),
@@ -245,12 +263,39 @@ while True:
   EXPECT_THROW(reply_to(worker, 60), LostError);
 }
 
+// The file is made longer at once, as by a writer that is faster than any reader.
+TEST_F(Workers, that_write_more_to_standard_error_than_can_be_read_are_given_up) {
+  const int before = ::dup(STDERR_FILENO), nowhere = ::open("/dev/null", O_WRONLY);
+  ::dup2(nowhere, STDERR_FILENO);
+  {
+    WorkerProcess worker(program(answering("os.ftruncate(2, 200 << 20)\nsignal.pause()\n")), {}, 8);
+    EXPECT_THROW(reply_to(worker, 60), LostError);
+  }
+  ::dup2(before, STDERR_FILENO);
+  ::close(before);
+  ::close(nowhere);
+}
+
+TEST_F(Workers, without_files_left_to_open_name_the_limit_to_raise) {
+  const auto start_without_files = [] {
+    const rlimit none{3, 3};
+    ::setrlimit(RLIMIT_NOFILE, &none);
+    try {
+      const WorkerProcess worker("/bin/true", {}, 1);
+    } catch (const CaseError& problem) {
+      std::_Exit(std::string(problem.what()).find("ulimit -n") != std::string::npos ? 0 : 1);
+    }
+    std::_Exit(2);
+  };
+  EXPECT_EXIT(start_without_files(), testing::ExitedWithCode(0), "");
+}
+
 TEST_F(Workers, that_write_much_in_all_take_no_more_memory_for_it) {
   WorkerProcess worker(program(answering(R"(
 line = b"NCCL INFO nothing new\n" * 40000
 for i in range(100):
     os.write(1, line)
-    ours.sendall(message((head[0], head[1], 8), b'{"written": %d}' % ((i + 1) * len(line))))
+    ours.sendall(message((head[0], head[1], 8), b'{"ok": true, "written": %d}' % ((i + 1) * len(line))))
     order()
 )")),
                        {}, 8);

@@ -52,6 +52,11 @@ while True:
     name = order["order"]
     if name == "quit":
         break
+    if name == "open":
+        is_open = True
+    if name == "close":
+        assert is_open
+        is_open = False
     if name == "sample":
         time.sleep(0.002 * order["samples"])
         replies[name] = dict(seconds=[0.001 / order["operations"]] * order["samples"])
@@ -61,6 +66,8 @@ while True:
     body = json.dumps(replies[name])
     if name == "{}":
         body = r'''{}'''
+    if body.startswith("{{"):
+        body = json.dumps(dict(dict(ok=True), **json.loads(body)))
     ours.sendall(struct.pack("4I", magic, version, epoch, len(body)) + body.encode())
 )",
                                            bad, reply);
@@ -88,7 +95,7 @@ class Replies : public InFolder {
     session->warm_up(1, "");
     times =
         session->sample({.quantity = Quantity::throughput, .operations = 2, .samples = 3, .poison_last = false}).at(0);
-    EXPECT_EQ(session->verify().wrong_elements, 0u);
+    verified = session->verify();
     EXPECT_FALSE(session->selection().has_value());
     EXPECT_EQ(session->cost_table().at(0).microseconds, -1.5);
     const std::vector<LocalChecks> checks = backend.check_locally({});
@@ -104,6 +111,7 @@ class Replies : public InFolder {
     session = backend.open(with_work, 0);
     const ConcurrentTimes ends = session->sample_concurrently({.operations = {1, 2}, .samples = 2});
     EXPECT_EQ(ends, (ConcurrentTimes{{{0.001, 0.002}, {0.001, 0.002}}}));
+    if (close) session->close();
     if (!close_and_go_on) return;
     session.reset();
     backend.open(c, 0);
@@ -121,12 +129,32 @@ class Replies : public InFolder {
   }
 
   std::vector<double> times;
-  bool close_and_go_on = false;
+  Verification verified;
+  bool close = false, close_and_go_on = false;
 };
 
 TEST_F(Replies, of_a_good_worker_are_taken) {
   EXPECT_EQ(refusal("", ""), "");
   EXPECT_EQ(times, (std::vector<double>{0.0005, 0.0005, 0.0005}));
+  EXPECT_EQ(verified.wrong_elements, 0u);
+}
+
+// A worker has elements of its own rank only, whatever it says.
+TEST_F(Replies, that_name_wrong_elements_of_another_rank_are_about_their_own) {
+  EXPECT_EQ(refusal("verify",
+                    "{\"wrong_elements\": 1, \"wrong_ranks\": [7], \"first\": {\"rank\": 99, \"offset\": 5, "
+                    "\"wanted\": \"1\", \"got\": \"2\", \"guard\": false}}"),
+            "");
+  ASSERT_TRUE(verified.first);
+  EXPECT_EQ(verified.first->rank, 0);
+  EXPECT_EQ(verified.first->offset, 5u);
+}
+
+TEST_F(Replies, to_the_order_to_close_are_told_by_the_session_that_is_closed) {
+  close = true;
+  EXPECT_THAT(refusal("close", ""), HasSubstr("not understood"));
+  close_and_go_on = true;
+  EXPECT_EQ(refusal("", ""), "") << "one order to close for each session";
 }
 
 // A session that cannot be closed is gone; the next step of any case says what of.
@@ -228,6 +256,24 @@ TEST_F(Replies, that_do_not_come_until_the_deadline_end_the_worker_at_once) {
   EXPECT_LT(since(began).count, 4) << "a worker that answers has 5 s to quit";
 }
 
+// The others start whatever becomes of one, as they wait for nobody.
+TEST_F(Replies, to_a_start_come_though_the_worker_of_another_rank_ends_as_it_starts) {
+  const fs::path slow = folder / "slow", lost = folder / "lost";
+  std::ofstream(folder / "worker") << script("", "");
+  std::ofstream(slow) << "#!/bin/sh\nsleep 1\nexec " << (folder / "worker").string() << "\n";
+  std::ofstream(lost) << "#!/bin/sh\nkill -SEGV $$\n";
+  for (const fs::path& each : {folder / "worker", slow, lost}) fs::permissions(each, fs::perms::owner_all);
+  run_threads(2, [&](ControlPlane& control) {
+    WorkerOptions options;
+    options.program = (control.is_leader() ? slow : lost).string();
+    WorkerBackend backend(control, options);
+    if (control.is_leader())
+      EXPECT_EQ(backend.identify().device_uuid, "GPU-1");
+    else
+      EXPECT_THROW(backend.identify(), LostError);
+  });
+}
+
 // The wait that was allowed is compared with the one that a start may take.
 TEST_F(Replies, to_a_start_are_cut_short_by_the_deadline_of_the_command_alone) {
   const fs::path file = folder / "worker";
@@ -274,6 +320,7 @@ TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
       {"verify", "{}"},
       {"verify", "{\"wrong_elements\": -1, \"first\": null}"},
       {"verify", "{\"wrong_elements\": 1, \"first\": {\"rank\": \"x\"}}"},
+      {"verify", "{\"wrong_elements\": 1, \"first\": null, \"wrong_ranks\": []}"},
       {"selection", "{}"},
       {"selection", "{\"selection\": {\"algorithm\": 1}}"},
       {"cost_table", "{}"},
@@ -299,6 +346,9 @@ TEST_F(Replies, that_lack_what_was_asked_for_or_hold_another_kind_are_refused) {
       {"check_host_copies", "{}"},
       {"check_host_copies", "{\"figures\": {\"host_to_device_gb_per_s\": \"fast\"}}"},
       {"check_locally", "{\"figures\": {\"launch_us\": 1}, \"compute\": {\"digests\": 7}}"},
+      {"check_locally",
+       "{\"figures\": {}, \"compute\": {\"digests\": {}, \"library\": \"\", \"corruption\": \"wrong\", "
+       "\"partner\": 77, \"not_measured\": \"\"}}"},
       {"warm_up", "[]"},
       {"warm_up", "7"}};
   for (const auto& [order, reply] : bad) EXPECT_NE(refusal(order, reply), "") << order << " " << reply;

@@ -37,6 +37,15 @@ class Checks(Job):
         self.variables = {name: value for name, value in given.items() if value is not None}
         return self.start_command([*launcher, str(program), *before, "check", "--limit", limit, *arguments], self.variables)
 
+    def on_hosts_of_two(self):
+        """A program whose ranks are on pretended hosts of two GPUs each."""
+        wrapper = self.folder / "on_hosts"
+        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
+                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
+                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
+        wrapper.chmod(0o755)
+        return wrapper
+
     def processes(self):
         """All processes of this test, whatever their names."""
         found = []
@@ -260,17 +269,23 @@ class Unfit(Checks):
         self.assertIn("the check of each GPU alone failed, but not twice at the same rank within the limit: rank 1: ", output)
 
     def test_of_several_hosts_only_that_of_the_gpu_that_failed_alone_is_not_finished(self):
-        wrapper = self.folder / "on_hosts"
-        wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
-                           "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
-                           f"exec {BUILD / 'p5bench'} \"$@\"\n")
-        wrapper.chmod(0o755)
         notes = tempfile.mkdtemp(dir=self.folder)
-        code, output = self.check(program=wrapper, ranks=4, gpus=4, LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+        code, output = self.check(program=self.on_hosts_of_two(), ranks=4, gpus=4, LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
                                   P5BENCH_MISBEHAVE="kill@3:check_locally#1,kill@3:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
         self.assertEqual(code, 12, output)
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3$")
         self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
+
+    def test_of_several_hosts_only_that_of_the_gpu_that_hangs_alone_is_not_finished(self):
+        for burn in ((), ("--burn", "10s")) if NIGHTLY else ((),):
+            with self.subTest(burn):
+                notes = tempfile.mkdtemp(dir=self.folder)
+                code, output = self.check(*burn, program=self.on_hosts_of_two(), ranks=4, gpus=4, limit=SHORT,
+                                          LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"), P5BENCH_MISBEHAVE="endless@3:check_locally#1",
+                                          P5BENCH_MISBEHAVE_NOTES=notes)
+                self.assertEqual(code, 12, output)
+                self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3(,.*)?$")
+                self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
 
     def test_a_burn_that_does_not_run_leaves_the_node_not_checked(self):
         code, output = self.check("--burn", "60s", gpus=2, P5BENCH_FAKE_CUBLASLT="/nonexistent/libcublasLt.so.13")
@@ -468,25 +483,32 @@ class Silent(Checks):
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: NVML: nvmlInit_v2 did not answer within 2 s$")
         self.assertRegex(output, r"(?m)^  error gpu\.nvml: .*check whether nvidia-smi answers there")
 
-    def test_a_worker_that_does_not_answer_when_it_starts_is_told_with_its_host(self):
+    def check_with_worker_of_rank_3(self, does, **how):
+        """A check on two pretended hosts; the worker of rank 3 is a script that does this."""
         wrapper = self.folder / "on_hosts"
         there = self.folder / "there"
         there.mkdir()
         for name in ("p5bench", "p5bench-probe-nvml", "p5bench-probe-libfabric"):
             shutil.copy(BUILD / name, there)
         worker = there / "p5bench-worker-nccl"
-        worker.write_text(f"#!/bin/sh\n[ -z \"$P5BENCH_TEST_SLEEPS\" ] || exec sleep 1000\nexec {BUILD / 'p5bench-worker-nccl'} \"$@\"\n")
+        worker.write_text(f"#!/bin/sh\n[ -z \"$P5BENCH_TEST_WORKER\" ] || {does}\nexec {BUILD / 'p5bench-worker-nccl'} \"$@\"\n")
         worker.chmod(0o755)
         wrapper.write_text("#!/bin/sh\nhost=$((OMPI_COMM_WORLD_RANK / 2))\n"
                            "export NCCL_HOSTID=node$host CUDA_VISIBLE_DEVICES=$((2 * host)),$((2 * host + 1))\n"
-                           "[ $OMPI_COMM_WORLD_RANK != 3 ] || export P5BENCH_TEST_SLEEPS=1\n"
+                           "[ $OMPI_COMM_WORLD_RANK != 3 ] || export P5BENCH_TEST_WORKER=1\n"
                            f"exec {there / 'p5bench'} \"$@\"\n")
         wrapper.chmod(0o755)
-        code, output = self.check(program=wrapper, ranks=4, gpus=4, limit=SHORT)
+        code, output = self.check(program=wrapper, ranks=4, gpus=4, **how)
         self.assertEqual(code, 12, output)
         self.assertRegex(output, r"(?m)^node0: NOT CHECKED: no operation was measured there$")
         self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed$")
         self.assertRegex(output, r"(?m)^  error gpu\.check_failed: rank 3: .*node1")
+
+    def test_a_worker_that_does_not_answer_when_it_starts_is_told_with_its_host(self):
+        self.check_with_worker_of_rank_3("exec sleep 1000", limit=SHORT)
+
+    def test_a_worker_that_ends_when_it_starts_is_told_with_its_host(self):
+        self.check_with_worker_of_rank_3("kill -SEGV $$")
 
     def test_a_gpu_that_does_not_answer_the_driver_is_skipped_and_condemned(self):
         code, output = self.check(faults="block:function=nvmlDeviceGetNvLinkState:gpu=1", P5BENCH_PROBE_LIMIT="2s")
@@ -509,6 +531,19 @@ class Silent(Checks):
     def test_a_supervisor_that_stands_still_is_named_at_the_limit(self):
         output = self.stopped(lambda process: [pid for pid in self.supervisors() if pid != process.pid][-1:])
         self.assertRegex(output, r"NOT FINISHED: .*no answer within 24 s while .*: all others wait for rank [12] \(GPU-")
+
+    def test_of_several_hosts_only_that_of_a_supervisor_that_stands_still_is_not_finished(self):
+        process = self.start("--out", str(self.folder / "out"), program=self.on_hosts_of_two(), ranks=4, gpus=4, limit=SHORT,
+                             P5BENCH_FAKE="slow:rank=0:us=1000")
+        report = self.folder / "out" / "latest" / "report.json"
+        wait_for(lambda: len(self.workers()) == 4 and report.exists())
+        stopped, = [pid for pid in self.supervisors()
+                    if b"OMPI_COMM_WORLD_RANK=3" in pathlib.Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")]
+        os.kill(stopped, signal.SIGSTOP)
+        code, output = self.end(process)
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node0: NOT CHECKED: no answer within 24 s while .*: all others wait for rank 3 on node1")
+        self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3, no answer within 24 s")
 
     def test_a_supervisor_that_dies_is_named_at_once(self):
         process = self.start()

@@ -18,9 +18,9 @@ STEADY = "slow:rank=1:us=1000"
 
 
 class Launches(Job):
-    def start(self, *arguments, sizes="64,1KiB", **variables):
+    def start(self, *arguments, sizes="64,1KiB", before=(), **variables):
         return self.start_command(
-            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), *arguments, "--backend", "nccl", "--sizes", sizes,
+            ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", *before, str(BUILD / "p5bench"), *arguments, "--backend", "nccl", "--sizes", sizes,
              "--collectives", "all_reduce", "--seed", "4", "--out", str(self.folder / "out")],
             {"P5BENCH_FAKE": STEADY, **variables})
 
@@ -188,6 +188,14 @@ class Arms(Launches):
         self.assertIn("set", b["env.NCCL_X_TOKEN"])
         for path in (self.folder / "out").rglob("*.*"):
             self.assertNotIn("hunter2", path.read_text(errors="replace"), path)
+
+    def test_arms_that_differ_on_one_rank_alone_are_compared(self):
+        wrapper = self.folder / "per-rank"
+        wrapper.write_text('#!/bin/sh\n[ "$OMPI_COMM_WORLD_RANK" = 1 ] || export NCCL_MAX_CTAS=8\nexec "$@"\n')
+        wrapper.chmod(0o755)
+        for env, exits in (("local", (0, 10, 14)), ("rank0", (2,))):
+            code, output = self.ab("", "NCCL_MAX_CTAS=8", "--env", env, "--launches", "1", sizes="64", before=[str(wrapper)])
+            self.assertIn(code, exits, output)
 
     def test_what_nccl_says_of_one_arm_alone_names_the_arm(self):
         """An arm whose ranks share a GPU, one of which NCCL says so, and what NCCL says of both."""

@@ -179,6 +179,8 @@ inline bool has_efa(const Host& host) {
 // the rate of most names on any host of the kind; the others manage hosts or serve storage.
 using NicsOfHosts = std::vector<std::set<const Nic*>>;
 NicsOfHosts carrying_nics(const Topology& topology);
+// Those that could carry it, with all Ethernet ports of RoCE.
+NicsOfHosts all_nics_with_rdma(const Topology& topology);
 
 // The ports of each host that are down, though ports of their names carry traffic on most other hosts of its kind, two
 // at least, and it has fewer that do.
@@ -202,20 +204,27 @@ inline Finding about_nics(const Host& host, const std::vector<const Nic*>& nics,
 }
 
 // `evidence` describes the problem of a host's first affected NIC; the text follows the names of all affected NICs.
+// `nics`: those of each host that are looked at.
 template <class Troubled, class Evidence>
 std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
-                                       const char* action, Troubled troubled) {
-  const NicsOfHosts carrying = carrying_nics(topology);
+                                       const char* action, Troubled troubled, const NicsOfHosts& nics) {
   std::vector<Finding> findings;
   for (std::size_t at = 0; at < topology.hosts.size(); ++at) {
     const Host& host = topology.hosts[at];
     std::vector<const Nic*> found;
-    for (const Nic* const nic : carrying[at])
+    for (const Nic* const nic : nics[at])
       if (call_for_host(troubled, at, *nic)) found.push_back(nic);
     if (!found.empty())
       findings.push_back(about_nics(host, found, id, severity, call_for_host(evidence, at, *found.front()), action));
   }
   return findings;
+}
+
+// The same of the NICs that carry a job's traffic.
+template <class Troubled, class Evidence>
+std::vector<Finding> nics_of_each_host(const Topology& topology, const char* id, Severity severity, Evidence evidence,
+                                       const char* action, Troubled troubled) {
+  return nics_of_each_host(topology, id, severity, evidence, action, troubled, carrying_nics(topology));
 }
 
 // The value that most have; null where there is none, or none that more have than any other.

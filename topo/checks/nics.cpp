@@ -57,28 +57,53 @@ std::vector<std::string> kinds_of_hosts(const Topology& topology, const std::vec
   return kinds;
 }
 
-// Highest rate of a NIC of each name on any host of the kind; empty where all of them have the same rates, under
-// whatever names.
-std::map<std::string, double> rates_of_places(const NicsOfHosts& carrying, const std::vector<std::string>& kinds,
-                                              const std::string& kind) {
-  std::map<std::string, double> highest;
-  std::set<std::vector<double>> of_hosts;
-  for (std::size_t at = 0; at < kinds.size(); ++at) {
-    if (kinds[at] != kind) continue;
-    std::vector<double> rates;
-    for (const Nic* const nic : carrying[at]) {
-      if (!nic->rate || nic->state != "up") continue;
-      rates.push_back(nic->rate->count);
-      double& its = highest[nic->name];
-      its = std::max(its, nic->rate->count);
-    }
-    std::ranges::sort(rates);
-    of_hosts.insert(std::move(rates));
+// Rates of the NICs that are up, the highest first.
+std::vector<double> rates_up(const std::set<const Nic*>& nics) {
+  std::vector<double> rates;
+  for (const Nic* const nic : nics)
+    if (nic->rate && nic->state == "up") rates.push_back(nic->rate->count);
+  std::ranges::sort(rates, std::greater());
+  return rates;
+}
+
+// The highest rates of NICs on any host of a kind: of each name, and of each place in the order of a host's rates.
+struct HighestRates {
+  std::map<std::string, double> of_names;
+  std::vector<double> in_order;
+
+  void add(const std::set<const Nic*>& nics) {
+    for (const Nic* const nic : nics)
+      if (nic->rate && nic->state == "up") of_names[nic->name] = std::max(of_names[nic->name], nic->rate->count);
+    const std::vector<double> rates = rates_up(nics);
+    in_order.resize(std::max(in_order.size(), rates.size()));
+    for (std::size_t i = 0; i < rates.size(); ++i) in_order[i] = std::max(in_order[i], rates[i]);
   }
-  return of_hosts.size() > 1 ? highest : std::map<std::string, double>{};
+
+  // True if a NIC of the host is slower than that in its place, under whatever names.
+  bool exceed(const std::set<const Nic*>& nics) const {
+    const std::vector<double> rates = rates_up(nics);
+    for (std::size_t i = 0; i < rates.size(); ++i)
+      if (rates[i] < 0.99 * in_order[i]) return true;
+    return false;
+  }
+};
+
+// True if the GPUs do not share this many NICs evenly: there may be another one, which is slow.
+bool lacks_nics(const Host& host, std::ptrdiff_t nics) {
+  const std::ptrdiff_t gpus = std::max<std::ptrdiff_t>(host.gpus, std::ssize(host.gpu_devices));
+  return nics > 0 && nics < gpus && gpus % nics != 0;
 }
 
 }  // namespace
+
+NicsOfHosts all_nics_with_rdma(const Topology& topology) {
+  NicsOfHosts all;
+  for (const Host& host : topology.hosts) {
+    const std::vector<const Nic*> nics = nics_with_rdma(host);
+    all.emplace_back(nics.begin(), nics.end());
+  }
+  return all;
+}
 
 NicsOfHosts carrying_nics(const Topology& topology) {
   const std::vector<std::string> kinds = kinds_of_hosts(topology, platforms_of_hosts(topology));
@@ -255,23 +280,28 @@ std::vector<Finding> slow_nics(const Topology& topology) {
     return platforms[host]->nics > 0 ? std::optional(platforms[host]->nic_rate.count) : std::nullopt;
   };
   std::vector<std::optional<double>> full;
-  std::map<std::string, std::map<std::string, double>> places_of_kinds;
+  std::map<std::string, HighestRates> highest_of_kinds;
   for (std::size_t at = 0; at < kinds.size(); ++at) {
     full.push_back(states_one_rate_for_all(topology.hosts[at], platforms[at]) ? std::nullopt : full_rate(at));
-    if (!places_of_kinds.contains(kinds[at])) places_of_kinds[kinds[at]] = rates_of_places(carrying, kinds, kinds[at]);
+    highest_of_kinds[kinds[at]].add(carrying[at]);
   }
   // EFA devices are all there for the job. Elsewhere NICs of a lower rate may serve storage, unless another host of the
-  // kind has a faster one in their place.
+  // kind has a faster one in their place, and this one has fewer that are as fast.
   const auto serves_storage = [&](std::size_t host, const Nic& nic) {
-    const std::map<std::string, double>& of_places = places_of_kinds.at(kinds[host]);
-    const auto place = of_places.find(nic.name);
-    return !has_efa_by(platforms[host]) && (place == of_places.end() || nic.rate->count >= 0.99 * place->second);
+    const HighestRates& highest = highest_of_kinds.at(kinds[host]);
+    const auto place = highest.of_names.find(nic.name);
+    return !has_efa_by(platforms[host]) && (place == highest.of_names.end() ||
+                                            nic.rate->count >= 0.99 * place->second || !highest.exceed(carrying[host]));
   };
   const auto is_slow = [&](std::size_t host, const Nic& nic) {
     // A device of NCCL may have the rates of several NICs.
     if (!topology.hosts[host].seen_by.empty()) return false;
     return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
            nic.rate->count < 0.99 * *full[host];
+  };
+  // A slower Ethernet port is ordinary, as hosts are managed by them, unless the GPUs do not share the others evenly.
+  const auto may_be_of_job = [&](std::size_t host, const Nic& nic) {
+    return nic.kind != "ethernet" || lacks_nics(topology.hosts[host], std::ssize(rates_up(carrying[host])));
   };
   const auto evidence = [&](std::size_t host, const Nic& nic) {
     return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
@@ -280,15 +310,15 @@ std::vector<Finding> slow_nics(const Topology& topology) {
       topology, "nic.rate", Severity::error, evidence,
       "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
       [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
-  std::ranges::move(
-      nics_of_each_host(topology, "nic.rate", Severity::warning, evidence,
+  std::ranges::move(nics_of_each_host(
+                        topology, "nic.rate", Severity::warning, evidence,
                         "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
                         "all traffic waits for the slowest rail",
-                        // A slower Ethernet port is ordinary: hosts are managed by them.
                         [&](std::size_t host, const Nic& nic) {
-                          return nic.kind != "ethernet" && is_slow(host, nic) && serves_storage(host, nic);
-                        }),
-      std::back_inserter(findings));
+                          return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
+                        },
+                        all_nics_with_rdma(topology)),
+                    std::back_inserter(findings));
   return findings;
 }
 

@@ -196,6 +196,9 @@ ExitCode compare_command(const Request& request) {
   for (const std::string& format : formats)
     if (!reports::find_writer(format).render_comparison)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
+  for (const std::string& format : formats)
+    if (const reports::Writer& writer = reports::find_writer(format); !writer.suffix.empty())
+      require_no_file_of_run("--out", fs::path(options.out) / writer.file_name("comparison"));
   const reports::ComparisonOptions how{.seed = options.seed.value_or(1),
                                        .across_hardware = options.across_hardware,
                                        .base_counts = options.history.empty(),

@@ -1,6 +1,7 @@
 // p5bench explain LOG...: the problems that NCCL and its network plugin report in a log or in a job's output, and their
 // remedies. Measures nothing, writes no report, and exits with 0 whatever it finds.
 #include <algorithm>
+#include <span>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -48,6 +49,21 @@ std::string finding_text(const topo::Explained& each) {
                           each.finding.id, each.finding.evidence, where, each.said, each.finding.action);
 }
 
+std::string unknown_text(const std::vector<topo::UnknownWarning>& unknown) {
+  constexpr std::size_t most_named = 8;
+  std::string text;
+  for (const topo::UnknownWarning& each : std::span(unknown).first(std::min(unknown.size(), most_named))) {
+    std::string where = fmt::format("{}:{}", each.file, each.line);
+    if (each.count > 1) where += fmt::format(" and {}", reports::counted(each.count - 1, "more line"));
+    if (!each.host.empty()) where += ", of " + each.host;
+    text += format_printable("    {}: \"{}\"\n", where, each.said);
+  }
+  if (unknown.size() > most_named)
+    text += fmt::format("    and {}\n", reports::counted(unknown.size() - most_named, "more host"));
+  return text.empty() ? ""
+                      : "\nunknown: NCCL warns, and no rule knows the words; the first line of each host:\n" + text;
+}
+
 // "2 errors and 1 warning in 5312 lines, 4800 of NCCL; NCCL 2.27.7+cuda12.9, aws-ofi-nccl 1.17.2, p5.48xlarge"
 std::string summary_of(const topo::Explanation& all) {
   std::vector<std::string> parts;
@@ -58,6 +74,9 @@ std::string summary_of(const topo::Explanation& all) {
       parts.push_back(severity == topo::Severity::info ? reports::counted(count, "remark")
                                                        : reports::counted(count, topo::name_of(severity)));
   }
+  std::size_t unknown = 0;
+  for (const topo::UnknownWarning& each : all.unknown) unknown += each.count;
+  if (unknown > 0) parts.push_back(reports::counted(unknown, "unknown WARN line"));
   std::vector<std::string> software;
   if (!all.nccl.empty()) software.push_back("NCCL " + join(all.nccl, " and "));
   if (!all.plugin.empty()) software.push_back("aws-ofi-nccl " + join(all.plugin, " and "));
@@ -70,8 +89,8 @@ std::string summary_of(const topo::Explanation& all) {
 // Explains an empty result.
 std::string remark_on(const topo::Explanation& all) {
   if (all.nccl_lines > 0 || !all.findings.empty()) return "";
-  return "No line in it is NCCL's: run the job with NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV, and keep "
-         "its stdout as well as its stderr\n";
+  return "It holds no line of NCCL's log: run the job with NCCL_DEBUG=INFO "
+         "NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,ENV, and keep its stdout as well as its stderr\n";
 }
 
 json json_of(const topo::Explanation& all, const std::vector<std::string>& files) {
@@ -88,6 +107,13 @@ json json_of(const topo::Explanation& all, const std::vector<std::string>& files
         {{"said", each.said}, {"file", each.file}, {"line", each.line}, {"count", each.count}, {"hosts", each.hosts}});
     findings.push_back(std::move(one));
   }
+  json unknown = json::array();
+  for (const topo::UnknownWarning& each : all.unknown)
+    unknown.push_back({{"host", each.host.empty() ? json() : json(each.host)},
+                       {"said", each.said},
+                       {"file", each.file},
+                       {"line", each.line},
+                       {"count", each.count}});
   json names = json::array();
   for (const std::string& file : files) names.push_back(name_of_input(file));
   return {{"schema", explanation_schema},
@@ -96,7 +122,8 @@ json json_of(const topo::Explanation& all, const std::vector<std::string>& files
           {"nccl_lines", all.nccl_lines},
           {"versions", {{"nccl", all.nccl}, {"aws-ofi-nccl", all.plugin}}},
           {"platform", all.platform.empty() ? json() : json(all.platform)},
-          {"findings", std::move(findings)}};
+          {"findings", std::move(findings)},
+          {"unknown", std::move(unknown)}};
 }
 
 }  // namespace
@@ -114,6 +141,7 @@ ExitCode explain_command(const Request& request) {
         ExitCode::ok, json_of(all, options.explain_files).dump(2, ' ', true, json::error_handler_t::replace) + "\n");
   std::string text = summary_of(all) + remark_on(all);
   for (const topo::Explained& each : all.findings) text += finding_text(each);
+  text += unknown_text(all.unknown);
   return print_result_for(ExitCode::ok, reports::coloured_for_terminal(text));
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <map>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -9,6 +10,7 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/run/run_folder.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/embedded.hpp"
 #include "bench/base/input.hpp"
@@ -72,18 +74,23 @@ void require_regular_files(const fs::path& copy) {
     require_regular(*at);
 }
 
+// The file that --load means in a run's folder; other paths as they are.
+std::string loaded_file(const std::string& path) {
+  std::error_code problem;
+  if (!fs::is_directory(path, problem) || fs::exists(fs::path(path) / "sys", problem)) return path;
+  for (const char* const name : {"topology.json", "report.json"})
+    if (const fs::path file = fs::path(path) / name; fs::exists(file, problem)) return file.string();
+  throw UsageError(fmt::format("--load: the folder '{}' is of no run, and has no 'sys'; copy /proc and /sys into it",
+                               printable(path)));
+}
+
 // Reads a recording, a run's topology.json or report.json or its folder, hwloc's or NCCL's XML, or a folder with copies
 // of /proc and /sys.
-topo::Topology load_topology(const std::string& path) {
+topo::Topology load_topology(const std::string& given) {
   std::error_code problem;
   topo::Topology topology;
+  const std::string path = loaded_file(given);
   if (fs::is_directory(path, problem)) {
-    if (!fs::exists(fs::path(path) / "sys", problem)) {
-      for (const char* const name : {"topology.json", "report.json"})
-        if (const fs::path file = fs::path(path) / name; fs::exists(file, problem)) return load_topology(file.string());
-      throw UsageError(fmt::format(
-          "--load: the folder '{}' is of no run, and has no 'sys'; copy /proc and /sys into it", printable(path)));
-    }
     require_regular_files(path);
     topology = of_one(topo::discover_host(fs::absolute(path).string()));
   } else {
@@ -135,24 +142,25 @@ topo::Topology find_topology(const Request& request) {
   return topology;
 }
 
-// Checks before any work that requested files can be written, and that none of them replaces another or, with what is
-// no topology, the input.
+// Checks before any work that requested files can be written, and that none of them replaces another, the input or a
+// file of a run.
 void check_targets(const Options& options) {
-  const auto same = [](const std::string& one, const std::string& other) {
-    const auto place = [](const std::string& file) {
-      std::error_code problem;
-      const fs::path found = fs::weakly_canonical(fs::absolute(file), problem);
-      return problem ? fs::absolute(file) : found;
-    };
-    return !one.empty() && !other.empty() && place(one) == place(other);
-  };
-  for (const auto& [option, other] :
-       {std::pair("--record", &options.record_file), std::pair("--load", &options.load_file)})
-    if (same(options.rank_file, *other))
-      throw UsageError(
-          fmt::format("--rankfile and {} name the same file, '{}'; name another", option, printable(*other)));
-  for (const std::string& file : {options.record_file, options.rank_file})
-    if (!file.empty()) reports::check_writable(file);
+  const std::string input = options.load_file.empty() ? "" : loaded_file(options.load_file);
+  using Named = std::pair<const char*, const std::string*>;
+  std::map<fs::path, Named> at_place;
+  for (const auto& [option, file] :
+       {Named("--load", &input), Named("--record", &options.record_file), Named("--rankfile", &options.rank_file)}) {
+    if (file->empty()) continue;
+    std::error_code problem;
+    const fs::path place = fs::weakly_canonical(fs::absolute(*file), problem);
+    const auto [other, fresh] = at_place.try_emplace(problem ? fs::absolute(*file) : place, option, file);
+    if (!fresh)
+      throw UsageError(fmt::format("{} and {} name the same file, '{}'; name another", option, other->second.first,
+                                   printable(*other->second.second)));
+    if (file == &input) continue;
+    require_no_file_of_run(option, *file);
+    reports::check_writable(*file);
+  }
 }
 
 json binding_json(const topo::Binding& binding, const topo::Topology& topology) {

@@ -8,6 +8,7 @@
 #include <iterator>
 #include <map>
 #include <nlohmann/json.hpp>
+#include <set>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -86,16 +87,19 @@ std::vector<protocol::Identity>::const_iterator fullest_of(const std::vector<pro
   return std::ranges::min_element(identities, {}, &protocol::Identity::free_memory);
 }
 
-// Names of problems that are no problem of all ranks: of the worker's device, and a worker that does not answer.
-constexpr const char *device_problem = "device_problem", *silence = "silence";
+// Names of problems that are no problem of all ranks: of the worker's device, a worker that ended, and one that does
+// not answer.
+constexpr const char *device_problem = "device_problem", *loss = "loss", *silence = "silence";
 
 std::string as_answer(const char* kind, const CaseError& problem) {
   return json{{kind, problem.what()}}.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
 // The worker's identity as JSON, or such a problem.
-std::string identity_or_problem(WorkerBackend& backend) try { return identify(backend); } catch (const LostError&) {
-  throw;
+std::string identity_or_problem(WorkerBackend& backend) try {
+  return identify(backend);
+} catch (const LostError& problem) {
+  return as_answer(loss, problem);
 } catch (const StalledError& problem) {
   return as_answer(silence, problem);
 } catch (const CaseError& problem) {
@@ -108,12 +112,6 @@ std::vector<std::string> problems_in(const std::vector<std::string>& answers, co
   std::vector<std::string> problems;
   for (const std::string& each : answers) problems.push_back(json::parse(each).value(kind, ""));
   return problems;
-}
-
-// Throws EnvironmentError that names the first rank with a problem.
-void refuse_problems(const std::vector<std::string>& of_ranks) {
-  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
-  if (first != of_ranks.end()) throw EnvironmentError(fmt::format("rank {}: {}", first - of_ranks.begin(), *first));
 }
 
 }  // namespace
@@ -129,13 +127,22 @@ constexpr std::array errors_of_hardware{"cudaErrorECCUncorrectable", "cudaErrorN
 
 }  // namespace
 
+void refuse_failed_starts(const std::vector<std::string>& of_ranks) {
+  const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
+  if (first == of_ranks.end()) return;
+  const auto others = std::ranges::count_if(first + 1, of_ranks.end(), [](const auto& each) { return !each.empty(); });
+  throw EnvironmentError(
+      fmt::format("rank {}{}: {}; look at that host's GPUs (nvidia-smi, dmesg), or run again without it",
+                  first - of_ranks.begin(), others > 0 ? fmt::format(" and {} more", others) : "", *first));
+}
+
 bool is_of_device(const std::string& problem) {
   constexpr std::array others{"cudaErrorHardwareStackError", "cudaErrorContained", "cudaErrorLaunchFailure"};
   return has_one_of(problem, errors_of_hardware) || has_one_of(problem, others);
 }
 
 std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
-                                       const char* visible) {
+                                       const char* visible, const std::set<std::size_t>& unanswered) {
   reports::Report known;
   known.topology = topology;
   known.topology.gpu_of_rank.clear();
@@ -143,7 +150,7 @@ std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std
   if (known.topology.gpu_of_rank.size() != problems.size()) known.topology.gpu_of_rank.clear();
   const auto works_there = [&](int host) {
     for (std::size_t rank = 0; rank < problems.size(); ++rank)
-      if (topology.host_of_rank.at(rank) == host && problems[rank].empty()) return true;
+      if (topology.host_of_rank.at(rank) == host && problems[rank].empty() && !unanswered.contains(rank)) return true;
     return false;
   };
   std::vector<topo::Finding> findings;
@@ -166,16 +173,21 @@ std::string describe_fullest_device(const std::vector<protocol::Identity>& ident
                      text(fullest->total_memory));
 }
 
-std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const std::vector<std::string>& silences) {
+std::vector<topo::Finding> unanswered_ranks(const topo::Topology& topology, const std::vector<std::string>& silences,
+                                            const std::vector<std::string>& losses) {
   reports::Report known;
   known.topology = topology;
   known.topology.gpu_of_rank.clear();
+  const bool some_start = std::ranges::find(losses, "") != losses.end();
   std::vector<topo::Finding> findings;
   for (std::size_t rank = 0; rank < silences.size(); ++rank) {
-    if (silences[rank].empty()) continue;
-    topo::Finding& found = findings.emplace_back(reports::failed_check(known, static_cast<int>(rank), silences[rank]));
-    found.about = topo::About::host;
-    found.action = "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance";
+    const auto add = [&](const std::string& what) -> topo::Finding& {
+      return findings.emplace_back(reports::unanswered_check(known, static_cast<int>(rank), what));
+    };
+    if (!silences[rank].empty())
+      add(silences[rank]).action =
+          "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance";
+    if (!losses[rank].empty() && some_start) add(losses[rank]);
   }
   return findings;
 }
@@ -201,14 +213,16 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
   const auto decide = [&](const std::vector<std::string>& texts) {
     const std::vector<std::string> problems = problems_in(texts, device_problem),
-                                   silences = problems_in(texts, silence);
+                                   silences = problems_in(texts, silence), losses = problems_in(texts, loss);
     if (options.checks()) {
-      std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES")),
+      std::set<std::size_t> unanswered;
+      for (std::size_t rank = 0; rank < texts.size(); ++rank)
+        if (!silences[rank].empty() || !losses[rank].empty()) unanswered.insert(rank);
+      std::ranges::move(failed_gpus(topology, problems, std::getenv("CUDA_VISIBLE_DEVICES"), unanswered),
                         std::back_inserter(findings));
-      std::ranges::move(silent_ranks(topology, silences), std::back_inserter(findings));
+      std::ranges::move(unanswered_ranks(topology, silences, losses), std::back_inserter(findings));
     }
-    refuse_problems(problems);
-    refuse_problems(silences);
+    for (const std::vector<std::string>* const each : {&losses, &problems, &silences}) refuse_failed_starts(*each);
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     for (const protocol::Identity& each : identities) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -44,19 +45,25 @@ struct GpuBackend {
 
 // Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
 // shares a GPU (unless allowed), or has a library of another version than rank 0's. `findings`: the leader's; of a
-// check also those of failed_gpus() and silent_ranks().
+// check also those of failed_gpus() and unanswered_ranks().
 GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
                             std::vector<topo::Finding>& findings);
+
+// Throws EnvironmentError that names the first rank whose worker did not start, and what to do, if there is one.
+// `of_ranks`: what happened to the worker and on which host, by rank; "" where it started.
+void refuse_failed_starts(const std::vector<std::string>& of_ranks);
 
 // True for a CUDA error that a device reports of itself: memory or links that failed, a program that it stopped.
 bool is_of_device(const std::string& problem);
 // Findings about GPUs that failed when they were first used: with an error that only hardware causes, or on hosts where
 // another rank's did not fail; `problems`: by rank, "" without one. `visible`: the CUDA_VISIBLE_DEVICES of all ranks,
-// which names the GPUs of a single host by UUID.
+// which names the GPUs of a single host by UUID. `unanswered`: ranks of whose GPUs nothing is known.
 std::vector<topo::Finding> failed_gpus(const topo::Topology& topology, const std::vector<std::string>& problems,
-                                       const char* visible);
-// Findings about the hosts of ranks whose worker did not answer, by rank, "" of others. They condemn no host.
-std::vector<topo::Finding> silent_ranks(const topo::Topology& topology, const std::vector<std::string>& silences);
+                                       const char* visible, const std::set<std::size_t>& unanswered = {});
+// Findings about the hosts of ranks whose worker did not answer, or ended as it started where those of others did not;
+// both by rank, "" of others. They condemn no host.
+std::vector<topo::Finding> unanswered_ranks(const topo::Topology& topology, const std::vector<std::string>& silences,
+                                            const std::vector<std::string>& losses);
 
 bool simulates(const Options& options);
 

@@ -17,6 +17,7 @@
 #include "bench/app/variables.hpp"
 #include "bench/backends/worker.hpp"
 #include "bench/base/environment.hpp"
+#include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/measure/reachability.hpp"
@@ -103,8 +104,17 @@ SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topolo
     }
     return shared;
   };
-  return agree(
-      control, [&] { return identify(backend); }, describe);
+  constexpr std::string_view remedy = "; look at that host's NICs (fi_info, dmesg), or run again without it";
+  const auto start = [&] {
+    try {
+      return identify(backend);
+    } catch (const LostError& problem) {
+      throw LostError(fmt::format("{}{}", problem.what(), remedy));
+    } catch (const StalledError& problem) {
+      throw StalledError(fmt::format("{}{}", problem.what(), remedy));
+    }
+  };
+  return agree(control, start, describe);
 }
 
 }  // namespace

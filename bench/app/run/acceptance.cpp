@@ -97,72 +97,116 @@ static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<Lo
     reports::keep_better(of_ranks[rank], more[rank]);
 }
 
-// Adds to `of_ranks`. If the copies fail, what was measured before them is kept, and of the copies nothing: figures of
-// some ranks only would condemn the others.
-static void measure_alone(Run& run, Backend& backend, Seconds burn, std::vector<LocalChecks>& of_ranks) {
+// Results of the checks of each GPU, also those of an attempt that failed later.
+struct FoundAlone {
+  std::vector<LocalChecks> of_ranks;
+  bool alone = false, complete = false;  // each GPU was checked alone; and under load. The same on all ranks.
+};
+
+// A report has the figures of the checks alone.
+static void refuse_unknown_figures(Run& run, const std::vector<LocalChecks>& of_ranks) {
+  const std::vector<std::string> unknown = from_leader(run.control, [&] {
+    std::vector<std::string> names;
+    for (const LocalChecks& each : of_ranks) names.push_back(reports::unknown_figure(each.figures));
+    return names;
+  });
+  const auto first = std::ranges::find_if_not(unknown, &std::string::empty);
+  if (first == unknown.end()) return;
+  throw PhaseFailed{
+      Phase::sample, static_cast<int>(first - unknown.begin()),
+      fmt::format("its worker's reply is not understood: it has a figure {}, which is of no check", in_quotes(*first))};
+}
+
+// If the copies fail, what was measured before them is kept, and of the copies nothing: figures of some ranks only
+// would condemn the others.
+static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& found) {
   const NodeOfRank& host_of_rank = run.machine.topology.host_of_rank;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> more = check_locally(run.control, backend, burn);
-  if (of_ranks.empty())
-    of_ranks = more;
+  refuse_unknown_figures(run, more);
+  if (found.of_ranks.empty())
+    found.of_ranks = more;
   else
-    keep_better(of_ranks, more);
+    keep_better(found.of_ranks, more);
+  found.alone = true;
   if (agree_on_time_left(run, time_for_host_copies(host_of_rank))) {
     check_host_copies(run.control, backend, host_of_rank, more);
-    keep_better(of_ranks, more);
+    refuse_unknown_figures(run, more);
+    keep_better(found.of_ranks, more);
   }
   if (run.case_monitor) run.case_monitor->checked_alone(from, run.case_monitor->now());
 }
 
-static std::vector<LocalChecks> measure_under_load(Run& run, Backend& backend, Seconds time,
-                                                   const std::vector<LocalChecks>& alone) {
+// If it fails, the wrong results until then are kept.
+static void measure_under_load(Run& run, Backend& backend, Seconds time, FoundAlone& found) {
   const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
-  time = time_that_fits(run, alone, cases.size(), backend.cost(), time);
-  if (time.count < 0) return {};
+  time = time_that_fits(run, found.of_ranks, cases.size(), backend.cost(), time);
+  if (time.count < 0) return;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
-  std::vector<LocalChecks> of_ranks = check_under_load(run.control, backend, cases, time);
+  std::vector<LocalChecks> loaded;
+  try {
+    check_under_load(run.control, backend, cases, time, loaded);
+  } catch (const PhaseFailed&) {
+    keep_better(found.of_ranks, loaded);
+    throw;
+  }
+  keep_better(found.of_ranks, loaded);
   if (run.case_monitor) run.case_monitor->checked_under_load(from, run.case_monitor->now());
-  return of_ranks;
 }
 
 // A figure of a healthy GPU is sometimes too low, because another job uses the host or because matrix products and
 // messages overlap unfavourably; it is never too high. If a GPU is slower than the others alone or under load, all GPUs
 // are therefore measured once more in that way, under load for longer, and the better figures count. It is not begun
 // where the time left is too short for it.
-static void measure_suspects_again(Run& run, Backend& backend, std::vector<LocalChecks>& of_ranks) {
+static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found) {
   constexpr Seconds longer{4};
   if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
   bool alone = false, under_load = false;
   run.recorder.add([&](ReportBuilder& report) {
-    for (const topo::Finding& finding : report.slow_gpus(of_ranks))
+    for (const topo::Finding& finding : report.slow_gpus(found.of_ranks))
       (finding.id == reports::slow_under_load_id ? under_load : alone) = true;
   });
   const Seconds needed{time_for_gpus_alone().count + time_for_host_copies(run.machine.topology.host_of_rank).count};
-  if (shared_by_leader(run.control, alone) && agree_on_time_left(run, needed))
-    measure_alone(run, backend, {0}, of_ranks);
-  if (shared_by_leader(run.control, under_load))
-    keep_better(of_ranks, measure_under_load(run, backend, longer, of_ranks));
+  if (shared_by_leader(run.control, alone) && agree_on_time_left(run, needed)) measure_alone(run, backend, {0}, found);
+  if (shared_by_leader(run.control, under_load)) measure_under_load(run, backend, longer, found);
 }
 
-// Results of the checks of each GPU, also those of an attempt that failed later.
-struct FoundAlone {
-  std::vector<LocalChecks> of_ranks;
-  bool complete = false;  // all GPUs were checked once; the same on all ranks
-};
+// Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. None stands out if no
+// rank answered.
+static void tell_unanswered(Run& run, const std::set<int>& ranks, const std::string& why) {
+  if (std::cmp_equal(ranks.size(), run.control.ranks())) return;
+  run.recorder.add([&](ReportBuilder& built) {
+    for (const int rank : ranks) built.add_findings({reports::unanswered_check(built.report(), rank, why)});
+  });
+}
 
-// Returns the failure, if any.
+// The rank that failed, at the leader; else those that did not answer, of which none waits for another while each GPU
+// is checked alone.
+static std::set<int> unanswered_in(const PhaseFailed& failed) {
+  if (failed.rank) return {*failed.rank};
+  std::set<int> ranks(failed.stalled.begin(), failed.stalled.end());
+  ranks.insert(failed.waiting.begin(), failed.waiting.end());
+  return ranks;
+}
+
+// Returns the failure, if any. A step that the deadline cuts short after each GPU was checked alone, without a burn, is
+// as if it had been left out for lack of time, unless it failed before.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
+  const bool failed_later = found.alone;
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    measure_alone(run, backend, half_of_burn(run), found.of_ranks);
-    keep_better(found.of_ranks, measure_under_load(run, backend, half_of_burn(run), found.of_ranks));
+    measure_alone(run, backend, half_of_burn(run), found);
+    measure_under_load(run, backend, half_of_burn(run), found);
     found.complete = true;
-    if (run.options.burn.count == 0) measure_suspects_again(run, backend, found.of_ranks);
+    if (run.options.burn.count == 0) measure_suspects_again(run, backend, found);
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
     run.control.barrier();  // all ranks' workers have ended before new ones start
-    return failed;
+    if (!failed.cut_short || !found.alone || failed_later || run.options.burn.count > 0) return failed;
+    run.recorder.remark(
+        fmt::format("what follows the check of each GPU alone was not complete within the limit: {}", failed.what));
+    return std::nullopt;
   }
 }
 
@@ -200,12 +244,18 @@ void check_gpus_alone(Run& run) {
                                     : suffices ? "was complete, and its repetition was not within the limit"
                                                : "failed, but not twice at the same rank within the limit",
                                     what));
-    if (problem && !again && !suffices) run.code = worse(run.code, ExitCode::unfinished);
+    if (problem && !again && !suffices) {
+      run.code = worse(run.code, ExitCode::unfinished);
+      std::set<int> ranks = unanswered_in(*first);
+      if (problem->rank) ranks.insert(*problem->rank);
+      tell_unanswered(run, ranks, "its check alone was not complete: " + first->what);
+    }
     if (!again) problem.reset();
   } else if (problem && problem->cut_short) {
     run.recorder.remark(
         fmt::format("the check of each GPU alone was not complete within the limit: {}", problem->what));
     run.code = worse(run.code, ExitCode::unfinished);
+    tell_unanswered(run, unanswered_in(*problem), "its check alone was not complete: " + problem->what);
     problem.reset();
   }
   look_for_programs(run, found.of_ranks);
@@ -356,6 +406,13 @@ std::string describe_stopped_ranks(const Run& run) {
   return stopped;
 }
 
+// A check whose ranks wait for some that do not answer tells their hosts.
+void tell_missing_ranks(Run& run, const std::string& why) {
+  if (!run.opened || !run.options.checks()) return;
+  const std::vector<int> missing = run.control.missing_participants();
+  tell_unanswered(run, {missing.begin(), missing.end()}, why);
+}
+
 // The ranks that all others wait for; empty if they are unknown, as within the operation under test.
 std::string describe_missing_ranks(const Run& run) {
   constexpr std::size_t most = 4;
@@ -390,6 +447,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (run.control.is_leader()) {
     wait_while(hang.lasts, notes_time);
     if (!hang.lasts()) return;
+    tell_missing_ranks(run, why);
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
@@ -452,6 +510,7 @@ std::optional<ExitCode> end_by_limit(Run& run) {
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(lines_at_limit(run, why));
+  tell_missing_ranks(run, why);
   return run.recorder.end_early(why);
 }
 

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
@@ -69,6 +71,34 @@ Environment variables_of(ControlPlane& control, const Options& options, Settings
   return settings;
 }
 
+// What an arm's processes on this rank get.
+Environment environment_of_arm(Environment environment, const Environment& changes) {
+  for (const auto& [name, value] : changes) environment[name] = value;
+  std::erase_if(environment, [](const auto& variable) { return variable.second.empty(); });
+  return environment;
+}
+
+// Throws UsageError if no rank's processes differ between the arms. `outside`: the environment without an arm's.
+void refuse_equal_arms(ControlPlane& control, const Options& options, const Environment& outside,
+                       const std::vector<Environment>& arms) {
+  const auto refuse = [&](const std::vector<bool>& are_equal) {
+    if (std::ranges::find(are_equal, false) != are_equal.end()) return;
+    Settings settings = options.a;
+    settings.insert(options.b.begin(), options.b.end());
+    std::vector<std::string> in_both;
+    for (const auto& [name, value] : settings)
+      if (outside.contains(name)) in_both.push_back(name);
+    const std::string why =
+        in_both.empty() ? "" : fmt::format(" ({}: set outside, which holds in both)", join(in_both));
+    throw UsageError(
+        fmt::format("both arms get the same variables{}, so that nothing is compared: give --b KEY=VALUE,... that A "
+                    "has not (a variable that nothing reads shows how far equal arms differ)",
+                    why));
+  };
+  agree(
+      control, [&] { return arms.front() == arms.back(); }, refuse);
+}
+
 }  // namespace
 
 Arms make_arms(ControlPlane& control, const Options& options, const Machine& machine) {
@@ -78,11 +108,16 @@ Arms make_arms(ControlPlane& control, const Options& options, const Machine& mac
     arms.all.push_back({.backend = machine.backend.get()});
     return arms;
   }
+  const Environment outside = environment_of_workers(control, options);
+  std::vector<Environment> environments;
   for (const auto& [name, settings] : {std::pair{"a", options.a}, std::pair{"b", options.b}}) {
     if (!machine.backend_info().simulated()) refuse_missing_folders(control, name, settings);
-    arms.owned.push_back(machine.backend->arm(variables_of(control, options, settings)));
+    const Environment changes = variables_of(control, options, settings);
+    environments.push_back(environment_of_arm(outside, changes));
+    arms.owned.push_back(machine.backend->arm(changes));
     arms.all.push_back({.name = name, .backend = arms.owned.back().get(), .settings = recorded(settings)});
   }
+  refuse_equal_arms(control, options, outside, environments);
   machine.backend->abandon();
   control.barrier();
   return arms;

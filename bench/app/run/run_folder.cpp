@@ -317,6 +317,15 @@ std::string RunFolder::take_notes() const {
   return call_within<std::string>(note_timeout, [folder = path_] { return take_notes_in(folder); }).value_or("");
 }
 
+void require_no_file_of_run(std::string_view option, const fs::path& file) {
+  std::error_code problem;
+  const fs::path place = fs::weakly_canonical(fs::absolute(file), problem);
+  const auto is_there = [&](const fs::path& path) { return fs::exists(fs::symlink_status(path, problem)); };
+  if (place.empty() || !is_there(place) || !is_there(place.parent_path() / reports::journal_name)) return;
+  throw UsageError(fmt::format("{}: '{}' is a file of a run, which this would replace; name another", option,
+                               printable(file.string())));
+}
+
 void write_note_for_leader(const fs::path& folder, int rank, const std::string& why) try {
   (void)call_within<bool>(note_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank), why] {
     reports::write_atomically(file, why);

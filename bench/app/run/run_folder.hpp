@@ -96,6 +96,10 @@ class RunFolder {
   std::unique_ptr<FileWriter> files_;
 };
 
+// Throws UsageError if the file that the option names is one of a run, which has its journal beside it. Other commands
+// replace none of these.
+void require_no_file_of_run(std::string_view option, const std::filesystem::path& file);
+
 // Writes a note of a rank that aborts, or knows which rank is stopped, for the leader, on a shared file system.
 void write_note_for_leader(const std::filesystem::path& folder, int rank, const std::string& why);
 void remove_note_for_leader(const std::filesystem::path& folder, int rank);

@@ -78,7 +78,7 @@ class NcclSession final : public Session {
   std::optional<double> host_time() override;
   std::vector<Offer> cost_table() override;
   // Releases resources of the communicator; collective over its members.
-  void close();
+  void close() override;
   void abort();
   // The works that have not ended in the sample with works beside the case that runs, as text; "" if none runs.
   std::string unfinished() const;
