@@ -72,6 +72,8 @@ inline constexpr int most_ranks = 1 << 20;
 inline constexpr std::size_t most_members = 16'000'000;  // of all communicators together, 128 MB
 inline constexpr double shortest_call = 1e-9, longest_call = longest_time_of_job;  // seconds
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;                // of a message
+// Calls of one kind in a launch; the first one of NCCL's opCount has the number opCount * most_in_launch.
+inline constexpr std::int64_t most_in_launch = 4096;
 
 class Trace {
  public:

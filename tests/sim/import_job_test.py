@@ -372,6 +372,22 @@ class ImportJob(Folder):
                     self.assertEqual((self.essence(found), found.get("remarks")), (wanted, None))
                     self.assertGreaterEqual(found["steps"], 6)
 
+    def test_splits_of_one_communicator_by_one_color_are_communicators_of_their_own(self):
+        # Before NCCL 2.24 they have one id, or none: groups of the same ranks, and groups of others.
+        nodes, rails = [list(range(8)), list(range(8, 16))], [[rail, rail + 8] for rail in range(8)]
+        step = [job_traces.Op(name, group, elements) for group, elements in (("tensor", 8 << 20), ("experts", 32 << 20)) for name in ("all_gather", "reduce_scatter")]
+        job = job_traces.Job(16, {"world": [list(range(16))], "tensor": nodes, "experts": nodes, "rail": rails},
+                             lambda rank, at: [*step, *step, job_traces.Op("all_reduce", "rail", 16 << 20)], lambda rank: [job_traces.Op("all_reduce", "world", 1, "Long")])
+        wanted = [(name, size << 20, "node") for size in (16, 64) for name in ("all_gather", "reduce_scatter")] * 2 + [("all_reduce", 32 << 20, "rail")]
+        for version in ("2.21", "2.23", "2.26"):
+            with self.subTest(version):
+                found, told = self.read(job, "log", 8, version=version)
+                self.assertEqual((sorted(map(str, self.essence(found))), found["steps"], found.get("remarks")), (sorted(map(str, wanted)), 8, None), told)
+                text = "".join("".join(job_traces.nccl_log(job, rank, 8, version=version)) for rank in range(16))
+                (self.folder / "twice").write_text(2 * text)
+                again, told = self.run_import(self.folder / "twice")
+                self.assertEqual({**again, "remarks": None}, {**found, "remarks": None}, told)
+
     def test_a_file_without_calls_changes_nothing_but_its_remark(self):
         for number, (kind, job) in enumerate((("recorder", job_traces.experts(8)), ("recorder", job_traces.pipeline(8)), ("inspector", job_traces.pipeline(8)))):
             with self.subTest(kind, number=number):

@@ -216,9 +216,10 @@ def inspector(job, rank, steps, verbose=True, interval=1):
         yield from (line for *_, line in sorted(lines[first:first + interval], key=lambda each: each[:2]))
 
 
-def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True):
+def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True, version="2.26"):
     """opCount moves at the launches that have work for the rank's proxy: all before NCCL 2.27.3; since, none over NVLink
-    alone, and those of small calls on the ranks that drive a NIC."""
+    alone, and those of small calls on the ranks that drive a NIC. Communicators are split from that of all ranks, with the
+    place of their ranks in the job's list as the color; `version`: of the line that says so, "2.21", "2.23" or "2.26"."""
     origin = f"made-up-{rank // 8}:{1000 + rank}:{1000 + rank} [{rank % 8}] NCCL INFO "
     seen = {}
     for op, at in job.ops(rank, steps):
@@ -230,8 +231,9 @@ def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True):
             if op.group == "world":
                 yield f"{origin}ncclCommInitRankConfig {about} commId 0x2b7d - Init START\n"
             else:
-                split = (f"parent {pointer(('world', rank))} splitCount {list(job.groups).index(op.group)} "
-                         f"color {job.groups[op.group].index(group)} key {group.index(rank)}")
+                color = job.groups[op.group].index(group)
+                split = (f"parent {pointer(('world', rank))} " + f"splitCount {list(job.groups).index(op.group)} " * (version == "2.26")
+                         + f"color {color} key {group.index(rank)}" + f" commId {pointer(('split', color))} " * (version == "2.21"))
                 yield f"{origin}ncclCommSplit {about} {split}- Init START\n"
                 yield f"{origin}ncclCommSplit {about} {split} - Init COMPLETE\n"
         count = seen.setdefault(op.group, 0)
