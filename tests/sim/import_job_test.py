@@ -372,6 +372,35 @@ class ImportJob(Folder):
                     self.assertEqual((self.essence(found), found.get("remarks")), (wanted, None))
                     self.assertGreaterEqual(found["steps"], 6)
 
+    def lose_lines(self, name, job, steps, rank, lost, **options):
+        folder = job_traces.write(job, "log", self.folder / name, steps, **options)
+        path = folder / f"trace_rank_{rank}.json"
+        lines = path.read_text().splitlines(True)
+        calls = [at for at, line in enumerate(lines) if "opCount" in line]
+        path.write_text("".join(line for at, line in enumerate(lines) if at not in [calls[each] for each in lost]))
+        return self.run_import(folder)
+
+    def test_a_log_that_begins_later_and_lacks_a_line_shifts_no_other_call(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        for name, has_proxy_work in (("nvlink", lambda rank, op: op.group != "node"), ("before 2.27.3", lambda rank, op: True)):
+            for rank, lost in ((14, (0, 13)), (9, (0, 20)), (9, (0, 1, 2, 22)), (0, (0, 1, 2, 20))):
+                with self.subTest(name, rank=rank, lost=lost):
+                    found, told = self.lose_lines(f"{name}-{rank}-{len(lost)}-{lost[-1]}", job, 8, rank, lost, has_proxy_work=has_proxy_work)
+                    self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, wanted)), told)
+                    self.assertGreaterEqual(found["steps"], 6)
+
+    def test_numbers_of_launches_tell_how_many_lines_of_a_burst_are_lost(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        for count in (2, 5, 6, 12):
+            for first in (17, 20, 26):
+                with self.subTest(count=count, first=first):
+                    found, told = self.lose_lines(f"{count}-{first}", job, 10, 9, range(first, first + count))
+                    self.assertEqual((self.essence(found), found["steps"]), (wanted, 10), told)
+                    self.assertEqual(found["remarks"], ["some calls are missing within a record and count as made, as the records of other ranks show: "
+                                                        f"{count} in made-up-1:1009"])
+
     def test_splits_of_one_communicator_by_one_color_are_communicators_of_their_own(self):
         # Before NCCL 2.24 they have one id, or none: groups of the same ranks, and groups of others.
         nodes, rails = [list(range(8)), list(range(8, 16))], [[rail, rail + 8] for rail in range(8)]
