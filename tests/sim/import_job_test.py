@@ -82,6 +82,53 @@ class ImportJob(Folder):
         path.write_text(re.sub(r'("name": "record_param_comms"), "ts": [0-9.]+', r"\1", path.read_text(), count=1))
         self.assertIn("calls without a time are in the order of their file, in which PyTorch lists thread by thread", self.run_import(path.parent)[1])
 
+    def test_the_newest_calls_of_each_communicator_are_a_record_from_where_all_are_there(self):
+        job = job_traces.tensor_parallel(16, 12)
+        whole, _ = self.read(job, "inspector", 60)
+        found, told = self.read(job, "inspector", 60, ring=50)  # the last 4 of the nodes' steps, and 50 of the rails'
+        self.assertEqual((self.essence(found), found["steps"]), (self.essence(whole), 4), told)
+        self.assertIn("calls before the first one that Inspector kept of some communicator are left out", told)
+        # A communicator whose first calls are not recorded, as they are small, has fewer calls than others.
+        step = [job_traces.Op("all_reduce", "node", 4 << 20), job_traces.Op("all_reduce", "node", 4 << 20), job_traces.Op("all_gather", "rail", 1 << 20)]
+        job = job_traces.Job(16, job.groups, lambda rank, at: step + [job_traces.Op("all_reduce", "world", (1 if at < 4 else 1 << 20))])
+        folder = job_traces.write(job, "inspector", self.folder / "small", 8)
+        for path in folder.iterdir():
+            path.write_text("".join(line for line in path.read_text().splitlines(True) if '"coll_msg_size_bytes":2,' not in line))
+        found, told = self.run_import(folder)
+        self.assertNotIn("Inspector kept", told)
+        self.assertEqual(found["steps"], 4)
+
+    def test_a_record_in_which_most_calls_are_missing_shows_no_step(self):
+        for name, job in (("tensor", job_traces.tensor_parallel(16, 4)), ("data", job_traces.data_parallel(16, 3))):
+            with self.subTest(name):
+                folder = job_traces.write(job, "inspector", self.folder / name, 10, newest_in_us=500)
+                told = self.run_import(folder, code=2)
+                self.assertIn("the records do not show a step of the job", told)
+                self.assertIn("keeps only the newest call of a communicator: record with NCCL 2.30", told)
+
+    def test_a_dump_of_a_hang_of_which_no_call_counts_is_refused(self):
+        # Each node has gone on alone, and its records hold no call that the other one's have.
+        job = job_traces.data_parallel(4, 2)
+        folder = job_traces.write(job, "recorder", self.folder / "hang", 6)
+        for rank in range(4):
+            path = folder / f"trace_rank_{rank}.json"
+            dump = json.loads(path.read_text())
+            half = len(dump["entries"]) // 2
+            path.write_text(json.dumps({**dump, "entries": dump["entries"][half:] if rank < 2 else dump["entries"][:half]}))
+        self.assertIn("the records do not show a step of the job: only 0 of ", self.run_import(folder, code=2))
+
+    def test_a_trace_of_pytorch_before_2_2_holds_calls_whose_sizes_it_lacks(self):
+        text = "".join(job_traces.profiler(job_traces.tensor_parallel(8, 1), 0, 3))
+        trace = json.loads(text)
+        trace["traceEvents"] = [{**each, "args": {"External id": each["args"]["External id"]}} for each in trace["traceEvents"]]
+        trace["traceEvents"] += [{"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "pid": 0, "tid": 7, "ts": 1.0, "dur": 9, "args": {}}]
+        (self.folder / "older_0.json").write_text(json.dumps(trace))
+        self.assertIn("a trace holds calls of NCCL, but not their collectives and sizes, which PyTorch's profiler records from PyTorch 2.2 on",
+                      self.run_import(self.folder / "older_0.json", code=2))
+        trace["traceEvents"], trace["distributedInfo"] = trace["traceEvents"][:1], None
+        (self.folder / "none.json").write_text(json.dumps(trace))
+        self.assertIn("no communication in it: no record of any call", self.run_import(self.folder / "none.json", code=2))
+
     def test_lines_of_inspector_with_their_members_in_another_order(self):
         job = job_traces.tensor_parallel(16, 3)
         path = self.folder / "indented.json"

@@ -186,9 +186,11 @@ def pointer(name):
     return f"0x{abs(hash(name)) % (1 << 40) + 4096:x}"
 
 
-def inspector(job, rank, steps, verbose=True, interval=1):
-    """Written in intervals of some calls: communicator by communicator, and of each the collectives before the messages."""
-    counts, lines, order = {}, [], []
+def inspector(job, rank, steps, verbose=True, interval=1, ring=None, newest_in_us=None):
+    """Written in intervals of some calls: communicator by communicator, and of each the collectives before the messages.
+    `ring`: at the end, of each communicator so many calls, the newest (NCCL 2.30). `newest_in_us`: in intervals of so long,
+    of each communicator the newest call that ended in it (NCCL 2.28 and 2.29)."""
+    counts, lines, order, ends = {}, [], [], []
     for op, at in job.ops(rank, steps):
         group = job.group_of(rank, op.group)
         member = group.index(rank)
@@ -212,6 +214,13 @@ def inspector(job, rank, steps, verbose=True, interval=1):
         line = json.dumps({"header": header, "metadata": metadata, f"{kind}_perf": perf}, separators=(",", ":")) + "\n"
         order += [op.group] if op.group not in order else []
         lines.append((order.index(op.group), kind, line))
+        ends.append(at + op.took_us)
+    if ring:
+        interval = len(lines)
+        lines = [each for at, each in enumerate(lines) if sum(other[:2] == each[:2] for other in lines[at:]) <= ring]
+    if newest_in_us:
+        phase = 137 * rank % newest_in_us  # ranks write at different times
+        lines = list({((end + phase) // newest_in_us, each[0]): each for end, each in zip(ends, lines)}.values())
     for first in range(0, len(lines), interval):
         yield from (line for *_, line in sorted(lines[first:first + interval], key=lambda each: each[:2]))
 
