@@ -276,6 +276,9 @@ void Trace::mend_records(bool are_numbered) {
     const Period found = period_of(each.calls);
     return found.length == each.calls.size() ? found.length : each.calls.size() - found.covers;
   };
+  const auto lacks_calls = [&](const Record& its, const Record& reference) {
+    return are_numbered || reference.sequence.size() > its.sequence.size();
+  };
   const auto others_between = [](const Places& places) { return places.back() + 1 - places.size(); };
   const auto communicators_of = [](const std::vector<Record>& records) {
     std::set<std::uint32_t> found;
@@ -292,13 +295,12 @@ void Trace::mend_records(bool are_numbered) {
     const std::size_t alike = records_of_kind[kind->second];
     const Record* nearest = nullptr;
     std::pair<bool, std::size_t> least;
-    Places places;  // of the calls of the shorter one in the longer one
+    Places places;  // of the calls of the one that lacks some in the other one
     for (const Record& reference : references) {
       const std::size_t others = records_of_kind[reference.process];
-      const bool lacks_calls = reference.sequence.size() > its.sequence.size();
-      if (reference.process == kind->second || others < alike || (are_numbered && !lacks_calls)) continue;
-      Places some =
-          lacks_calls ? places_of(its.sequence, reference.sequence) : places_of(reference.sequence, its.sequence);
+      if (reference.process == kind->second || others < alike) continue;
+      Places some = lacks_calls(its, reference) ? places_of(its.sequence, reference.sequence)
+                                                : places_of(reference.sequence, its.sequence);
       if (some.empty() || others_between(some) == 0 ||
           (others == alike && without_repetition(reference) >= without_repetition(its)))
         continue;
@@ -320,7 +322,7 @@ void Trace::mend_records(bool are_numbered) {
     for (const Execution* const each : its.executions) numbers.push_back(each->number);
     const auto missing = missing_;
     const auto copies = copies_;
-    if (nearest->sequence.size() > its.sequence.size())
+    if (lacks_calls(its, *nearest))
       fill_in(its, *nearest, places, are_numbered);
     else
       leave_out(its, places);

@@ -419,11 +419,11 @@ class ImportJob(Folder):
                     self.assertEqual((self.essence(found), found.get("remarks")), (wanted, None))
                     self.assertGreaterEqual(found["steps"], 6)
 
-    def lose_lines(self, name, job, steps, rank, lost, **options):
-        folder = job_traces.write(job, "log", self.folder / name, steps, **options)
+    def lose_lines(self, name, job, steps, rank, lost, kind="log", **options):
+        folder = job_traces.write(job, kind, self.folder / name, steps, **options)
         path = folder / f"trace_rank_{rank}.json"
         lines = path.read_text().splitlines(True)
-        calls = [at for at, line in enumerate(lines) if "opCount" in line]
+        calls = [at for at, line in enumerate(lines) if "opCount" in line or "coll_perf" in line]
         path.write_text("".join(line for at, line in enumerate(lines) if at not in [calls[each] for each in lost]))
         return self.run_import(folder)
 
@@ -437,13 +437,13 @@ class ImportJob(Folder):
                     self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, wanted)), told)
                     self.assertGreaterEqual(found["steps"], 6)
 
-    def test_numbers_of_launches_tell_how_many_lines_of_a_burst_are_lost(self):
+    def test_numbers_of_calls_tell_how_many_lines_of_a_burst_are_lost(self):
         job = job_traces.tensor_parallel(16, 4)
         wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
         for count in (2, 5, 6, 12):
-            for first in (17, 20, 26):
-                with self.subTest(count=count, first=first):
-                    found, told = self.lose_lines(f"{count}-{first}", job, 10, 9, range(first, first + count))
+            for kind, first in (("log", 17), ("log", 20), ("log", 26), ("inspector", 17), ("inspector", 26)):
+                with self.subTest(kind, count=count, first=first):
+                    found, told = self.lose_lines(f"{kind}-{count}-{first}", job, 10, 9, range(first, first + count), kind)
                     self.assertEqual((self.essence(found), found["steps"]), (wanted, 10), told)
                     self.assertEqual(found["remarks"], ["some calls are missing within a record and count as made, as the records of other ranks show: "
                                                         f"{count} in made-up-1:1009"])
