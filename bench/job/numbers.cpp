@@ -214,7 +214,7 @@ std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Exec
         its.calls.push_back(static_cast<std::uint64_t>(communicators[each.communicator].size) << 32 |
                             (kind_of(each) == &all_to_all ? ~std::uint32_t{0} : each.call));
         its.sequence.push_back(its.calls.back() ^
-                               (by_number ? static_cast<std::uint64_t>(each.number + 1) * spread : 0));
+                               (by_number ? (static_cast<std::uint64_t>(each.number) + 1) * spread : 0));
       }
     if (!its.sequence.empty()) records.push_back(std::move(its));
   }
