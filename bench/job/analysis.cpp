@@ -66,6 +66,13 @@ Analysis Analyser::run() {
            trace_.processes[reference_].name + " alone");
     take_alone(reference_);
   }
+  const bool most_lack_calls = 2 * with_gaps_.size() > active_.size();
+  if (instances_.empty() || (most_lack_calls && result_.job.steps == 1))
+    throw UsageError(fmt::format("the records do not show a step of the job: {}{}", join(result_.job.remarks, "; "),
+                                 most_lack_calls
+                                     ? "; NCCL Inspector of NCCL 2.28 and 2.29 keeps only the newest call "
+                                       "of a communicator: record with NCCL 2.30, or with PyTorch's profiler"
+                                     : ""));
   put_together();
   make_operations();
   sum_traffic();

@@ -112,7 +112,7 @@ void Analyser::leave_out_short_records() {
   if (!names.empty())
     remark(
         fmt::format("left out, since they hold less than half of the calls that others of their groups "
-                    "recorded: the records of {}",
+                    "recorded: the records of {}; if the job hung, the others wait for these ranks",
                     some_of(std::move(names))));
   name_the_missing_member();
 }

@@ -18,7 +18,11 @@ namespace p5::job {
 namespace {
 
 constexpr std::array format_table{
-    Format{"NCCL Inspector", "NCCL_INSPECTOR_ENABLE=1 NCCL_INSPECTOR_DUMP_VERBOSE=1", is_inspector, read_inspector},
+    Format{"NCCL Inspector",
+           "NCCL 2.30, NCCL_PROFILER_PLUGIN=.../libnccl-profiler-inspector.so NCCL_INSPECTOR_ENABLE=1 "
+           "NCCL_INSPECTOR_DUMP_VERBOSE=1 NCCL_INSPECTOR_DUMP_MIN_SIZE_BYTES=0 "
+           "NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS=100000",
+           is_inspector, read_inspector},
     Format{"PyTorch", "torch.profiler's export_chrome_trace, or the flight recorder's dump as JSON", is_pytorch,
            read_pytorch},
     Format{"NCCL log", "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,COLL", is_nccl_log, read_nccl_log},

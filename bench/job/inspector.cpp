@@ -1,11 +1,17 @@
 // NCCL Inspector's JSON, as plugins/profiler/inspector of NVIDIA/nccl writes it (v4.0, NCCL 2.28 to 2.30). One line:
 // {"header": {"id", "rank", "n_ranks", "nnodes"}, "metadata": {"hostname", "pid", ...}, "coll_perf" or "p2p_perf":
-// {...}}. It writes in intervals: communicator by communicator, and of each the collectives before the messages.
+// {...}}. It writes in intervals: communicator by communicator, and of each the collectives before the messages. NCCL
+// 2.30 keeps the newest 1024 calls of each communicator until it writes them, by default at the end of the job. NCCL
+// 2.28 and 2.29 keep the newest one.
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <map>
 #include <set>
+#include <string>
 #include <unordered_set>
+#include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -40,8 +46,20 @@ std::int64_t must(const TraceFile& file, const Record& record, std::string_view 
   return *value;
 }
 
+// Collectives or messages of a communicator, of which Inspector keeps the newest.
+using Kept = std::pair<std::uint32_t, bool>;  // communicator, messages
+
+struct KeptCalls {
+  std::size_t count = 0;
+  std::set<std::string, std::less<>> kinds = {};
+  bool begins_later = false;  // the first call of a kind is not the communicator's first
+};
+
+using KeptOfProcess = std::map<Kept, KeptCalls>;
+
 // Adds what a line records, and its process to those that the file has.
-void read_record(const TraceFile& file, const Record& record, Trace& trace, std::set<std::uint32_t>& of_file) {
+void read_record(const TraceFile& file, const Record& record, Trace& trace,
+                 std::map<std::uint32_t, KeptOfProcess>& of_file) {
   const bool collective = record.find("coll_perf.coll") != nullptr;
   const std::string_view name = record.text(collective ? "coll_perf.coll" : "p2p_perf.p2p");
   if (name.empty()) return;  // a record of another kind
@@ -83,21 +101,46 @@ void read_record(const TraceFile& file, const Record& record, Trace& trace, std:
       start && *start > 0)
     one.start = *start * 1e-6;
   trace.add(process, one);
-  of_file.insert(process);
+  KeptCalls& kept = of_file[process][{communicator, what->pairwise}];
+  ++kept.count;
+  if (kept.kinds.emplace(what->pairwise ? "" : name).second)
+    kept.begins_later = kept.begins_later || record.integer(field("coll_perf.coll_sn", "p2p_perf.p2p_sn")) > 1;
+}
+
+// The calls of communicators with few calls reach further back than those of which Inspector did not keep all, which
+// are as many as of any: what lies before the first of these is left out.
+void leave_out_what_is_not_whole(std::uint32_t process, const KeptOfProcess& kept, Trace& trace) {
+  std::vector<Execution>& all = trace.processes[process].executions;
+  std::map<bool, std::size_t> most;
+  for (const auto& [which, calls] : kept) most[which.second] = std::max(most[which.second], calls.count);
+  auto first = all.begin();
+  for (const auto& [which, calls] : kept)
+    if (calls.begins_later && calls.count == most[which.second])
+      first = std::max(first, std::ranges::find(all, which, [&](const Execution& each) {
+                         return Kept(each.communicator, trace.calls[each.call].collective->pairwise);
+                       }));
+  if (first == all.begin()) return;
+  all.erase(all.begin(), first);
+  trace.remark(
+      "calls before the first one that Inspector kept of some communicator are left out: it keeps the newest ones "
+      "(NCCL_INSPECTOR_DUMP_COLL_RING_SIZE, NCCL_INSPECTOR_DUMP_P2P_RING_SIZE) until it writes them "
+      "(NCCL_INSPECTOR_DUMP_THREAD_INTERVAL_MICROSECONDS)");
 }
 
 // Puts the calls of a process in the order of their starts. Calls of one kind on one communicator are in it already.
-void sort_calls(std::uint32_t process, Trace& trace) {
+void sort_calls(std::uint32_t process, const KeptOfProcess& kept, Trace& trace) {
   std::vector<Execution>& all = trace.processes[process].executions;
   const auto stream = [&](const Execution& each) {
     return std::pair(each.communicator, trace.calls[each.call].collective->pairwise);
   };
-  if (std::ranges::none_of(all, [](const Execution& each) { return std::isnan(each.start); }))
+  if (std::ranges::none_of(all, [](const Execution& each) { return std::isnan(each.start); })) {
     std::ranges::stable_sort(all, {}, &Execution::start);
-  else if (std::ranges::adjacent_find(all, std::not_equal_to(), stream) != all.end())
+    leave_out_what_is_not_whole(process, kept, trace);
+  } else if (std::ranges::adjacent_find(all, std::not_equal_to(), stream) != all.end()) {
     trace.remark(
         "calls without a start (NCCL_INSPECTOR_DUMP_VERBOSE=1 records it) are in the order of their file, in which "
         "Inspector writes communicator by communicator");
+  }
 }
 
 }  // namespace
@@ -112,7 +155,7 @@ bool is_inspector(std::string_view beginning) {
 void read_inspector(TraceFile& file, Trace& trace) {
   Record record;
   std::unordered_set<std::size_t> seen;
-  std::set<std::uint32_t> of_file;
+  std::map<std::uint32_t, KeptOfProcess> of_file;
   while (const auto line = file.line()) {
     if (line->find_first_not_of(" \t\r") == std::string_view::npos) continue;
     if (!seen.insert(std::hash<std::string_view>()(*line)).second) {
@@ -128,7 +171,7 @@ void read_inspector(TraceFile& file, Trace& trace) {
     }
     read_record(file, record, trace, of_file);
   }
-  for (const std::uint32_t process : of_file) sort_calls(process, trace);
+  for (const auto& [process, kept] : of_file) sort_calls(process, kept, trace);
 }
 
 }  // namespace p5::job

@@ -5,6 +5,8 @@
 //   HOST:PID:TID [DEV] NCCL INFO ncclCommInitRank comm 0x.. rank 3 nranks 8 ... commId 0x.. - Init COMPLETE
 //   HOST:PID:TID [DEV] NCCL INFO ncclCommSplit comm 0x.. rank 0 nranks 2 ... parent 0x.. splitCount 1 color 7 key 0 -
 //     Init COMPLETE
+// Before NCCL 2.24 there is no splitCount, and before 2.23 a commId, which is the same for each split of a parent by
+// one color.
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -13,6 +15,7 @@
 #include <set>
 #include <unordered_map>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -104,8 +107,17 @@ class LogReader {
     const std::string_view bus_id = word_after(text, " busId "), device = word_after(text, " nvmlDev ");
     if (!bus_id.empty() && !device.empty())
       trace_.processes[process].gpu = fmt::format("busId {}, nvmlDev {}", bus_id, device);
-    const std::string name = name_of(text, origin);
+    std::string name = name_of(text, origin);
     if (name.empty()) return;
+    // Before NCCL 2.24 several communicators that were split from one parent may have the same name. All of their ranks
+    // make them in the same order.
+    if (text.find(" parent ") != std::string_view::npos) {
+      name += fmt::format(", {} ranks", *size);
+      std::vector<std::string>& addresses = addresses_[fmt::format("{} {}", process, name)];
+      const auto place = std::ranges::find(addresses, comm) - addresses.begin();
+      if (std::cmp_equal(place, addresses.size())) addresses.emplace_back(comm);
+      if (place > 0) name += fmt::format(", number {}", place + 1);
+    }
     const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));
     trace_.set_member(communicator, static_cast<int>(*rank), process);
     Known& known = communicators_[fmt::format("{} {}", origin.second, comm)];
@@ -198,18 +210,20 @@ class LogReader {
   // The number of a call: its opCount and, because the calls of one group have the same opCount, how many calls of its
   // kind had that one before. -1 if that is not known.
   static std::int64_t number_of(Known& known, const Collective& what, std::string_view word) {
-    constexpr std::int64_t most_in_group = 4096, most = std::int64_t{1} << 46;
+    constexpr std::int64_t most = std::int64_t{1} << 46;
     std::int64_t count = -1;
     const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), count, 16);
     if (problem != std::errc() || end != word.data() + word.size() || count < 0 || count > most) return -1;
-    if (count < known.newest) return count * most_in_group;
+    if (count < known.newest) return count * most_in_launch;
     if (std::exchange(known.newest, count) != count) known.of_newest.clear();
     const std::int64_t before = known.of_newest[counted_kind(&what)]++;
-    return before < most_in_group ? count * most_in_group + before : -1;
+    return before < most_in_launch ? count * most_in_launch + before : -1;
   }
 
   std::unordered_map<std::string, Known> communicators_;  // by "HOST:PID 0xCOMM"
-  std::set<std::string, std::less<>> processes_;          // HOST:PID of those that began a line
+  // Of the splits that a process has under one name, by process and name.
+  std::unordered_map<std::string, std::vector<std::string>> addresses_;
+  std::set<std::string, std::less<>> processes_;  // HOST:PID of those that began a line
 };
 
 }  // namespace

@@ -40,9 +40,9 @@ std::size_t shared_by(const Places& places, const Sequence& reference) {
   return static_cast<std::size_t>(std::ranges::lower_bound(places, reference.size()) - places.begin());
 }
 
-// The place of each of a sequence's calls in `reference`, if both begin with the same call and the sequence lacks some
-// later ones. As few calls as possible count as missing where they differ, such that more calls agree behind them than
-// are missing. Empty if a call has no such place, or if less than half of the calls have one within the reference.
+// The place of each of a sequence's calls in `reference`, if the sequence lacks some of its calls, the first ones too.
+// As few calls as possible count as missing where they differ, such that more calls agree behind them than are missing.
+// Empty if a call has no such place, or if less than half of the calls have one within the reference.
 Places places_of(const Sequence& sequence, const Sequence& reference) {
   constexpr std::size_t most_missing = 1000;  // at one place
   Places places;
@@ -58,7 +58,7 @@ Places places_of(const Sequence& sequence, const Sequence& reference) {
     if (at < reference.size() && sequence[i] != reference[at]) {
       std::size_t missing = 1;
       while (missing < most_missing && !agrees(missing)) ++missing;
-      if (i == 0 || missing == most_missing) return {};
+      if (missing == most_missing) return {};
       at += missing;
     }
     places.push_back(at);
@@ -135,42 +135,59 @@ bool says_more_than_a_count(const std::vector<NumberedCall>& dense) {
 
 }  // namespace
 
-// From NCCL 2.27.3 on, opCount goes up on a rank only if a launch has work for the rank's proxy (before, at each
-// launch): never if all goes over NVLink, and for small calls only on ranks that use a NIC. Therefore opCount numbers
-// the calls of a communicator only if it says more than their count does, such as that a call is missing, and if
-// members agree under it about what the calls are at least as much as under their count. All calls of a communicator
-// are counted if one of them, such as a message, has no opCount.
+// Before NCCL 2.27.3, opCount goes up at each launch, and numbers all calls. Since then, it goes up on a rank only if a
+// launch has work for the rank's proxy: never if all goes over NVLink, and for small calls only on ranks that use a
+// NIC. opCount numbers all calls of the job if each call has an opCount of its own, and members agree under it about
+// what the calls are at least as much as under their count. Else it numbers those of a communicator if members agree so
+// there, and if it says more than their count does, such as that a call is missing. All calls of a communicator are
+// counted if one of them, such as a message, has no opCount.
 void Trace::settle_numbers_of_launches() {
   std::vector<std::vector<std::int64_t>> launches(processes.size());
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> calls_on(communicators.size());  // process, index
   std::vector<bool> is_numbered(communicators.size(), true);
+  bool are_all_numbered = true;
   for (std::uint32_t p = 0; p < processes.size(); ++p)
     for (std::uint32_t i = 0; i < processes[p].executions.size(); ++i) {
       Execution& each = processes[p].executions[i];
       launches[p].push_back(std::exchange(each.number, -1));
       calls_on[each.communicator].emplace_back(p, i);
       if (launches[p].back() < 0) is_numbered[each.communicator] = false;
+      are_all_numbered = are_all_numbered && launches[p].back() >= 0 && launches[p].back() % most_in_launch == 0;
     }
   number_collectives();
-  mend_records();
-  for (std::size_t c = 0; c < communicators.size(); ++c) {
-    if (!is_numbered[c]) continue;
-    std::vector<NumberedCall> launched, counted;
+  const auto launched_on = [&](std::size_t c) {
+    std::vector<NumberedCall> launched;
     for (const auto& [p, i] : calls_on[c]) {
       const Execution& each = processes[p].executions[i];
       launched.push_back({kind_of(each), launches[p][i], p, each.call});
     }
     make_dense(launched);
-    if (!says_more_than_a_count(launched)) continue;
+    return launched;
+  };
+  const auto agree_no_less_under = [&](const std::vector<NumberedCall>& launched, std::size_t c) {
+    std::vector<NumberedCall> counted;
     for (const auto& [p, i] : calls_on[c])
       if (const Execution& each = processes[p].executions[i]; !copies_.contains(&each))
         counted.push_back({kind_of(each), each.number, p, each.call});
     for (const Missing& each : missing_)
       if (each.execution.communicator == c)
         counted.push_back({kind_of(each.execution), each.execution.number, each.process, each.execution.call});
-    if (disagreements_of(launched) > disagreements_of(std::move(counted))) continue;
+    return disagreements_of(launched) <= disagreements_of(std::move(counted));
+  };
+  const auto take = [&](const std::vector<NumberedCall>& launched, std::size_t c) {
     for (std::size_t i = 0; i < launched.size(); ++i)
       processes[calls_on[c][i].first].executions[calls_on[c][i].second].number = launched[i].number;
+  };
+  for (std::size_t c = 0; c < communicators.size() && are_all_numbered; ++c)
+    are_all_numbered = agree_no_less_under(launched_on(c), c);
+  if (are_all_numbered)
+    for (std::size_t c = 0; c < communicators.size(); ++c) take(launched_on(c), c);
+  mend_records(are_all_numbered);
+  for (std::size_t c = 0; c < communicators.size() && !are_all_numbered; ++c) {
+    if (!is_numbered[c]) continue;
+    const std::vector<NumberedCall> launched = launched_on(c);
+    if (!says_more_than_a_count(launched) || !agree_no_less_under(launched, c)) continue;
+    take(launched, c);
     std::erase_if(missing_, [&](const Missing& each) { return each.execution.communicator == c; });
     std::erase_if(copies_, [&](const Execution* each) { return each->communicator == c; });
   }
@@ -180,20 +197,24 @@ void Trace::settle_numbers_of_launches() {
 struct Trace::Record {
   std::uint32_t process = 0;
   std::vector<Execution*> executions;
-  std::vector<std::uint64_t> sequence;  // call and size of the communicator of each; all exchanges are one call
+  std::vector<std::uint64_t> calls;     // call and size of the communicator of each; all exchanges are one call
+  std::vector<std::uint64_t> sequence;  // the same, with the number of each if records are compared by numbers
 };
 
 const Collective* Trace::kind_of(const Execution& each) const { return counted_kind(calls[each.call].collective); }
 
-std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Execution&)>& is_in) {
+std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Execution&)>& is_in, bool by_number) {
+  constexpr std::uint64_t spread = 0x9E3779B97F4A7C15;  // odd, so that each number changes the call in another way
   std::vector<Record> records;
   for (std::uint32_t p = 0; p < processes.size(); ++p) {
-    Record its{.process = p, .executions = {}, .sequence = {}};
+    Record its{.process = p, .executions = {}, .calls = {}, .sequence = {}};
     for (Execution& each : processes[p].executions)
       if (is_in(each) && !kind_of(each)->pairwise) {
         its.executions.push_back(&each);
-        its.sequence.push_back(static_cast<std::uint64_t>(communicators[each.communicator].size) << 32 |
-                               (kind_of(each) == &all_to_all ? ~std::uint32_t{0} : each.call));
+        its.calls.push_back(static_cast<std::uint64_t>(communicators[each.communicator].size) << 32 |
+                            (kind_of(each) == &all_to_all ? ~std::uint32_t{0} : each.call));
+        its.sequence.push_back(its.calls.back() ^
+                               (by_number ? (static_cast<std::uint64_t>(each.number) + 1) * spread : 0));
       }
     if (!its.sequence.empty()) records.push_back(std::move(its));
   }
@@ -233,7 +254,7 @@ void Trace::number_collectives() {
         ++numbers[{known->second, kind_of(*reference.executions[i])}];
     for (Execution* const each : its.executions) each->number = numbers[{each->communicator, kind_of(*each)}]++;
   };
-  std::vector<Record> left = records_of([](const Execution& each) { return each.number < 0; });
+  std::vector<Record> left = records_of([](const Execution& each) { return each.number < 0; }, false);
   take_kinds(left, number_from);
   for (const Record& each : left) number_from(each, 0, each);
 }
@@ -241,9 +262,10 @@ void Trace::number_collectives() {
 // A record that agrees with few others may lack calls, or have some twice. It is compared with kinds of as many records
 // or more, and with the nearest one it is mended: it gets the calls that it lacks, or loses those that it has twice.
 // The mend is kept if each such call ends a disagreement between members of the record's communicators. Between kinds
-// of equally many records, the one that repeats over less of its length is mended.
-void Trace::mend_records() {
-  std::vector<Record> references, all = records_of([](const Execution&) { return true; }), left = all;
+// of equally many records, the one that repeats over less of its length is mended. `are_numbered`: the numbers of calls
+// are those of the records. Then they say which calls are missing, and a copy has the number of another call.
+void Trace::mend_records(bool are_numbered) {
+  std::vector<Record> references, all = records_of([](const Execution&) { return true; }, are_numbered), left = all;
   std::map<std::uint32_t, std::uint32_t> kind_of_record;  // by process, the process of the reference
   std::map<std::uint32_t, std::size_t> records_of_kind;
   take_kinds(left, [&](const Record& reference, std::ptrdiff_t, const Record& its) {
@@ -251,8 +273,11 @@ void Trace::mend_records() {
     kind_of_record[its.process] = reference.process;
   });
   const auto without_repetition = [](const Record& each) {
-    const Period found = period_of(each.sequence);
-    return found.length == each.sequence.size() ? found.length : each.sequence.size() - found.covers;
+    const Period found = period_of(each.calls);
+    return found.length == each.calls.size() ? found.length : each.calls.size() - found.covers;
+  };
+  const auto lacks_calls = [&](const Record& its, const Record& reference) {
+    return are_numbered || reference.sequence.size() > its.sequence.size();
   };
   const auto others_between = [](const Places& places) { return places.back() + 1 - places.size(); };
   const auto communicators_of = [](const std::vector<Record>& records) {
@@ -270,12 +295,12 @@ void Trace::mend_records() {
     const std::size_t alike = records_of_kind[kind->second];
     const Record* nearest = nullptr;
     std::pair<bool, std::size_t> least;
-    Places places;  // of the calls of the shorter one in the longer one
+    Places places;  // of the calls of the one that lacks some in the other one
     for (const Record& reference : references) {
       const std::size_t others = records_of_kind[reference.process];
       if (reference.process == kind->second || others < alike) continue;
-      Places some = reference.sequence.size() > its.sequence.size() ? places_of(its.sequence, reference.sequence)
-                                                                    : places_of(reference.sequence, its.sequence);
+      Places some = lacks_calls(its, reference) ? places_of(its.sequence, reference.sequence)
+                                                : places_of(reference.sequence, its.sequence);
       if (some.empty() || others_between(some) == 0 ||
           (others == alike && without_repetition(reference) >= without_repetition(its)))
         continue;
@@ -297,8 +322,8 @@ void Trace::mend_records() {
     for (const Execution* const each : its.executions) numbers.push_back(each->number);
     const auto missing = missing_;
     const auto copies = copies_;
-    if (nearest->sequence.size() > its.sequence.size())
-      fill_in(its, *nearest, places);
+    if (lacks_calls(its, *nearest))
+      fill_in(its, *nearest, places, are_numbered);
     else
       leave_out(its, places);
     const std::map<std::uint32_t, std::size_t> mended = disagreements_on(its_communicators);
@@ -314,30 +339,35 @@ void Trace::mend_records() {
   }
 }
 
-// Adds the calls of `reference` that a record lacks to `missing_`, and numbers the record's own calls anew.
-void Trace::fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places) {
+// Adds the calls of `reference` that a record lacks to `missing_`, and numbers the record's own calls anew unless they
+// are numbered.
+void Trace::fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places,
+                    bool are_numbered) {
   std::map<std::uint32_t, std::uint32_t> same;  // its communicator by that of the reference
   for (std::size_t i = 0; i < places.size() && places[i] < reference.executions.size(); ++i)
     same.emplace(reference.executions[places[i]]->communicator, its.executions[i]->communicator);
   using Counter = std::pair<std::uint32_t, const Collective*>;
   std::map<Counter, std::int64_t> first, in_front, numbers;
   std::vector<Missing> added;
-  std::size_t at = 0;
+  std::size_t at = are_numbered ? places.front() : 0;  // numbers say how much later the record begins
   for (std::size_t i = 0; i < its.executions.size(); ++i, ++at) {
     for (; at < std::min(places[i], reference.executions.size()); ++at)
       if (const auto known = same.find(reference.executions[at]->communicator); known != same.end()) {
-        added.push_back({its.process, its.executions[i], {known->second, reference.executions[at]->call}});
-        if (const Counter counter(known->second, kind_of(*reference.executions[at])); !first.contains(counter))
-          ++in_front[counter];
+        const Execution& lacked = *reference.executions[at];
+        added.push_back({its.process, its.executions[i], {known->second, lacked.call, lacked.number}});
+        if (const Counter counter(known->second, kind_of(lacked)); !first.contains(counter)) ++in_front[counter];
       }
     first.emplace(Counter(its.executions[i]->communicator, kind_of(*its.executions[i])), its.executions[i]->number);
   }
-  for (const auto& [counter, number] : first) numbers[counter] = std::max(number - in_front[counter], std::int64_t{0});
-  auto next = added.begin();
-  for (Execution* const each : its.executions) {
-    for (; next != added.end() && next->next == each; ++next)
-      next->execution.number = numbers[{next->execution.communicator, kind_of(next->execution)}]++;
-    each->number = numbers[{each->communicator, kind_of(*each)}]++;
+  if (!are_numbered) {
+    for (const auto& [counter, number] : first)
+      numbers[counter] = std::max(number - in_front[counter], std::int64_t{0});
+    auto next = added.begin();
+    for (Execution* const each : its.executions) {
+      for (; next != added.end() && next->next == each; ++next)
+        next->execution.number = numbers[{next->execution.communicator, kind_of(next->execution)}]++;
+      each->number = numbers[{each->communicator, kind_of(*each)}]++;
+    }
   }
   missing_.insert(missing_.end(), added.begin(), added.end());
 }

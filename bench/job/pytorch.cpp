@@ -223,6 +223,8 @@ class PytorchReader {
       take_event(record);
     else if (record.text("cat") == "kernel")
       take_kernel(record);
+    else if (record.text("cat") == "user_annotation" && record.text("name").starts_with("nccl:"))
+      is_annotated_ = true;
     if (recorded_.size() > most_executions) throw file_.refuse("it holds more calls than can be read");
   }
 
@@ -434,8 +436,13 @@ class PytorchReader {
   }
 
   void finish() {
+    if (recorded_.empty() && is_annotated_)
+      trace_.remark(
+          "a trace holds calls of NCCL, but not their collectives and sizes, which PyTorch's profiler records from "
+          "PyTorch 2.2 on");
     rank_is_of_name_ = rank_ < 0;
     if (rank_ < 0) rank_ = rank_in_name();
+    if (rank_ < 0 && recorded_.empty()) return;
     if (rank_ < 0)
       throw UsageError(
           fmt::format("'{}': it does not say of which rank it is; let the file's name end with the rank, as "
@@ -527,6 +534,7 @@ class PytorchReader {
   std::vector<Kernel> computing_;                     // all others
   int rank_ = -1, world_ = 0;
   bool rank_is_of_name_ = false;
+  bool is_annotated_ = false;  // holds names of NCCL's calls, as the traces of all versions do
 };
 
 }  // namespace

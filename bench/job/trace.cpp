@@ -310,8 +310,12 @@ void Trace::finish() {
   if (are_numbers_of_launches) {
     settle_numbers_of_launches();
   } else {
+    const bool are_numbered = std::ranges::all_of(processes, [&](const Process& process) {
+      return std::ranges::all_of(process.executions,
+                                 [&](const Execution& each) { return each.number >= 0 || kind_of(each)->pairwise; });
+    });
     number_collectives();
-    mend_records();
+    mend_records(are_numbered);
   }
   apply_mends();
   if (are_numbers_of_launches) leave_out_numbers_that_are_there_twice();

@@ -72,6 +72,8 @@ inline constexpr int most_ranks = 1 << 20;
 inline constexpr std::size_t most_members = 16'000'000;  // of all communicators together, 128 MB
 inline constexpr double shortest_call = 1e-9, longest_call = longest_time_of_job;  // seconds
 inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 50;                // of a message
+// Calls of one kind in a launch; the first one of NCCL's opCount has the number opCount * most_in_launch.
+inline constexpr std::int64_t most_in_launch = 4096;
 
 class Trace {
  public:
@@ -126,12 +128,12 @@ class Trace {
   void give_ranks();
   void settle_numbers_of_launches();
   const Collective* kind_of(const Execution& each) const;
-  std::vector<Record> records_of(const std::function<bool(const Execution&)>& is_in);
+  std::vector<Record> records_of(const std::function<bool(const Execution&)>& is_in, bool by_number);
   static void take_kinds(std::vector<Record>& left,
                          const std::function<void(const Record&, std::ptrdiff_t, const Record&)>& use);
   void number_collectives();
-  void mend_records();
-  void fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places);
+  void mend_records(bool are_numbered);
+  void fill_in(const Record& its, const Record& reference, const std::vector<std::size_t>& places, bool are_numbered);
   void leave_out(const Record& its, const std::vector<std::size_t>& places);
   std::map<std::uint32_t, std::size_t> disagreements_on(const std::set<std::uint32_t>& some) const;
   void apply_mends();

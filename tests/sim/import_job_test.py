@@ -82,6 +82,53 @@ class ImportJob(Folder):
         path.write_text(re.sub(r'("name": "record_param_comms"), "ts": [0-9.]+', r"\1", path.read_text(), count=1))
         self.assertIn("calls without a time are in the order of their file, in which PyTorch lists thread by thread", self.run_import(path.parent)[1])
 
+    def test_the_newest_calls_of_each_communicator_are_a_record_from_where_all_are_there(self):
+        job = job_traces.tensor_parallel(16, 12)
+        whole, _ = self.read(job, "inspector", 60)
+        found, told = self.read(job, "inspector", 60, ring=50)  # the last 4 of the nodes' steps, and 50 of the rails'
+        self.assertEqual((self.essence(found), found["steps"]), (self.essence(whole), 4), told)
+        self.assertIn("calls before the first one that Inspector kept of some communicator are left out", told)
+        # A communicator whose first calls are not recorded, as they are small, has fewer calls than others.
+        step = [job_traces.Op("all_reduce", "node", 4 << 20), job_traces.Op("all_reduce", "node", 4 << 20), job_traces.Op("all_gather", "rail", 1 << 20)]
+        job = job_traces.Job(16, job.groups, lambda rank, at: step + [job_traces.Op("all_reduce", "world", (1 if at < 4 else 1 << 20))])
+        folder = job_traces.write(job, "inspector", self.folder / "small", 8)
+        for path in folder.iterdir():
+            path.write_text("".join(line for line in path.read_text().splitlines(True) if '"coll_msg_size_bytes":2,' not in line))
+        found, told = self.run_import(folder)
+        self.assertNotIn("Inspector kept", told)
+        self.assertEqual(found["steps"], 4)
+
+    def test_a_record_in_which_most_calls_are_missing_shows_no_step(self):
+        for name, job in (("tensor", job_traces.tensor_parallel(16, 4)), ("data", job_traces.data_parallel(16, 3))):
+            with self.subTest(name):
+                folder = job_traces.write(job, "inspector", self.folder / name, 10, newest_in_us=500)
+                told = self.run_import(folder, code=2)
+                self.assertIn("the records do not show a step of the job", told)
+                self.assertIn("keeps only the newest call of a communicator: record with NCCL 2.30", told)
+
+    def test_a_dump_of_a_hang_of_which_no_call_counts_is_refused(self):
+        # Each node has gone on alone, and its records hold no call that the other one's have.
+        job = job_traces.data_parallel(4, 2)
+        folder = job_traces.write(job, "recorder", self.folder / "hang", 6)
+        for rank in range(4):
+            path = folder / f"trace_rank_{rank}.json"
+            dump = json.loads(path.read_text())
+            half = len(dump["entries"]) // 2
+            path.write_text(json.dumps({**dump, "entries": dump["entries"][half:] if rank < 2 else dump["entries"][:half]}))
+        self.assertIn("the records do not show a step of the job: only 0 of ", self.run_import(folder, code=2))
+
+    def test_a_trace_of_pytorch_before_2_2_holds_calls_whose_sizes_it_lacks(self):
+        text = "".join(job_traces.profiler(job_traces.tensor_parallel(8, 1), 0, 3))
+        trace = json.loads(text)
+        trace["traceEvents"] = [{**each, "args": {"External id": each["args"]["External id"]}} for each in trace["traceEvents"]]
+        trace["traceEvents"] += [{"ph": "X", "cat": "user_annotation", "name": "nccl:all_reduce", "pid": 0, "tid": 7, "ts": 1.0, "dur": 9, "args": {}}]
+        (self.folder / "older_0.json").write_text(json.dumps(trace))
+        self.assertIn("a trace holds calls of NCCL, but not their collectives and sizes, which PyTorch's profiler records from PyTorch 2.2 on",
+                      self.run_import(self.folder / "older_0.json", code=2))
+        trace["traceEvents"], trace["distributedInfo"] = trace["traceEvents"][:1], None
+        (self.folder / "none.json").write_text(json.dumps(trace))
+        self.assertIn("no communication in it: no record of any call", self.run_import(self.folder / "none.json", code=2))
+
     def test_lines_of_inspector_with_their_members_in_another_order(self):
         job = job_traces.tensor_parallel(16, 3)
         path = self.folder / "indented.json"
@@ -371,6 +418,51 @@ class ImportJob(Folder):
                     found, _ = self.run_import(folder)
                     self.assertEqual((self.essence(found), found.get("remarks")), (wanted, None))
                     self.assertGreaterEqual(found["steps"], 6)
+
+    def lose_lines(self, name, job, steps, rank, lost, kind="log", **options):
+        folder = job_traces.write(job, kind, self.folder / name, steps, **options)
+        path = folder / f"trace_rank_{rank}.json"
+        lines = path.read_text().splitlines(True)
+        calls = [at for at, line in enumerate(lines) if "opCount" in line or "coll_perf" in line]
+        path.write_text("".join(line for at, line in enumerate(lines) if at not in [calls[each] for each in lost]))
+        return self.run_import(folder)
+
+    def test_a_log_that_begins_later_and_lacks_a_line_shifts_no_other_call(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        for name, has_proxy_work in (("nvlink", lambda rank, op: op.group != "node"), ("before 2.27.3", lambda rank, op: True)):
+            for rank, lost in ((14, (0, 13)), (9, (0, 20)), (9, (0, 1, 2, 22)), (0, (0, 1, 2, 20))):
+                with self.subTest(name, rank=rank, lost=lost):
+                    found, told = self.lose_lines(f"{name}-{rank}-{len(lost)}-{lost[-1]}", job, 8, rank, lost, has_proxy_work=has_proxy_work)
+                    self.assertEqual(sorted(map(str, self.essence(found))), sorted(map(str, wanted)), told)
+                    self.assertGreaterEqual(found["steps"], 6)
+
+    def test_numbers_of_calls_tell_how_many_lines_of_a_burst_are_lost(self):
+        job = job_traces.tensor_parallel(16, 4)
+        wanted = [("all_reduce", 8 << 20, "node")] * 4 + [("all_reduce", 64 << 20, "rail")]
+        for count in (2, 5, 6, 12):
+            for kind, first in (("log", 17), ("log", 20), ("log", 26), ("inspector", 17), ("inspector", 26)):
+                with self.subTest(kind, count=count, first=first):
+                    found, told = self.lose_lines(f"{kind}-{count}-{first}", job, 10, 9, range(first, first + count), kind)
+                    self.assertEqual((self.essence(found), found["steps"]), (wanted, 10), told)
+                    self.assertEqual(found["remarks"], ["some calls are missing within a record and count as made, as the records of other ranks show: "
+                                                        f"{count} in made-up-1:1009"])
+
+    def test_splits_of_one_communicator_by_one_color_are_communicators_of_their_own(self):
+        # Before NCCL 2.24 they have one id, or none: groups of the same ranks, and groups of others.
+        nodes, rails = [list(range(8)), list(range(8, 16))], [[rail, rail + 8] for rail in range(8)]
+        step = [job_traces.Op(name, group, elements) for group, elements in (("tensor", 8 << 20), ("experts", 32 << 20)) for name in ("all_gather", "reduce_scatter")]
+        job = job_traces.Job(16, {"world": [list(range(16))], "tensor": nodes, "experts": nodes, "rail": rails},
+                             lambda rank, at: [*step, *step, job_traces.Op("all_reduce", "rail", 16 << 20)], lambda rank: [job_traces.Op("all_reduce", "world", 1, "Long")])
+        wanted = [(name, size << 20, "node") for size in (16, 64) for name in ("all_gather", "reduce_scatter")] * 2 + [("all_reduce", 32 << 20, "rail")]
+        for version in ("2.21", "2.23", "2.26"):
+            with self.subTest(version):
+                found, told = self.read(job, "log", 8, version=version)
+                self.assertEqual((sorted(map(str, self.essence(found))), found["steps"], found.get("remarks")), (sorted(map(str, wanted)), 8, None), told)
+                text = "".join("".join(job_traces.nccl_log(job, rank, 8, version=version)) for rank in range(16))
+                (self.folder / "twice").write_text(2 * text)
+                again, told = self.run_import(self.folder / "twice")
+                self.assertEqual({**again, "remarks": None}, {**found, "remarks": None}, told)
 
     def test_a_file_without_calls_changes_nothing_but_its_remark(self):
         for number, (kind, job) in enumerate((("recorder", job_traces.experts(8)), ("recorder", job_traces.pipeline(8)), ("inspector", job_traces.pipeline(8)))):

@@ -474,6 +474,18 @@ class Resume(Folder):
         self.assertEqual(self.run_it(*PLAN, *SIM).returncode, 0)
         self.refuse(says=["nothing is left to measure"])
 
+    def test_a_run_without_results_begins_again_whatever_has_changed_since(self):
+        for make in (self.ended_in_preflight, self.ended_in_first_case):
+            with self.subTest(make=make):
+                shutil.rmtree(self.folder / "out", ignore_errors=True)
+                earlier = make()
+                report = json.loads((earlier / "report.json").read_text())
+                report["run"]["version"] = "0.0.9"
+                report["context"]["env.NCCL_ALGO"] = "Ring"
+                (earlier / "report.json").write_text(json.dumps(report))
+                self.resume()
+                self.assert_continued(earlier, 0)
+
     def test_of_other_options_no_run_behind_a_complete_one_is_continued(self):
         self.ended(2, how=[*PLAN, "--timeout", "40s"])
         self.assertEqual(self.run_it(*PLAN, "--timeout", "50s", *SIM).returncode, 0)

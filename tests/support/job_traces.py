@@ -186,9 +186,11 @@ def pointer(name):
     return f"0x{abs(hash(name)) % (1 << 40) + 4096:x}"
 
 
-def inspector(job, rank, steps, verbose=True, interval=1):
-    """Written in intervals of some calls: communicator by communicator, and of each the collectives before the messages."""
-    counts, lines, order = {}, [], []
+def inspector(job, rank, steps, verbose=True, interval=1, ring=None, newest_in_us=None):
+    """Written in intervals of some calls: communicator by communicator, and of each the collectives before the messages.
+    `ring`: at the end, of each communicator so many calls, the newest (NCCL 2.30). `newest_in_us`: in intervals of so long,
+    of each communicator the newest call that ended in it (NCCL 2.28 and 2.29)."""
+    counts, lines, order, ends = {}, [], [], []
     for op, at in job.ops(rank, steps):
         group = job.group_of(rank, op.group)
         member = group.index(rank)
@@ -212,13 +214,21 @@ def inspector(job, rank, steps, verbose=True, interval=1):
         line = json.dumps({"header": header, "metadata": metadata, f"{kind}_perf": perf}, separators=(",", ":")) + "\n"
         order += [op.group] if op.group not in order else []
         lines.append((order.index(op.group), kind, line))
+        ends.append(at + op.took_us)
+    if ring:
+        interval = len(lines)
+        lines = [each for at, each in enumerate(lines) if sum(other[:2] == each[:2] for other in lines[at:]) <= ring]
+    if newest_in_us:
+        phase = 137 * rank % newest_in_us  # ranks write at different times
+        lines = list({((end + phase) // newest_in_us, each[0]): each for end, each in zip(ends, lines)}.values())
     for first in range(0, len(lines), interval):
         yield from (line for *_, line in sorted(lines[first:first + interval], key=lambda each: each[:2]))
 
 
-def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True):
+def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True, version="2.26"):
     """opCount moves at the launches that have work for the rank's proxy: all before NCCL 2.27.3; since, none over NVLink
-    alone, and those of small calls on the ranks that drive a NIC."""
+    alone, and those of small calls on the ranks that drive a NIC. Communicators are split from that of all ranks, with the
+    place of their ranks in the job's list as the color; `version`: of the line that says so, "2.21", "2.23" or "2.26"."""
     origin = f"made-up-{rank // 8}:{1000 + rank}:{1000 + rank} [{rank % 8}] NCCL INFO "
     seen = {}
     for op, at in job.ops(rank, steps):
@@ -230,8 +240,9 @@ def nccl_log(job, rank, steps, has_proxy_work=lambda rank, op: True):
             if op.group == "world":
                 yield f"{origin}ncclCommInitRankConfig {about} commId 0x2b7d - Init START\n"
             else:
-                split = (f"parent {pointer(('world', rank))} splitCount {list(job.groups).index(op.group)} "
-                         f"color {job.groups[op.group].index(group)} key {group.index(rank)}")
+                color = job.groups[op.group].index(group)
+                split = (f"parent {pointer(('world', rank))} " + f"splitCount {list(job.groups).index(op.group)} " * (version == "2.26")
+                         + f"color {color} key {group.index(rank)}" + f" commId {pointer(('split', color))} " * (version == "2.21"))
                 yield f"{origin}ncclCommSplit {about} {split}- Init START\n"
                 yield f"{origin}ncclCommSplit {about} {split} - Init COMPLETE\n"
         count = seen.setdefault(op.group, 0)

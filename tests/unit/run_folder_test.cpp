@@ -123,7 +123,8 @@ class KeptResults : public InFolder {
     earlier.run.ranks = fresh.run.ranks = 16;
     earlier.topology = then;
     fresh.topology = now;
-    return keep_results({.folder = folder, .report = earlier}, fresh, {m.measured_case}, {Arm{}});
+    EarlierRun run{.folder = folder, .report = earlier};
+    return keep_results(run, fresh, {m.measured_case}, {Arm{}});
   }
 };
 
@@ -229,6 +230,26 @@ TEST_F(KeptResults, are_of_the_same_instances_and_gpus) {
   another = machine;
   another.host_of_rank = {1, 0};
   EXPECT_NE(refused(another).find("its ranks were on the hosts in another order"), std::string::npos);
+}
+
+TEST_F(KeptResults, are_none_of_a_run_that_ended_before_its_first_whatever_has_changed_since) {
+  reports::Report before, fresh;
+  before.status = "partial";
+  before.run.version = "0.0.9";
+  fresh.run.version = "0.2.0";
+  before.findings.resize(1);
+  before.arms.resize(1);
+  EarlierRun earlier{.folder = folder, .report = before};
+  EXPECT_TRUE(keep_results(earlier, fresh, {}, {}).empty());
+  EXPECT_TRUE(earlier.report.findings.empty()) << "of other software";
+  EXPECT_TRUE(earlier.report.arms.empty());
+  earlier.report = before;
+  fresh = before;
+  EXPECT_TRUE(keep_results(earlier, fresh, {}, {}).empty());
+  EXPECT_EQ(earlier.report.findings.size(), 1u) << "of the same";
+  fresh.run.version = "0.2.0";
+  earlier.report.status = "complete";
+  EXPECT_THROW((void)keep_results(earlier, fresh, {}, {}), UsageError);
 }
 
 }  // namespace

@@ -628,9 +628,17 @@ EarlierRun find_earlier_run(const Options& options, const std::vector<std::strin
                   options.out));
 }
 
-std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
-                                   const std::vector<Case>& planned, const std::vector<Arm>& arms) {
-  require_same_job(earlier, fresh);
+std::vector<KeptLine> keep_results(EarlierRun& earlier, const reports::Report& fresh, const std::vector<Case>& planned,
+                                   const std::vector<Arm>& arms) {
+  try {
+    require_same_job(earlier, fresh);
+  } catch (const UsageError&) {
+    if (earlier.report.status == "complete" || has_results_to_keep(earlier)) throw;
+    earlier.report.findings.clear();
+    earlier.report.tuning.reset();
+    earlier.report.arms.clear();
+    return {};
+  }
   const Places places = places_of(planned, arms);
   std::vector<KeptLine> kept, beside;
   std::map<CaseInLaunch, std::size_t> line_of;

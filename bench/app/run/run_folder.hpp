@@ -131,10 +131,11 @@ struct KeptLine {
 };
 
 // Results kept of an earlier run: measured and failed cases, and all with wrong data, also beside the plan. Skipped
-// cases and those that a signal interrupted are measured again. Throws UsageError, naming the difference, if `fresh`
-// (the report at the start of this run) is of another job or machine, if `planned` in these arms lacks a measured case,
-// if the journal cannot be read, or if the run was complete.
-std::vector<KeptLine> keep_results(const EarlierRun& earlier, const reports::Report& fresh,
-                                   const std::vector<Case>& planned, const std::vector<Arm>& arms);
+// cases and those that a signal interrupted are measured again. Where there are results to keep, throws UsageError,
+// naming the difference, if `fresh` (the report at the start of this run) is of another job or machine, if `planned` in
+// these arms lacks a measured case, or if the journal cannot be read; and if the run was complete. If there are none,
+// and `fresh` is of another job or machine, what the earlier run found does not count either: `earlier` loses it.
+std::vector<KeptLine> keep_results(EarlierRun& earlier, const reports::Report& fresh, const std::vector<Case>& planned,
+                                   const std::vector<Arm>& arms);
 
 }  // namespace p5
