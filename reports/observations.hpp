@@ -222,12 +222,13 @@ Part rail_of(RankLocation rank, const Paths& paths);
 // Parts that a transfer may use, ascending.
 std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
 
-// Nodes of a group, ascending.
-std::vector<int> nodes_of(const TransferRecord& group);
+// Nodes of a transfer, ascending.
+std::vector<int> nodes_of(const TransferRecord& transfer);
 
-// Probability that a collective of these nodes does not use the part. Rings, such as those of an all-gather, join nodes
-// in the order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a
-// tree, is possible.
+// Probability that no transfer of these nodes uses the part. Rings, such as those of an all-gather, join nodes in the
+// order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a tree, is
+// possible. Two nodes of different sets seldom have a route that avoids what joins the sets: one fast pair of nodes
+// counts about as much as one faulty link more.
 double bypass_probability(const Part& part, const std::vector<int>& nodes);
 
 // Natural logarithm of the posterior odds from which a part is returned.
