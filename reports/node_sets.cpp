@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <optional>
+#include <set>
 #include <span>
 #include <utility>
 #include <vector>
@@ -132,6 +133,23 @@ std::optional<double> log_likelihood(const SetOfNode& set_of, std::span<const Pa
   return sum;
 }
 
+// Puts nodes that are in no set into one where this makes the samples likelier. A node that all others reach fast may
+// have joined two nodes of different sets, of which one was taken out again.
+void put_into_sets(SetOfNode& set_of, std::span<const PairOfNodes> pairs, double likelihood) {
+  std::set<std::size_t> sets(set_of.begin(), set_of.end());
+  sets.erase(no_set);
+  for (std::size_t& its : set_of) {
+    if (its != no_set) continue;
+    std::size_t best = no_set;
+    for (const std::size_t set : sets) {
+      its = set;
+      const std::optional<double> with = log_likelihood(set_of, pairs);
+      if (with && *with > likelihood) best = set, likelihood = *with;
+    }
+    its = best;
+  }
+}
+
 }  // namespace
 
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
@@ -163,6 +181,7 @@ std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> obse
     highest = its;
     likeliest = std::move(set_of);
   } while (joined.join_closest());
+  if (highest) put_into_sets(likeliest, pairs, *highest);
   std::map<std::size_t, std::vector<int>> sets;
   for (std::size_t node = 0; node < nodes.size(); ++node)
     if (likeliest[node] != no_set) sets[likeliest[node]].push_back(nodes[node]);

@@ -206,7 +206,7 @@ struct Paths {
 
 // Paths::sets by the rates of slow (silent, wrong) samples of pairs of nodes: of all partitions on the way of joining
 // the sets with the lowest rate between them (average linkage), the likeliest with one rate between sets and a lower
-// one within them. A node that was measured with no node of another set is in none.
+// one within them. A node that is fast with all others, or was not measured with another set, is in none.
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
                                             SampleCounts TransferRecord::*trials);
 

@@ -127,6 +127,21 @@ TEST(SuspectsOfSets, are_found_among_many_nodes_that_all_others_reach_fast) {
   }
 }
 
+// Nodes 1 and 4 are of different sets and were not measured with each other; node 0 is fast with both, in most samples.
+TEST(SuspectsOfSets, have_both_nodes_that_a_third_one_joined_first) {
+  std::vector<TransferRecord> all;
+  for (int a = 0; a < 7; ++a)
+    for (int b = a + 1; b < 7; ++b) {
+      if (a == 1 && b == 4) continue;
+      TransferRecord& its = all.emplace_back();
+      its.kind = Transfers::between_nodes;
+      its.ranks = {{a, 0}, {b, 0}};
+      its.slow.count = a == 0 && (b == 1 || b == 4) ? 100 : 20;
+      its.slow.hits = a > 0 && a < 4 && b >= 4 ? its.slow.count : 0;
+    }
+  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5, 6)));
+}
+
 TEST(SuspectsOfSets, are_single_links_where_few_pairs_of_nodes_are_slow) {
   struct Links {
     int nodes;
