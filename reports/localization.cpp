@@ -1,7 +1,8 @@
 // The search for faulty parts is greedy, with corrections. A transfer is "open" as long as no found part explains it. A
-// node, link or rail is accepted only if other parts do not explain the same transfers better: two slow NICs of eight
-// make a node slow in a quarter of its transfers, and where the links between two halves of the nodes are slow, each
-// rail is slow in half of its pairs. Then each found part is replaced by the part that best explains what the other
+// node, a link, a rail or the links between sets of nodes are accepted only if other parts do not explain the same
+// transfers better: two slow NICs of eight make a node slow in a quarter of its transfers; where the links between two
+// halves of the nodes are slow, each rail is slow in half of its pairs; any two slow links without a common node are
+// links between two sets of nodes. Then each found part is replaced by the part that best explains what the other
 // found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because
 // transfers between two slow nodes are slower than others.
 #include <algorithm>
@@ -75,9 +76,9 @@ class Localizer {
     return best;
   }
 
-  // A node, link or rail may be slow in some of its transfers only. Returns the first of the parts that together
-  // explain its transfers better (links, rails or parts of a node, each of which its own transfers make likely), else
-  // the whole.
+  // A node, link or rail, or links between sets of nodes, may be slow in some of their transfers only. Returns the
+  // first of the parts that together explain these transfers better (links, rails or parts of a node, each of which its
+  // own transfers make likely), else the whole.
   ScoredPart parts_or_whole(const ScoredPart& whole, const OpenTransfers& open, double least) const {
     OpenTransfers its(open.size(), false);
     for (const std::vector<std::size_t>& list : scores_.parts().at(whole.part))
@@ -94,10 +95,13 @@ class Localizer {
     ScoredPart best = whole;
     double log_odds = whole.score.log_odds;
     const auto try_with = [&](const auto& allowed) {
+      double most = 0;  // parts explain no more together than the sum of what each explains alone
+      for (const auto& [part, by_all] : likely) most += allowed(part) ? by_all : 0;
+      if (most <= log_odds) return;
       const auto [first, together] = explain_by(likely, allowed, its, whole.part, least);
       if (first && together > log_odds) best = *first, log_odds = together;
     };
-    if (whole.part.kind == PartKind::rail) try_with(is_of_links);
+    if (whole.part.kind == PartKind::rail || whole.part.kind == PartKind::links) try_with(is_of_links);
     try_with(is_rail);
     try_with(
         [&](const Part& part) { return !is_rail(part) && (!is_of_links(part) || whole.part.kind == PartKind::node); });
@@ -105,8 +109,15 @@ class Localizer {
   }
 
   // True if the part has transfers in common with a node, link or rail, and may explain them in its place. A rail may
-  // not if it is the only one, which all transfers use.
+  // not if it is the only one, which all transfers use. Only single links may stand for links between sets of nodes.
   bool may_replace(const Part& whole, const Part& part) const {
+    if (whole.kind == PartKind::links) {
+      const auto set_of = [&](int node) {
+        return std::ranges::find_if(whole.sets, [&](const auto& set) { return std::ranges::binary_search(set, node); });
+      };
+      const auto one = set_of(part.node), other = set_of(part.number);
+      return part.kind == PartKind::link && one != other && one != whole.sets.end() && other != whole.sets.end();
+    }
     if (part.kind == PartKind::rail && whole.kind != PartKind::rail)
       return std::ranges::count_if(scores_.parts(),
                                    [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;
@@ -149,7 +160,7 @@ class Localizer {
   }
 
   static bool is_whole(const Part& part) {
-    return part.kind == PartKind::node || part.kind == PartKind::link || part.kind == PartKind::rail;
+    return part.kind == PartKind::node || is_of_links(part) || part.kind == PartKind::rail;
   }
 
   std::vector<ScoredPart> search(double least) {

@@ -684,16 +684,16 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
   return {parts.begin(), parts.end()};
 }
 
-std::vector<int> nodes_of(const TransferRecord& group) {
-  std::vector<int> nodes;
-  for (const RankLocation& rank : group.ranks)
-    if (nodes.empty() || nodes.back() != rank.node) nodes.push_back(rank.node);
-  return nodes;
+std::vector<int> nodes_of(const TransferRecord& transfer) {
+  std::set<int> nodes;
+  for (const RankLocation& rank : transfer.ranks) nodes.insert(rank.node);
+  return {nodes.begin(), nodes.end()};
 }
 
 double bypass_probability(const Part& part, const std::vector<int>& nodes) {
-  constexpr double if_neighbours = 0.1, if_apart = 0.9;
+  constexpr double if_neighbours = 0.1, if_apart = 0.9, of_two = 1e-3;
   constexpr std::size_t all_neighbours = 3;  // of more nodes some are no neighbours
+  if (part.kind == Part::Kind::links && nodes.size() == 2) return of_two;
   if (part.kind != Part::Kind::link || nodes.size() <= all_neighbours) return 0;
   const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
   const auto apart = static_cast<std::size_t>(high - low);

@@ -206,7 +206,7 @@ struct Paths {
 
 // Paths::sets by the rates of slow (silent, wrong) samples of pairs of nodes: of all partitions on the way of joining
 // the sets with the lowest rate between them (average linkage), the likeliest with one rate between sets and a lower
-// one within them. A node that was measured with no node of another set is in none.
+// one within them. A node that is fast with all others, or was not measured with another set, is in none.
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
                                             SampleCounts TransferRecord::*trials);
 
@@ -222,12 +222,13 @@ Part rail_of(RankLocation rank, const Paths& paths);
 // Parts that a transfer may use, ascending.
 std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
 
-// Nodes of a group, ascending.
-std::vector<int> nodes_of(const TransferRecord& group);
+// Nodes of a transfer, ascending.
+std::vector<int> nodes_of(const TransferRecord& transfer);
 
-// Probability that a collective of these nodes does not use the part. Rings, such as those of an all-gather, join nodes
-// in the order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a
-// tree, is possible.
+// Probability that no transfer of these nodes uses the part. Rings, such as those of an all-gather, join nodes in the
+// order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a tree, is
+// possible. Two nodes of different sets seldom have a route that avoids what joins the sets: one fast pair of nodes
+// counts about as much as one faulty link more.
 double bypass_probability(const Part& part, const std::vector<int>& nodes);
 
 // Natural logarithm of the posterior odds from which a part is returned.

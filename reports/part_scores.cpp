@@ -99,16 +99,20 @@ PartScores::PartScores(std::span<const TransferRecord> records, const Paths& pat
   if (fault == Fault::slow) find_hardly_slow_nics();
   only_small_.fill(true);
   spares_nics_.fill(true);
+  std::map<std::vector<int>, std::size_t> place;  // in node_sets_
+  std::set<int> all_nodes;
   for (const TransferRecord& each : records) {
     if (!each.small) only_small_[static_cast<std::size_t>(each.kind)] = false;
     if (!each.spares_nics) spares_nics_[static_cast<std::size_t>(each.kind)] = false;
     // A ring enters and leaves an NVLink domain of several nodes at any of its nodes, not from node to node.
     const std::vector<int> nodes =
-        each.is_pair() || !paths.domain_of_node.empty() ? std::vector<int>() : reports::nodes_of(each);
-    const auto known_set = std::ranges::find(node_sets_, nodes);
-    nodes_of_.push_back(static_cast<std::size_t>(known_set - node_sets_.begin()));
-    if (known_set == node_sets_.end()) node_sets_.push_back(nodes);
+        each.is_pair() || paths.domain_of_node.empty() ? reports::nodes_of(each) : std::vector<int>();
+    const auto [known_set, is_new] = place.emplace(nodes, node_sets_.size());
+    nodes_of_.push_back(known_set->second);
+    if (is_new) node_sets_.push_back(nodes);
+    for (const RankLocation& rank : each.ranks) all_nodes.insert(rank.node);
   }
+  nodes_ = all_nodes.size();
 }
 
 SampleCounts TransferRecord::*PartScores::channel() const {
@@ -242,7 +246,8 @@ PartScores::Gains PartScores::gains(const Part& part, const std::vector<std::siz
 }
 
 // Log likelihood ratios of the open observations with a fault on their path, for each of `hit_rates`. Collectives of
-// the same nodes have the same rings, so that they all use a link or none of them does.
+// the same nodes have the same rings, and pairs of the same two nodes the same route, so that they all use a link, or
+// what joins sets of nodes, or none of them does.
 PartScores::Gains PartScores::log_ratios(const Part& part, const std::vector<std::size_t>& list,
                                          const OpenTransfers& open) const {
   Gains sum{};
@@ -251,7 +256,7 @@ PartScores::Gains PartScores::log_ratios(const Part& part, const std::vector<std
   };
   std::map<std::size_t, Gains> of_nodes;
   for (const std::size_t i : list)
-    if (open[i]) add(part.kind == PartKind::link ? of_nodes[nodes_of_[i]] : sum, log_ratios(i));
+    if (open[i]) add(is_of_links(part) ? of_nodes[nodes_of_[i]] : sum, log_ratios(i));
   for (auto& [nodes, its] : of_nodes) {
     const double bypass = bypass_probability(part, node_sets_[nodes]);
     for (double& each : its) each = log_add(std::log1p(-bypass) + each, std::log(bypass));
@@ -282,9 +287,12 @@ double PartScores::probability_to_show(const Part& part, Mode mode, std::size_t 
   return fault_ == Fault::slow && hardly ? std::min(probability, at_most_in_small) : probability;
 }
 
-double PartScores::prior_of(const Part& part) const {
-  if (known_.contains(part)) return prior_of_known;
-  return part.kind == PartKind::rail && !has_gpus_ ? prior_of_rail_of_nics : prior_of_fault;
+// Each node might be in any one of the sets, or in none: sets that are chosen by the samples need more evidence.
+double PartScores::log_prior_of(const Part& part) const {
+  if (known_.contains(part)) return std::log(prior_of_known);
+  if (part.kind == PartKind::rail && !has_gpus_) return std::log(prior_of_rail_of_nics);
+  return std::log(prior_of_fault) -
+         static_cast<double>(part.sets.empty() ? 0 : nodes_) * std::log(part.sets.size() + 1.0);
 }
 
 Score PartScores::score(const Part& part, const OpenTransfers& open) const {
@@ -315,7 +323,7 @@ Score PartScores::score(const Part& part, const OpenTransfers& open) const {
         std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
       usual = {minus_infinity, {}};
     const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
-    const double log_odds = std::log(prior_of(part)) + log_add(modes[0].log_odds, modes[1].log_odds);
+    const double log_odds = log_prior_of(part) + log_add(modes[0].log_odds, modes[1].log_odds);
     if (log_odds > best.log_odds) best = {log_odds, likelier->shows_in};
   }
   return best;

@@ -95,13 +95,14 @@ class PartScores {
   Gains log_ratios(const Part& part, const std::vector<std::size_t>& list, const OpenTransfers& open) const;
   const Gains& log_ratios(std::size_t i) const;
   double probability_to_show(const Part& part, Mode mode, std::size_t kind) const;
-  double prior_of(const Part& part) const;
+  double log_prior_of(const Part& part) const;
 
   std::span<const TransferRecord> records_;
   Fault fault_;
   std::set<Part> known_;  // parts that have another fault
   bool has_gpus_ = true;
-  std::vector<std::vector<int>> node_sets_;  // the nodes of each group whose ring goes from node to node
+  std::size_t nodes_ = 0;                    // of all transfers
+  std::vector<std::vector<int>> node_sets_;  // the nodes of pairs, and of groups whose rings go from node to node
   std::vector<std::size_t> nodes_of_;        // index in node_sets_, for each transfer
   std::map<Part, TransfersOfPart> of_part_;
   std::set<Part> hardly_slow_;                          // NICs that hardly slow groups of nodes down

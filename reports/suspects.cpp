@@ -203,23 +203,28 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
   const std::set<int> busy = busy_nodes(waiting);
   const std::vector<TransferRecord> observations = observe(report, again);
   const Paths paths = paths_of(report, numbers);
-  const auto busy_nodes_of = [&](const Part& part) {
-    const std::set<int> its = nodes_of(part);
-    if (its.empty()) return busy;  // a rail
+  // The busy nodes that may be why the part is slow: none if its transfers without busy nodes are slow as often.
+  const auto busy_nodes_of = [&](const FaultyPart& faulty) {
     std::set<int> nodes;
-    std::ranges::set_intersection(its, busy, std::inserter(nodes, nodes.end()));
+    SampleCounts without;
+    for (const TransferRecord* each : faulty.observations)
+      if (std::ranges::none_of(each->ranks, [&](const RankLocation& rank) { return busy.contains(rank.node); }))
+        without.count += each->slow.count, without.hits += each->slow.hits;
+    if (without.share() >= faulty.share / 2) return nodes;
+    for (const std::size_t host : hosts_of(faulty.part, report.topology))
+      if (busy.contains(static_cast<int>(host))) nodes.insert(static_cast<int>(host));
     return nodes;
   };
   // True if the fastest samples show less than half of what the slow ones show.
   const auto may_be_waiting = [&](const FaultyPart& faulty) {
-    return faulty.fault == Fault::slow && !busy_nodes_of(faulty.part).empty() &&
+    return faulty.fault == Fault::slow && !busy_nodes_of(faulty).empty() &&
            slowdown_of_fastest(faulty, observations) - 1 < (slowdown(faulty.observations) - 1) / 2;
   };
   Diagnosis found;
   // Setting a node aside does not set its parts aside: one of its NICs may be steadily slow.
   const auto set_aside = [&](const FaultyPart& faulty) {
     if (!may_be_waiting(faulty)) return false;
-    for (const int node : busy_nodes_of(faulty.part)) {
+    for (const int node : busy_nodes_of(faulty)) {
       std::vector<std::string>& names = found.slow_while_waiting[node];
       if (std::ranges::find(names, full_name(faulty.part)) == names.end()) names.push_back(full_name(faulty.part));
     }
@@ -240,7 +245,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
       if (faulty.confidence >= least_confidence) {
         Suspect& suspect =
             found.suspects.emplace_back(suspect_of(faulty, report.topology, observations, nodes, numbers));
-        if (fault == Fault::slow && !busy_nodes_of(faulty.part).empty())
+        if (fault == Fault::slow && !busy_nodes_of(faulty).empty())
           suspect.action = fmt::format(
               "first free the cores of its host, for which ranks waited ({}), and measure again; "
               "if it stays slow: {}",

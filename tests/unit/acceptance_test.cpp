@@ -9,6 +9,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -17,6 +19,7 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -246,6 +249,23 @@ TEST(Shutdown, by_its_limit_reports_first) {
 TEST(Shutdown, by_its_limit_ends_a_report_that_hangs) {
   EXPECT_EXIT(be_ended_by_a_limit({.on_limit = [] { return ::sleep(60), std::nullopt; }}, {}),
               testing::ExitedWithCode(12), "^p5bench: not finished within 10 ms\n$");
+}
+
+[[noreturn]] void be_ended_after_the_job_started_late() {
+  Shutdown shutdown;
+  std::atomic<bool> reports{false};
+  shutdown.set_actions({.on_limit = [&] { return reports = true, ::sleep(60), std::nullopt; }});
+  shutdown.limit_start({60}, /*prints_reason=*/false);
+  shutdown.limit_time(Clock::now(), {0.01}, /*prints_reason=*/false);
+  while (!reports) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  shutdown.has_started();
+  ::sleep(60);
+  std::_Exit(98);
+}
+
+TEST(Shutdown, by_its_limit_prints_the_reason_if_the_job_starts_while_a_report_hangs) {
+  EXPECT_EXIT(be_ended_after_the_job_started_late(), testing::ExitedWithCode(12),
+              "^p5bench: not finished within 10 ms\n$");
 }
 
 TEST(Shutdown, by_its_limit_after_the_command_keeps_the_code) {

@@ -30,6 +30,33 @@ Longer slow_between_sets(int first) {
   return [=](int a, int, int b, int) { return (a < first) != (b < first) ? 1 / 0.7 : 1.0; };
 }
 
+// Nodes of `ones` reach those of `others` slowly, and all nodes reach the rest fast.
+Longer slow_between(const std::set<int>& ones, const std::set<int>& others) {
+  return [=](int a, int, int b, int) {
+    const auto join = [&](int one, int other) { return ones.contains(one) && others.contains(other); };
+    return join(a, b) || join(b, a) ? 1 / 0.7 : 1.0;
+  };
+}
+
+// A report with twelve samples of each pair between nodes, of which this share takes longer.
+Report report_of_samples(const Cluster& cluster, const Longer& share_of_long) {
+  Report report = report_of(cluster, 1);
+  std::mt19937_64 random(1);
+  std::uniform_real_distribution<double> uniform;
+  for (Result& result : report.results) {
+    if (result.measurement.measured_case.pair != "other_node") continue;
+    for (GroupResult& its : result.measurement.groups) {
+      const int a = its.group.front(), b = its.group.back(), gpus = cluster.gpus;
+      const double share = share_of_long(a / gpus, a % gpus, b / gpus, b % gpus);
+      const auto time = static_cast<float>(its.median.count);
+      for (int sample = 0; sample < 12; ++sample)
+        its.samples.push_back(share > 0 && uniform(random) < share ? 1.15F * time : time);
+      its.median = Seconds{median(std::vector<double>(its.samples.begin(), its.samples.end()))};
+    }
+  }
+  return report;
+}
+
 TEST(SuspectsOfSets, are_one_where_the_links_between_two_sets_of_nodes_are_slow) {
   struct Sets {
     const char* platform;
@@ -68,26 +95,97 @@ TEST(SuspectsOfSets, are_found_where_few_of_their_samples_are_slow) {
        {Sets{"p5.48xlarge", 4, 8, 2, 0.1}, Sets{"p5.48xlarge", 4, 8, 2, 0.5}, Sets{"p5.48xlarge", 8, 8, 2, 0.1},
         Sets{"p5.4xlarge", 16, 1, 8, 0.2}, Sets{"p5.4xlarge", 16, 1, 8, 0.5}}) {
     SCOPED_TRACE(testing::Message() << each.nodes << " nodes of " << each.platform << ", " << each.share);
-    Report report = report_of(
-        {.platform = each.platform, .nodes = each.nodes, .gpus = each.gpus, .most_shifts = 2, .outliers = 0}, 1);
-    std::mt19937_64 random(1);
-    std::uniform_real_distribution<double> uniform;
-    for (Result& result : report.results) {
-      if (result.measurement.measured_case.pair != "other_node") continue;
-      for (GroupResult& its : result.measurement.groups) {
-        const auto is_first = [&](int rank) { return rank / each.gpus < each.first; };
-        const bool across = is_first(its.group.front()) != is_first(its.group.back());
-        const auto time = static_cast<float>(its.median.count);
-        for (int sample = 0; sample < 12; ++sample)
-          its.samples.push_back(across && uniform(random) < each.share ? 1.15F * time : time);
-        its.median = Seconds{median(std::vector<double>(its.samples.begin(), its.samples.end()))};
-      }
-    }
+    const Report report = report_of_samples(
+        {.platform = each.platform, .nodes = each.nodes, .gpus = each.gpus, .most_shifts = 2, .outliers = 0},
+        [&](int a, int, int b, int) { return (a < each.first) != (b < each.first) ? each.share : 0; });
     const std::vector<Suspect> found = diagnose(report, {}).suspects;
     ASSERT_EQ(found.size(), 1U);
     EXPECT_EQ(pairs_joined_by(part_of(found[0]).value()).size(),
               static_cast<std::size_t>(each.first * (each.nodes - each.first)));
   }
+}
+
+TEST(SuspectsOfSets, have_no_node_that_all_others_reach_fast) {
+  EXPECT_THAT(names({.nodes = 9, .most_shifts = 1, .longer = slow_between({0, 1, 2}, {3, 4, 5})}),
+              ElementsAre("link n0,n1,n2-n3,n4,n5"));
+  EXPECT_THAT(names({.nodes = 8, .most_shifts = 1, .longer = slow_between({0, 2}, {1, 3})}),
+              ElementsAre("link n0,n2-n1,n3"));
+  EXPECT_THAT(
+      names({.platform = "p5.4xlarge", .nodes = 12, .gpus = 1, .longer = slow_between({0, 1, 2, 3}, {4, 5, 6, 7})}),
+      ElementsAre("link n0,n1,n2,n3-n4,n5,n6,n7"));
+}
+
+// Most nodes are in no set: with them in one, pairs of nodes of different sets are seldom slow.
+TEST(SuspectsOfSets, are_found_among_many_nodes_that_all_others_reach_fast) {
+  for (const int size : {2, 3}) {
+    const auto share = [=](int a, int, int b, int) { return a < size && b >= size && b < 2 * size ? 1 : 0.02; };
+    const std::vector<Suspect> found =
+        diagnose(report_of_samples({.platform = "p5.4xlarge", .nodes = 16, .gpus = 1, .outliers = 0}, share), {})
+            .suspects;
+    ASSERT_EQ(found.size(), 1U);
+    EXPECT_EQ(found[0].name, size == 2 ? "n0,n1-n2,n3" : "n0,n1,n2-n3,n4,n5");
+  }
+}
+
+// Nodes 1 and 4 are of different sets and were not measured with each other; node 0 is fast with both, in most samples.
+TEST(SuspectsOfSets, have_both_nodes_that_a_third_one_joined_first) {
+  std::vector<TransferRecord> all;
+  for (int a = 0; a < 7; ++a)
+    for (int b = a + 1; b < 7; ++b) {
+      if (a == 1 && b == 4) continue;
+      TransferRecord& its = all.emplace_back();
+      its.kind = Transfers::between_nodes;
+      its.ranks = {{a, 0}, {b, 0}};
+      its.slow.count = a == 0 && (b == 1 || b == 4) ? 100 : 20;
+      its.slow.hits = a > 0 && a < 4 && b >= 4 ? its.slow.count : 0;
+    }
+  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5, 6)));
+}
+
+TEST(SuspectsOfSets, are_single_links_where_few_pairs_of_nodes_are_slow) {
+  struct Links {
+    int nodes;
+    std::vector<std::pair<int, int>> slow;
+  };
+  for (const Links& each :
+       std::vector<Links>{{4, {{0, 2}, {1, 3}}},
+                          {8, {{0, 1}, {2, 3}, {4, 5}}},
+                          {8, {{0, 2}, {1, 3}, {4, 7}, {6, 7}}},
+                          {8, {{0, 1}, {0, 2}, {0, 5}, {1, 3}, {2, 4}, {3, 4}, {4, 7}, {5, 6}, {6, 7}}},
+                          {12, {{0, 2}, {0, 8}, {1, 3}, {5, 10}, {7, 10}, {7, 11}, {9, 10}}}}) {
+    SCOPED_TRACE(testing::Message() << each.nodes << " nodes, " << each.slow.size() << " links");
+    Cluster cluster{.nodes = each.nodes, .most_shifts = each.nodes > 4 ? 1 : 8};
+    std::vector<std::string> expected;
+    for (const auto& [a, b] : each.slow) {
+      cluster.longer = both(cluster.longer, slow_link(a, b, 1.4));
+      expected.push_back("link n" + std::to_string(a) + "-n" + std::to_string(b));
+    }
+    EXPECT_THAT(names(cluster), testing::UnorderedElementsAreArray(expected));
+  }
+}
+
+TEST(SuspectsOfSets, are_one_where_one_pair_of_nodes_is_fast) {
+  const auto longer = [](int a, int, int b, int) { return (a < 4) != (b < 4) && a + b != 4 ? 1.4 : 1.0; };
+  EXPECT_THAT(names({.nodes = 8, .most_shifts = 1, .longer = longer}), ElementsAre("link n0,n1,n2,n3-n4,n5,n6,n7"));
+}
+
+TEST(SuspectsOfSets, are_named_where_a_host_is_busy_that_does_not_explain_them) {
+  const auto found_where = [](int nodes, const Longer& share_of_long, int busy) {
+    const Report report = report_of_samples({.nodes = nodes, .most_shifts = 1, .outliers = 0}, share_of_long);
+    const Diagnosis found = diagnose(report, {}, WaitingOfNode{{busy, 0.5}});
+    EXPECT_THAT(found.slow_while_waiting, IsEmpty());
+    std::vector<std::string> all;
+    for (const Suspect& each : found.suspects) {
+      all.push_back(each.kind + " " + each.name);
+      EXPECT_THAT(each.action, testing::Not(HasSubstr("free the cores")));
+    }
+    return all;
+  };
+  const auto of_six = [](int a, int, int b, int) { return b < 6 && a < 3 && b >= 3 ? 0.3 : 0; };
+  EXPECT_THAT(found_where(8, of_six, 7), ElementsAre("link n0,n1,n2-n3,n4,n5"));
+  EXPECT_THAT(found_where(8, of_six, 3), ElementsAre("link n0,n1,n2-n3,n4,n5")) << "a node of a set";
+  const auto of_rail = [](int a, int ga, int b, int gb) { return a != b && (ga == 1 || gb == 1) ? 0.3 : 0; };
+  EXPECT_THAT(found_where(4, of_rail, 2), ElementsAre("rail 1"));
 }
 
 TEST(SuspectsOfSets, are_found_among_forty_nodes) {

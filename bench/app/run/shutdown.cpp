@@ -87,20 +87,14 @@ void Shutdown::handle_signals() {
 }
 
 void Shutdown::limit_time(Clock::time_point start, Seconds limit, bool prints_reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    limit_ = limit;
-    prints_reason_ = prints_reason;
-  }
+  limit_ = limit;
+  prints_reason_ = prints_reason;
   const double left = std::max(limit.count - cleanup_time.count - since(start).count, 0.0);
   end_within("the command", {left + (prints_reason ? 0 : cleanup_time.count)});
 }
 
 void Shutdown::limit_start(Seconds limit, bool prints_reason) {
-  {
-    const std::lock_guard lock(mutex_);
-    prints_reason_ = prints_reason;
-  }
+  prints_reason_ = prints_reason;
   start_.emplace([this](const Watchdog::Hang& hang) { end_start(hang); });
   start_->arm("the start of the job", {limit.count + (prints_reason ? 0 : start_grace.count)});
 }
@@ -108,7 +102,6 @@ void Shutdown::limit_start(Seconds limit, bool prints_reason) {
 void Shutdown::has_started() {
   if (!start_) return;
   start_.reset();
-  const std::lock_guard lock(mutex_);
   prints_reason_ = true;
 }
 
@@ -122,7 +115,7 @@ void Shutdown::end_start(const Watchdog::Hang& hang) {
 }
 
 void Shutdown::limit_teardown(const std::string& step, Seconds limit) {
-  const double left = limit_ ? -since(deadline_).count : limit.count;
+  const double left = limit_.load().count > 0 ? -since(deadline_).count : limit.count;
   end_within(step, {std::clamp(left, 0.0, limit.count)});
 }
 
@@ -140,7 +133,7 @@ void Shutdown::set_actions(Actions actions) {
 void Shutdown::exit(ExitCode code) {
   temporary_.remove_all();
   reports::remove_unfinished_files();
-  if (limit_) end_descendants();
+  if (limit_.load().count > 0) end_descendants();
   std::_Exit(static_cast<int>(code));
 }
 
@@ -169,20 +162,22 @@ void Shutdown::end_in_time(const Watchdog::Hang& hang) {
     std::atomic<bool> done{false};
   };
   const auto reported = std::make_shared<Reported>();
-  start_thread([this, hang, reported] {
+  const Seconds of_command = limit_;
+  const std::string limit = to_text(of_command.count > 0 ? of_command : hang.limit);
+  start_thread([this, hang, reported, limit] {
     const std::lock_guard lock(mutex_);
     if (code_.load())
       print_reason(fmt::format("no progress in {} within {}", hang.step, to_text(hang.limit)));
     else if (actions_.on_limit)
       reported->code = actions_.on_limit();
     else
-      print_reason(fmt::format("the ranks did not start the job within {}", to_text(limit_.value_or(hang.limit))));
+      print_reason(fmt::format("the ranks did not start the job within {}", limit));
     reported->done = true;
   }).detach();
   const auto start = Clock::now();
   while (!reported->done && since(start).count < report_time.count)
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
-  if (!reported->done) print_reason(fmt::format("not finished within {}", to_text(limit_.value_or(hang.limit))));
+  if (!reported->done) print_reason(fmt::format("not finished within {}", limit));
   exit(code_.load().value_or(reported->code.load().value_or(ExitCode::unfinished)));
 }
 

@@ -88,8 +88,9 @@ class Shutdown {
   TemporaryFolders temporary_;
   std::atomic<std::optional<ExitCode>> code_{};  // the final exit code
   std::thread signals_;
-  std::optional<Seconds> limit_;  // of the command
-  bool prints_reason_ = true;
+  // Threads that end the process read these while an action runs.
+  std::atomic<Seconds> limit_{};  // of the command; 0: none
+  std::atomic<bool> prints_reason_ = true;
   std::optional<Watchdog> start_;     // while the job starts
   Clock::time_point deadline_{};      // of what the watchdog watches
   std::optional<Watchdog> watchdog_;  // declared last: its thread uses all of the above
