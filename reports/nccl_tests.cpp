@@ -446,7 +446,7 @@ class Importer {
   // Warns if busbw and algbw imply another number of ranks than the list. Hypercube counts other bytes.
   void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
     constexpr double enough_digits = 1, slack = 1e-9;
-    if (timing.algbw < enough_digits || timing.busbw < enough_digits || c.collective == &hypercube) return;
+    if (timing.algbw < enough_digits || timing.rounding.busbw <= 0 || c.collective == &hypercube) return;
     const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
     const double rounding = timing.rounding.busbw + wanted * timing.rounding.algbw;
     if (std::abs(timing.busbw - wanted * timing.algbw) > rounding + slack * timing.busbw)

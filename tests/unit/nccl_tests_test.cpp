@@ -1115,6 +1115,46 @@ TEST(NcclTests, without_ranks_need_to_be_told) {
   EXPECT_EQ(report.run.nodes, 2);
 }
 
+std::string without_list(std::string text) {
+  for (std::size_t at; (at = text.find("#  Rank")) != std::string::npos;) text.erase(at, text.find('\n', at) - at + 1);
+  return text;
+}
+
+TEST(NcclTests, of_single_ranks_are_no_figures_of_several) {
+  std::string text = three_sizes;
+  for (const char* const busbw : {"16.56", "16.38", "24.20", "24.01", "29.96", "29.82"})
+    text.replace(text.find(busbw), 5, " 0.00");
+  const std::string bare = without_list(text);
+  EXPECT_THAT(problem_of(bare, "", {.ranks = 16, .hosts = 2}), HasSubstr("of a single rank, not of 16"));
+  EXPECT_THAT(problem_of(bare, "", {.ranks = 16, .hosts = 2}), HasSubstr("MPI=1"));
+  EXPECT_THAT(problem_of(bare), HasSubstr("--ranks 1 --hosts N (the figures are those of all_reduce of 1 rank)"));
+  EXPECT_EQ(problem_of(bare, "", {.ranks = 1, .hosts = 1}), "imported");
+  EXPECT_THAT(problem_of(text), HasSubstr("of a single rank, not of 4")) << "whatever the list says";
+  // One bandwidth below 1 GB/s is held against the other, too.
+  std::string low = three_sizes;
+  low.replace(low.find("29.82"), 5, " 0.90");
+  EXPECT_THAT(import(low, "", "lab").report.run.remarks, Contains(HasSubstr("busbw = 0.0453 x algbw")));
+}
+
+TEST(NcclTests, of_other_ranks_than_are_given_are_refused) {
+  const std::string text = without_list(three_sizes);
+  EXPECT_THAT(problem_of(text, "", {.ranks = 8, .hosts = 2}),
+              HasSubstr("line 8: its figures are those of all_reduce of 4 ranks, not of 8"));
+  EXPECT_EQ(problem_of(text, "", {.ranks = 4, .hosts = 2}), "imported");
+  // The sizes of shares show the ranks, whatever the bandwidths.
+  std::string gather = all_gather_2_0;
+  for (std::size_t at; (at = gather.find("#   Rank")) != std::string::npos;)
+    gather.erase(at, gather.find('\n', at) - at + 1);
+  EXPECT_THAT(problem_of(gather, "", {.ranks = 8, .hosts = 1}), HasSubstr("of all_gather of 2 ranks, not of 8"));
+  // Its two bandwidths are one for any number of ranks, as all_reduce's are for two.
+  std::string cube = without_list(program + all_reduce_2_13());
+  cube.replace(cube.find("all_reduce_perf"), 15, "hypercube_perf");
+  for (const char* const busbw : {"287.61", "285.57"}) cube.replace(cube.find(busbw), 6, "191.74");
+  cube.replace(cube.rfind("191.74"), 6, "190.38");
+  for (std::size_t at; (at = cube.find("   sum")) != std::string::npos;) cube.replace(at, 6, "  none");
+  EXPECT_EQ(problem_of(cube, "", {.ranks = 4, .hosts = 2}), "imported");
+}
+
 TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
   std::string text = program + all_reduce_2_13();
   text.replace(text.find("float     sum"), 13, "mxfp4     sum");
