@@ -198,10 +198,11 @@ std::string shape_of_suffix(const std::vector<Line>& lines) {
 // Length of the end of a line that has this shape; 0 for none.
 std::size_t length_of_shape(std::string_view line, const std::string& shape) {
   constexpr std::size_t longest = 200;
-  for (std::size_t at = line.size(); at-- > 0 && line.size() - at <= longest;) {
+  for (std::size_t length = 1; length <= std::min(longest, line.size()); ++length) {
+    const std::size_t at = line.size() - length;
     const bool begins =
         kind_of(line[at]) == shape.front() && (shape.front() != ' ' || at == 0 || !is_space(line[at - 1]));
-    if (begins && shape_of(line.substr(at)) == shape) return line.size() - at;
+    if (begins && shape_of(line.substr(at)) == shape) return length;
   }
   return 0;
 }
