@@ -158,9 +158,34 @@ std::uint64_t wrong_elements_of(const ResultRow& row) {
   return wrong(row.out_of_place) + wrong(row.in_place);
 }
 
+double deviation_of(const ResultRow& row) {
+  const auto deviation = [](const std::optional<Timing>& each) { return each ? each->deviation : 0; };
+  return std::max(deviation(row.out_of_place), deviation(row.in_place));
+}
+
+// Largest deviation that versions which print it take for rounding (DeltaMaxValue in their src/common.cu); none where
+// nothing is reduced.
+double largest_rounding(const ResultRow& row) {
+  if (row.op.empty() || row.op == "none") return 0;
+  switch (data_type_from(row.type).value_or(DataType::float16)) {
+    case DataType::float16:
+    case DataType::bfloat16:
+      return 1e-2;
+    case DataType::float32:
+      return 1e-5;
+    case DataType::float64:
+      return 1e-12;
+    default:
+      return 0;
+  }
+}
+
+bool deviates(const ResultRow& row) { return deviation_of(row) > largest_rounding(row); }
+
 bool has_wrong_data(const Table& table) {
-  return table.out_of_bounds ||
-         std::ranges::any_of(table.rows, [](const ResultRow& row) { return wrong_elements_of(row) > 0; });
+  return table.out_of_bounds || std::ranges::any_of(table.rows, [](const ResultRow& row) {
+           return wrong_elements_of(row) > 0 || deviates(row);
+         });
 }
 
 // True if p5bench knows the row's type and operation.
@@ -231,7 +256,9 @@ class Importer {
     const auto is_left_out_and_wrong = [&](const ResultRow& row) {
       return wrong_elements_of(row) > 0 && !is_row_known(row, *collective);
     };
-    if (table.out_of_bounds || std::ranges::any_of(table.rows, is_left_out_and_wrong)) note_out_of_bounds(table);
+    if (table.out_of_bounds || std::ranges::any_of(table.rows, is_left_out_and_wrong) ||
+        std::ranges::any_of(table.rows, deviates))
+      note_out_of_bounds(table);
     const auto has_any = [](const ResultRow& row) { return row.in_place.has_value(); };
     const auto in_place = std::ranges::count_if(
         table.rows, [&](const ResultRow& row) { return in_place_of(row, *collective).has_value(); });
@@ -379,10 +406,16 @@ class Importer {
     const std::string count =
         table.values_out_of_bounds > 0 ? fmt::format("{}", table.values_out_of_bounds) : std::string("...");
     std::uint64_t counted_in_rows = 0;
-    for (const ResultRow& row : table.rows) counted_in_rows += wrong_elements_of(row);
-    const std::string says = table.out_of_bounds ? fmt::format("says 'Out of bounds values : {} FAILED'", count)
-                                                 : fmt::format("counted {} wrong {}", counted_in_rows,
-                                                               counted_in_rows == 1 ? "element" : "elements");
+    double deviation = 0;
+    for (const ResultRow& row : table.rows) {
+      counted_in_rows += wrong_elements_of(row);
+      deviation = std::max(deviation, deviation_of(row));
+    }
+    const auto rows = static_cast<std::size_t>(std::ranges::count_if(table.rows, deviates));
+    const std::string says =
+        table.out_of_bounds ? fmt::format("says 'Out of bounds values : {} FAILED'", count)
+        : rows > 0          ? fmt::format("has an error of up to {:.0e} in {}", deviation, counted(rows, "row"))
+                   : fmt::format("counted {} wrong {}", counted_in_rows, counted_in_rows == 1 ? "element" : "elements");
     report_.findings.push_back({.id = std::string(out_of_bounds),
                                 .severity = topo::Severity::error,
                                 .subject = {},
@@ -394,6 +427,11 @@ class Importer {
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const RanksOfTable& ranks) {
     const std::optional<DataType> type = data_type_from(row.type);
+    // Its program prints one although it reduces nothing.
+    if (!collective.reduces && &collective != &send_recv && is_known_op(row.op))
+      throw UsageError(
+          fmt::format("{}: {} reduces nothing, and this row has the reduction {}: it is of another collective",
+                      place_of(row), collective.name, in_quotes(row.op)));
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
       if (*each) check(**each, row, collective);
@@ -446,7 +484,7 @@ class Importer {
   // Warns if busbw and algbw imply another number of ranks than the list. Hypercube counts other bytes.
   void check_bus_factor(const Timing& timing, const Case& c, const Table& table) {
     constexpr double enough_digits = 1, slack = 1e-9;
-    if (timing.algbw < enough_digits || timing.busbw < enough_digits || c.collective == &hypercube) return;
+    if (timing.algbw < enough_digits || timing.rounding.busbw <= 0 || c.collective == &hypercube) return;
     const double given = timing.busbw / timing.algbw, wanted = c.collective->bus_factor(c.ranks);
     const double rounding = timing.rounding.busbw + wanted * timing.rounding.algbw;
     if (std::abs(timing.busbw - wanted * timing.algbw) > rounding + slack * timing.busbw)

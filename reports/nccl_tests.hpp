@@ -25,6 +25,7 @@ struct Timing {
   std::optional<std::uint64_t> wrong;  // null: not checked, or not counted
   double algbw = 0, busbw = 0;         // GB/s, as printed; 0: not printed
   bool checked = true;                 // false: "N/A" stands in place of errors
+  double deviation = 0;                // the largest, which versions up to 2.12 print in place of wrong elements
   std::vector<double> samples_us;      // iterations of -I, each the slowest process's
   Rounding rounding = {};
 };
@@ -44,6 +45,7 @@ struct Device {
   std::string host, name;
   std::string process = {};  // its number, as printed
   std::string bus_id = {};   // with the PCI domain: "0000:53:00"; "" if not printed
+  bool operator==(const Device&) const = default;
 };
 
 // Sizes that a program was asked for; `factor` or `bytes` from one to the next. 0: not known.

@@ -115,6 +115,31 @@ void unwrap_json(std::vector<Line>& lines) {
   }
 }
 
+// ---- comments
+
+// True if a comment of nccl-tests begins so, behind its "#".
+bool begins_comment(std::string_view text) {
+  constexpr std::array<std::string_view, 20> beginnings{
+      "nThread ",     "Using devices",    "Rank ",         "size ",         "(B) ",
+      "out-of-place", "in-place",         "Out of bounds", "Avg bus",       "Collective test",
+      "nccl-tests ",  "nccl-tests",       "Blocking ",     "Parallel Init", "Per-Iteration",
+      "Testing ",     "GPU memory usage", "Reducing ",     "error: ",       "Errors with"};
+  return std::ranges::any_of(beginnings, [&](std::string_view each) { return text.starts_with(each); });
+}
+
+bool has_comment(const Line& line) { return find_comment(line.text) != std::string::npos; }
+
+// Pages that take "#" for a heading leave it out. Comments get theirs back if none has one and there is a head.
+void restore_comments(std::vector<Line>& lines) {
+  const auto is_head = [](const Line& line) {
+    const Words words = words_of(line.text);
+    return words.size() > 3 && words[0] == "size" && words[1] == "count" && words[2] == "type";
+  };
+  if (std::ranges::none_of(lines, is_head) || std::ranges::any_of(lines, has_comment)) return;
+  for (Line& line : lines)
+    if (begins_comment(trimmed(line.text))) line.text.insert(0, "#");
+}
+
 // ---- prefixes and suffixes
 
 // Length of a tab and a number or time at the end of a line: the AWS CLI and the query tools of log collectors print
@@ -152,6 +177,46 @@ std::string shape_of(std::string_view prefix) {
     if (shape.empty() || shape.back() != kind || (kind != 'a' && kind != ' ')) shape += kind;
   }
   return shape;
+}
+
+// Shape of what a log collector writes behind each line, such as a quotation mark, a bar and a time, by the line
+// "# Using devices", behind which nccl-tests prints nothing; "" for none.
+std::string shape_of_suffix(const std::vector<Line>& lines) {
+  for (const Line& line : lines) {
+    const std::size_t at = find_comment(line.text);
+    if (at == std::string::npos) continue;
+    Scan scan(std::string_view(line.text).substr(at + 1));
+    scan.skip_space();
+    if (!scan.take("Using devices")) continue;
+    const std::string shape = shape_of(scan.rest());
+    const bool is_marked = std::ranges::any_of(shape, [](char kind) { return kind != 'a' && kind != ' '; });
+    return is_marked && shape.front() != 'a' ? shape : "";
+  }
+  return "";
+}
+
+// Length of the end of a line that has this shape; 0 for none.
+std::size_t length_of_shape(std::string_view line, const std::string& shape) {
+  constexpr std::size_t longest = 200;
+  for (std::size_t length = 1; length <= std::min(longest, line.size()); ++length) {
+    const std::size_t at = line.size() - length;
+    const bool begins =
+        kind_of(line[at]) == shape.front() && (shape.front() != ' ' || at == 0 || !is_space(line[at - 1]));
+    if (begins && shape_of(line.substr(at)) == shape) return length;
+  }
+  return 0;
+}
+
+// Removes them where most comments have one.
+void drop_suffixes_of_shape(std::vector<Line>& lines) {
+  const std::string shape = shape_of_suffix(lines);
+  if (shape.empty()) return;
+  const auto length = [&](const Line& line) { return length_of_shape(line.text, shape); };
+  const auto comments = std::ranges::count_if(lines, has_comment);
+  const auto with_suffix =
+      std::ranges::count_if(lines, [&](auto& each) { return has_comment(each) && length(each) > 0; });
+  if (2 * with_suffix <= comments) return;
+  for (Line& line : lines) line.text.resize(line.text.size() - length(line));
 }
 
 class Prefixes {
@@ -212,12 +277,16 @@ class Prefixes {
   std::vector<Shape> shapes_;  // the longest first
 };
 
+// True for a prefix that is told from other text.
+bool is_distinct(std::string_view prefix) {
+  constexpr std::size_t shortest = 3;
+  return prefix.size() >= shortest && std::ranges::any_of(prefix, [](char c) { return !is_word(c) && !is_space(c); });
+}
+
 // Hydra puts its prefix before each write of a process, also within lines.
 std::string without_repeated(std::string_view text, std::string_view prefix) {
-  constexpr std::size_t shortest = 3;
-  const bool is_marked = std::ranges::any_of(prefix, [](char c) { return !is_word(c) && !is_space(c); });
   std::string rest(text);
-  if (prefix.size() < shortest || !is_marked) return rest;
+  if (!is_distinct(prefix)) return rest;
   for (std::size_t at = 0; (at = rest.find(prefix, at)) != std::string::npos;) {
     // Keeps the device in "host:1234:1240 [0] NCCL INFO".
     std::size_t before = at;
@@ -228,6 +297,44 @@ std::string without_repeated(std::string_view text, std::string_view prefix) {
       rest.erase(at, prefix.size());
   }
   return rest;
+}
+
+// Such a prefix of a row whose file has no comment that shows it; "" for none.
+std::string_view repeated_prefix(std::string_view row) {
+  const std::string_view prefix = row.substr(0, row.find(' ')), rest = row.substr(prefix.size());
+  if (!is_distinct(prefix) || rest.find(prefix) == std::string_view::npos) return "";
+  const std::string without = without_repeated(rest, prefix);
+  return beginning_of_row(without) > 0 && is_blank(without.substr(beginning_of_row(without))) ? prefix : "";
+}
+
+// ---- lines that are in the file twice
+
+// Leaves out the second of two equal lines where each comment is followed by its copy, as two handlers of one output
+// write them. The last one may be cut off.
+void drop_copies(std::vector<Line>& lines, std::vector<std::string>& labels) {
+  std::vector<std::size_t> kept;
+  std::size_t copied = 0, alone = 0;
+  bool last_is_alone = false;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    kept.push_back(i);
+    const bool is_cut = i + 2 == lines.size() && lines[i].text.starts_with(lines[i + 1].text);
+    const bool is_twice =
+        i + 1 < lines.size() && labels[i] == labels[i + 1] && (lines[i].text == lines[i + 1].text || is_cut);
+    if (has_comment(lines[i])) {
+      ++(is_twice ? copied : alone);
+      last_is_alone = !is_twice;
+    }
+    i += is_twice;
+  }
+  if (copied == 0 || alone > (last_is_alone ? 1 : 0)) return;
+  std::vector<Line> lines_once;
+  std::vector<std::string> labels_once;
+  for (const std::size_t i : kept) {
+    lines_once.push_back(std::move(lines[i]));
+    labels_once.push_back(std::move(labels[i]));
+  }
+  lines = std::move(lines_once);
+  labels = std::move(labels_once);
 }
 
 // ---- programs side by side
@@ -485,16 +592,10 @@ std::set<std::string, std::less<>> labels_in(const std::vector<Line>& lines, con
 }  // namespace
 
 std::size_t find_comment(std::string_view text, std::size_t from) {
-  constexpr std::array<std::string_view, 20> beginnings{
-      "nThread ",     "Using devices",    "Rank ",         "size ",         "(B) ",
-      "out-of-place", "in-place",         "Out of bounds", "Avg bus",       "Collective test",
-      "nccl-tests ",  "nccl-tests",       "Blocking ",     "Parallel Init", "Per-Iteration",
-      "Testing ",     "GPU memory usage", "Reducing ",     "error: ",       "Errors with"};
   for (std::size_t at = from; (at = text.find('#', at)) != std::string_view::npos; ++at) {
     Scan scan(text.substr(at + 1));
     scan.skip_space();
-    if (std::ranges::any_of(beginnings, [&](std::string_view each) { return scan.rest().starts_with(each); }))
-      return at;
+    if (begins_comment(scan.rest())) return at;
   }
   return std::string_view::npos;
 }
@@ -509,14 +610,19 @@ bool are_lines_of_json(std::string_view text) {
 std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
+  restore_comments(physical);
   drop_suffixes(physical);
+  drop_suffixes_of_shape(physical);
   const Prefixes prefixes(physical);
+  const bool has_comments = std::ranges::any_of(physical, has_comment);
   std::vector<std::string> labels_of_lines;
   for (Line& line : physical) {
-    const std::string_view whole = line.text, prefix = whole.substr(0, prefixes.length(whole));
+    const std::string_view whole = line.text;
+    const std::string_view prefix = has_comments ? whole.substr(0, prefixes.length(whole)) : repeated_prefix(whole);
     labels_of_lines.push_back(process_label(prefix));
     line.text = without_repeated(whole.substr(prefix.size()), prefix);
   }
+  drop_copies(physical, labels_of_lines);
   part_programs(physical, labels_of_lines);
   const ForeignText foreign(physical);
   const std::set<std::string, std::less<>> labels = labels_in(physical, foreign);

@@ -29,7 +29,7 @@ Interval busbw_factor_of(const Table& table) {
   Interval factor;
   for (const ResultRow& row : table.rows)
     for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
-      if (!*each || (*each)->algbw < enough_digits || (*each)->busbw <= 0) continue;
+      if (!*each || (*each)->algbw < enough_digits || (*each)->rounding.busbw <= 0) continue;
       const Timing& t = **each;
       factor.is_known = true;
       factor.low = std::max(factor.low, (t.busbw - t.rounding.busbw) / (t.algbw + t.rounding.algbw));
@@ -38,18 +38,25 @@ Interval busbw_factor_of(const Table& table) {
   return factor;
 }
 
-// The only number of ranks that gives the table's busbw by its algbw; null if none or several do.
-std::optional<int> ranks_in_figures(const Table& table, const Collective& collective) {
+// Numbers of ranks; 0 and 0 for none.
+struct RankRange {
+  int least = 0, most = 0;
+  std::optional<int> only() const { return least > 0 && least == most ? std::optional(least) : std::nullopt; }
+};
+
+// Numbers of ranks that give the table's busbw by its algbw; none if nothing shows them. A busbw of 0 is that of a
+// single rank. Hypercube prints one bandwidth in both columns.
+RankRange ranks_in_figures(const Table& table, const Collective& collective) {
   constexpr int most = 100000;
   constexpr double slack = 1e-9;
   const Interval factor = busbw_factor_of(table);
-  if (!factor.is_known || factor.low > factor.high + slack) return std::nullopt;
-  std::optional<int> found;
-  for (int ranks = 2; ranks <= most; ++ranks) {
+  RankRange found;
+  if (!factor.is_known || factor.low > factor.high + slack || &collective == &hypercube) return found;
+  for (int ranks = 1; ranks <= most; ++ranks) {
     const double each = collective.bus_factor(ranks);
     if (each < factor.low - slack || each > factor.high + slack) continue;
-    if (found) return std::nullopt;
-    found = ranks;
+    if (found.least == 0) found.least = ranks;
+    found.most = ranks;
   }
   return found;
 }
@@ -91,7 +98,22 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 // `fits`: the number of ranks that the table's figures are of.
 std::string advice_on_ranks(const std::optional<int>& fits, const Collective& collective) {
   return fmt::format("say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
-                     fits ? fmt::format(" (the figures are those of {} of {} ranks)", collective.name, *fits) : "");
+                     fits ? fmt::format(" (the figures are those of {} of {})", collective.name,
+                                        counted(static_cast<std::size_t>(*fits), "rank"))
+                          : "");
+}
+
+// Throws UsageError if the figures are surely of other numbers of ranks than `ranks`.
+void require_ranks(int ranks, const RankRange& fits, const Table& table, const Collective& collective) {
+  if (fits.least == 0 || (fits.least <= ranks && ranks <= fits.most)) return;
+  if (fits.most == 1)
+    throw UsageError(
+        fmt::format("{}: its bus bandwidth of 0 is that of {} of a single rank, not of {}: these are several programs "
+                    "that know nothing of each other; build nccl-tests with MPI=1",
+                    place_of(table), collective.name, ranks));
+  throw UsageError(
+      fmt::format("{}: its figures are those of {} of {} ranks, not of {}", place_of(table), collective.name,
+                  fits.only() ? fmt::format("{}", fits.least) : fmt::format("{} to {}", fits.least, fits.most), ranks));
 }
 
 // The largest set of ranks on one GPU of one host name; empty if each rank has a GPU of its own. NCCL refuses to share
@@ -111,12 +133,16 @@ std::vector<int> ranks_on_one_gpu(const Table& table) {
 }  // namespace
 
 RanksOfTable ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
-  std::optional<int> fits = ranks_in_sizes(table);
-  if (!fits) fits = ranks_in_figures(table, collective);
+  const RankRange in_figures = ranks_in_figures(table, collective);
+  const std::optional<int> in_sizes = ranks_in_sizes(table), fits = in_sizes ? in_sizes : in_figures.only();
   const RanksOfTable given{.ranks = job.ranks, .nodes = job.hosts, .all_ranks = job.ranks, .all_nodes = job.hosts};
   const bool is_given = job.ranks > 0 && job.hosts > 0;
+  const auto as_given = [&] {
+    require_ranks(job.ranks, in_sizes ? RankRange{*in_sizes, *in_sizes} : in_figures, table, collective);
+    return given;
+  };
   if (table.devices.empty()) {
-    if (is_given) return given;
+    if (is_given) return as_given();
     throw UsageError(fmt::format(
         "{}: nothing says how many ranks and hosts this table is of: {} missing; {}", place_of(table),
         table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_ranks(fits, collective)));
@@ -141,14 +167,14 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
   for (int rank = 0; rank < end && missing.size() < enough; ++rank)
     if (!table.ranks.contains(rank)) missing.push_back(rank);
   if (!missing.empty()) {
-    if (is_given && job.ranks >= end) return given;
+    if (is_given && job.ranks >= end) return as_given();
     throw UsageError(fmt::format("{}: the list of ranks is not whole: {} of {} {} missing ({}); {}", place_of(table),
                                  missing.size(), end, missing.size() == 1 ? "is" : "are", ranks_in_words(missing),
                                  advice_on_ranks(fits, collective)));
   }
   if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
     if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))
-      return given;
+      return as_given();
     const Device& device = *std::ranges::find(table.devices, same.front(), &Device::rank);
     throw UsageError(fmt::format(
         "{}: ranks {} are all on GPU {} of '{}', which NCCL refuses: {} hosts or more share this name; {}",
@@ -158,6 +184,8 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
   if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
     throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
                                  place_of(table), found.ranks, found.nodes));
+  // Other figures than those of the list may be of groups that it does not show.
+  if (in_figures.most == 1) require_ranks(found.ranks, in_figures, table, collective);
   return found;
 }
 

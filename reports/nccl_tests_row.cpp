@@ -65,7 +65,18 @@ std::optional<Timing> timing_in(std::span<const std::string_view> words, const C
   const double wrong = number_in<double>(words[3]).value_or(-1);
   valid = valid && wrong >= 0 && wrong < most_wrong;
   if (valid && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
+  if (valid && !columns.counts_wrong) timing.deviation = wrong;
   return timing;
+}
+
+// Leaves out an algbw that is a busbw: nccl-tests before June 2020 printed it in both columns where each rank has a
+// share of the message (all_gather, reduce_scatter).
+void leave_out_busbw_as_algbw(ResultRow& row) {
+  const auto shares = static_cast<double>(shares_in(row).value_or(1)), size = static_cast<double>(row.size);
+  for (std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
+    if (Timing* t = *each ? &**each : nullptr;
+        t && shares > 1 && t->algbw == t->busbw && !fits_time(*t, size) && fits_time(*t, size * (shares - 1) / shares))
+      t->algbw = t->rounding.algbw = 0;
 }
 
 // "2026-11-20 10:00:00"
@@ -139,6 +150,7 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
   if (valid && columns.in_place)
     row.in_place = timing_in(figures.subspan(out_of_place ? half : 0, half), columns, valid);
   if (!valid) return {};
+  leave_out_busbw_as_algbw(row);
   // Results checked out of place only mean that the operation has no in-place form (alltoall).
   if (halves == 2 && figures[3] != "N/A" && figures[half + 3] == "N/A") row.in_place.reset();
   found.begin = static_cast<std::size_t>(before.data() + digits - text.data());
@@ -320,11 +332,13 @@ void Consistency::learn(const ResultRow& row) {
 }
 
 void add_device(Table& table, Device device, const std::string& place) {
-  if (!table.ranks.insert(device.rank).second)
+  if (!table.ranks.insert(device.rank).second) {
+    const bool is_same = !device.process.empty() && std::ranges::find(table.devices, device) != table.devices.end();
     throw UsageError(
-        fmt::format("{}: there are two ranks {}: these are several programs that know nothing of each other; build "
+        fmt::format("{}: there are two ranks {}: {}these are several programs that know nothing of each other; build "
                     "nccl-tests with MPI=1",
-                    place, device.rank));
+                    place, device.rank, is_same ? "the file has the lines of one process twice, or " : ""));
+  }
   table.devices.push_back(std::move(device));
 }
 

@@ -86,6 +86,7 @@ class Reader {
   Log finish() {
     if (cut_) take_whole(*cut_);
     end_program();
+    judge_ends();
     if (log_.tables.empty())
       refuse(line_, "nothing in this file looks like the table of nccl-tests" +
                         (log_.ended_by.empty() ? "" : "; " + log_.ended_by));
@@ -158,14 +159,15 @@ class Reader {
   // The program's name appears in the command before it or in its first lines. Folders and files may have such names
   // too, so one that p5bench knows precedes others, and other names replace it only where they are those of a command.
   void note_program(std::string_view text) {
-    if (text.find("concluded") != std::string_view::npos) return;
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
+    const bool has_ended = text.find("concluded") != std::string_view::npos;
     std::string_view unknown;
     bool is_started = text.find("Collective test starting") != std::string_view::npos;
     for (Scan scan(text); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
       std::string_view word = scan.take_while(is_word);
       if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
       if (!word.ends_with(ending) || word.size() == ending.size() || scan.rest().starts_with('/')) continue;
+      if (has_ended) return set_ended_program(word);
       if (try_find_collective(word)) return set_program(word);
       if (!unknown.empty()) continue;
       const std::string_view behind = trimmed(scan.rest());
@@ -176,6 +178,12 @@ class Reader {
     if (!unknown.empty() && (is_started || !try_find_collective(noted))) set_program(unknown);
   }
   void set_program(std::string_view name) { (columns_ ? following_program_ : next_.program) = name; }
+
+  // "# Collective test concluded: all_reduce_perf" names the last table, unless another program has begun since.
+  void set_ended_program(std::string_view name) {
+    const bool has_begun = !(columns_ ? following_program_ : next_.program).empty() || (!columns_ && program_line_ > 0);
+    if (!has_begun && !log_.tables.empty() && table().program.empty()) table().program = name;
+  }
 
   void note_versions(std::string_view text) {
     const auto any = [](char c) { return !is_space(c); };
@@ -266,13 +274,26 @@ class Reader {
 
   // ---- comments
 
+  // "#        (B)    (elements)   (us)  (GB/s)": the line below the head of a table.
+  static bool names_units(std::string_view text) {
+    const Words words = words_of(text);
+    return std::ranges::find(words, "(B)") != words.end();
+  }
+
   void comment(const std::string& text) {
     drop_pending();
     last_.reset();
     stray_.clear();
     if (std::optional<Device> device = device_in(text))
       return add_device(next_, std::move(*device), fmt::format("line {}", line_));
-    if (const std::optional<Columns> columns = columns_of(text, title_, line_)) return begin_table(*columns);
+    if (const std::optional<Columns> columns = columns_of(text, title_, line_)) {
+      if (!has_head_ && names_units(title_))
+        refuse(line_,
+               "its lines stand in reverse order, the units of the columns before their names: sort them by "
+               "time, or `tac FILE`");
+      has_head_ = true;
+      return begin_table(*columns);
+    }
     title_ = text;
     if (text.find("nThread") != std::string::npos) return begin_program(text);
     Sizes& sizes = columns_ ? table().sizes : next_.sizes;
@@ -382,8 +403,12 @@ class Reader {
     if (failures_.size() > most_failures) failures_.resize(most_failures);
     for (const Failure& failure : failures_) what += (what.empty() ? "" : "; ") + failure.text;
     if (!what.empty()) log_.remarks.push_back(what);
-    if (died && log_.ended_by.empty())
-      log_.ended_by = failures_.empty() ? what : fmt::format("{} died: {}", name, failures_.front().text);
+    const std::string reason = !died               ? ""
+                               : failures_.empty() ? what
+                                                   : fmt::format("{} died: {}", name, failures_.front().text);
+    if (!what.empty())
+      ends_.push_back(
+          {in_table && failures_.empty() ? std::optional(log_.tables.size() - 1) : std::nullopt, what, reason});
     failures_.clear();
     program_line_ = 0;
     Table fresh;
@@ -391,6 +416,40 @@ class Reader {
     fresh.nccl = next_.nccl;
     next_ = std::move(fresh);
     title_.clear();
+  }
+
+  // Tables without their end may be the beginning of another one, of a log that was read again from its start, or while
+  // it was written: the same processes and figures. These count once, and did not end early.
+  void judge_ends() {
+    std::set<std::size_t> left_out;
+    for (const End& end : ends_) {
+      std::size_t whole = log_.tables.size();
+      if (end.cut_table)
+        for (whole = 0; whole < log_.tables.size(); ++whole)
+          if (whole != *end.cut_table && !left_out.contains(whole) &&
+              is_beginning(log_.tables[*end.cut_table], log_.tables[whole]))
+            break;
+      if (whole == log_.tables.size()) {
+        if (log_.ended_by.empty()) log_.ended_by = end.reason;
+        continue;
+      }
+      left_out.insert(*end.cut_table);
+      std::ranges::replace(log_.remarks, end.remark,
+                           fmt::format("{} is the beginning of {}: it counts once",
+                                       in_words(log_.tables[*end.cut_table]), in_words(log_.tables[whole])));
+    }
+    for (auto each = left_out.rbegin(); each != left_out.rend(); ++each)
+      log_.tables.erase(log_.tables.begin() + static_cast<std::ptrdiff_t>(*each));
+  }
+
+  // True if `cut` has the first rows of `whole`, of the same processes. Without their numbers nothing shows it.
+  static bool is_beginning(const Table& cut, const Table& whole) {
+    const auto has_process = [](const Device& each) { return !each.process.empty(); };
+    return !cut.rows.empty() && cut.rows.size() <= whole.rows.size() &&
+           std::equal(cut.rows.begin(), cut.rows.end(), whole.rows.begin(), same_row) && !cut.devices.empty() &&
+           std::ranges::all_of(cut.devices, has_process) && cut.devices == whole.devices &&
+           cut.program == whole.program && cut.iterations == whole.iterations && cut.graphs == whole.graphs &&
+           cut.aggregated == whole.aggregated && cut.blocking == whole.blocking;
   }
 
   // ---- rows
@@ -635,7 +694,13 @@ class Reader {
   std::set<int> stray_;                // possible lines of rows outside a table since the last comment
   std::set<int> lost_;                 // lines of the table without a row
   std::vector<Failure> failures_;
+  struct End {
+    std::optional<std::size_t> cut_table;  // its place in the log, if nothing but its missing end shows that it died
+    std::string remark, reason;            // no reason if it may be whole
+  };
+  std::vector<End> ends_;  // of programs that are not whole
   std::size_t tries_ = 0;  // attempts to join pieces
+  bool has_head_ = false;  // some table has one
   bool has_footer_ = false;
   int program_line_ = 0;  // first line of the program; 0: it has a table already, or it is unknown
   int line_ = 0;

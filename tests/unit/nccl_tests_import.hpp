@@ -8,9 +8,9 @@
 
 namespace p5::reports::nccl_tests {
 
-inline std::string problem_of(const std::string& text) {
+inline std::string problem_of(const std::string& text, const std::string& collective = "", const JobSize& job = {}) {
   try {
-    import(text, "", "x");
+    import(text, collective, "x", job);
   } catch (const UsageError& problem) {
     return problem.what();
   }

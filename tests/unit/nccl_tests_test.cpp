@@ -319,6 +319,7 @@ TEST(NcclTests, times_of_two_digits_come_from_the_bandwidth) {
 TEST(NcclTests, bandwidths_of_hypercube_which_are_of_other_bytes_do_not_give_the_time) {
   std::string text = table_of_times({{GiB(16).count, 16.49e6}});
   text.replace(text.find("all_reduce_perf"), 15, "hypercube_perf");
+  text.replace(text.find(" sum "), 5, " none ");
   for (const std::string figure : {" 1.04 ", " 1.56 "})
     for (std::size_t at = 0; (at = text.find(figure, at)) != std::string::npos;)
       text.replace(at, figure.size(), " 2.50 ");
@@ -448,6 +449,7 @@ Report of_ours() {
 TEST(NcclTests, algbw_of_hypercube_is_its_busbw_and_no_sign_of_other_ranks) {
   std::string text = program + all_reduce_2_13();
   text.replace(text.find("all_reduce_perf"), 15, "hypercube_perf");
+  text.replace(text.find("   sum"), 6, "  none");
   const Report report = import(text, "", "lab").report;
   EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("its figures are of another number of ranks"))));
   Report ours = of_ours();
@@ -1135,6 +1137,230 @@ TEST(NcclTests, without_ranks_need_to_be_told) {
   ASSERT_EQ(report.results.size(), 2u);
   EXPECT_EQ(report.results[0].measurement.measured_case.ranks, 4);
   EXPECT_EQ(report.run.nodes, 2);
+}
+
+std::string without_list(std::string text) {
+  for (std::size_t at; (at = text.find("#  Rank")) != std::string::npos;) text.erase(at, text.find('\n', at) - at + 1);
+  return text;
+}
+
+TEST(NcclTests, of_single_ranks_are_no_figures_of_several) {
+  std::string text = three_sizes;
+  for (const char* const busbw : {"16.56", "16.38", "24.20", "24.01", "29.96", "29.82"})
+    text.replace(text.find(busbw), 5, " 0.00");
+  const std::string bare = without_list(text);
+  EXPECT_THAT(problem_of(bare, "", {.ranks = 16, .hosts = 2}), HasSubstr("of a single rank, not of 16"));
+  EXPECT_THAT(problem_of(bare, "", {.ranks = 16, .hosts = 2}), HasSubstr("MPI=1"));
+  EXPECT_THAT(problem_of(bare), HasSubstr("--ranks 1 --hosts N (the figures are those of all_reduce of 1 rank)"));
+  EXPECT_EQ(problem_of(bare, "", {.ranks = 1, .hosts = 1}), "imported");
+  EXPECT_THAT(problem_of(text), HasSubstr("of a single rank, not of 4")) << "whatever the list says";
+  // One bandwidth below 1 GB/s is held against the other, too.
+  std::string low = three_sizes;
+  low.replace(low.find("29.82"), 5, " 0.90");
+  EXPECT_THAT(import(low, "", "lab").report.run.remarks, Contains(HasSubstr("busbw = 0.0453 x algbw")));
+}
+
+TEST(NcclTests, of_other_ranks_than_are_given_are_refused) {
+  const std::string text = without_list(three_sizes);
+  EXPECT_THAT(problem_of(text, "", {.ranks = 8, .hosts = 2}),
+              HasSubstr("line 8: its figures are those of all_reduce of 4 ranks, not of 8"));
+  EXPECT_EQ(problem_of(text, "", {.ranks = 4, .hosts = 2}), "imported");
+  // The sizes of shares show the ranks, whatever the bandwidths.
+  std::string gather = all_gather_2_0;
+  for (std::size_t at; (at = gather.find("#   Rank")) != std::string::npos;)
+    gather.erase(at, gather.find('\n', at) - at + 1);
+  EXPECT_THAT(problem_of(gather, "", {.ranks = 8, .hosts = 1}), HasSubstr("of all_gather of 2 ranks, not of 8"));
+  // Its two bandwidths are one for any number of ranks, as all_reduce's are for two.
+  std::string cube = without_list(program + all_reduce_2_13());
+  cube.replace(cube.find("all_reduce_perf"), 15, "hypercube_perf");
+  for (const char* const busbw : {"287.61", "285.57"}) cube.replace(cube.find(busbw), 6, "191.74");
+  cube.replace(cube.rfind("191.74"), 6, "190.38");
+  cube.replace(cube.find("   sum"), 6, "  none");
+  EXPECT_EQ(problem_of(cube, "", {.ranks = 4, .hosts = 2}), "imported");
+}
+
+template <class Change>
+std::string with_lines(const std::string& text, const Change& change) {
+  std::istringstream lines(text);
+  std::string all, line;
+  while (std::getline(lines, line)) all += change(line) + "\n";
+  return all;
+}
+
+std::string without_line(std::string text, const std::string& words) {
+  const std::size_t at = text.find(words), begin = text.rfind('\n', at) + 1;
+  return text.erase(begin, text.find('\n', at) + 1 - begin);
+}
+
+// Pages that take "#" for a heading leave it out.
+TEST(NcclTests, without_number_signs_are_read) {
+  const auto without = [](const std::string& line) { return line.starts_with('#') ? line.substr(1) : line; };
+  for (const std::string& text : {all_gather_2_0, three_sizes}) {
+    const Report plain = import(text, "", "lab").report, bare = import(with_lines(text, without), "", "lab").report;
+    EXPECT_EQ(times_of(bare), times_of(plain));
+    EXPECT_EQ(bare.run.remarks, plain.run.remarks);
+    EXPECT_EQ(bare.run.ranks, plain.run.ranks);
+  }
+  std::string failed = with_lines(all_gather_2_0, without);
+  failed.replace(failed.find("0 OK"), 4, "3 FAILED");
+  EXPECT_EQ(import(failed, "", "lab").report.exit_code, ExitCode::wrong_data);
+}
+
+TEST(NcclTests, are_named_by_the_line_below_them) {
+  const std::string nameless = three_sizes.substr(three_sizes.find('\n') + 1),
+                    concluded = "# Collective test concluded: all_reduce_perf\n";
+  const std::string without_end = without_line(without_line(nameless, "# Avg bus"), "# Out of bounds");
+  for (const std::string& text : {nameless, without_end})
+    EXPECT_EQ(import(text + concluded, "", "lab").report.results.size(), 6u);
+  EXPECT_THAT(problem_of(nameless + "# Collective test starting: all_gather_perf\n" + concluded),
+              HasSubstr("--collective"))
+      << "the line is of a program that has begun since";
+  EXPECT_EQ(problem_of(three_sizes + "# Collective test concluded: all_gather_perf\n"), "imported");
+}
+
+// Before June 2020 the bus bandwidth stood in both columns.
+TEST(NcclTests, of_gathers_with_one_bandwidth_in_both_columns_are_read) {
+  std::string text = all_gather_2_0;
+  for (const auto& [algbw, busbw] :
+       {std::pair{"41.03", "20.51"}, {"42.74", "21.37"}, {"42.79", "21.40"}, {"42.99", "21.50"}})
+    text.replace(text.find(algbw), 5, busbw);
+  const Report report = import(text, "", "lab").report;
+  EXPECT_EQ(times_of(report), times_of(import(all_gather_2_0, "", "lab").report));
+  EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("x algbw"))));
+  text.replace(text.find("817.8"), 5, "917.8");
+  EXPECT_THAT(problem_of(text), HasSubstr("but its algbw is 20.51: one of them was changed"));
+}
+
+TEST(NcclTests, without_their_head_are_read_where_the_prefix_stands_in_rows_too) {
+  const std::string rows = three_sizes.substr(three_sizes.find("     1048576"));
+  const std::string tagged = with_lines(rows.substr(0, rows.find("# Out")), [](std::string row) {
+    row.insert(row.find("      0") + 7, "[0]");
+    return "[0]" + row.insert(row.find("-1") + 2, "[0]");
+  });
+  EXPECT_EQ(times_of(import(tagged, "all_reduce", "lab", {.ranks = 4, .hosts = 2}).report),
+            times_of(import(three_sizes, "", "lab").report));
+}
+
+// Versions up to 2.12 print the largest deviation of a row, and the number of rows behind the table.
+TEST(NcclTests, of_which_a_row_deviates_by_more_than_rounding_have_wrong_data) {
+  const auto exit_code = [](const std::string& text) { return import(text, "", "lab").report.exit_code; };
+  const std::string gather = without_line(all_gather_2_0, "# Out of bounds");
+  EXPECT_EQ(exit_code(gather), ExitCode::ok);
+  std::string copied = gather;
+  copied.replace(copied.find("0e+00"), 5, "1e-06");
+  const Report report = import(copied, "", "lab").report;
+  EXPECT_EQ(report.exit_code, ExitCode::wrong_data) << "a copy has no rounding";
+  EXPECT_THAT(report.run.remarks.front(), HasSubstr("has an error of up to 1e-06 in 1 row of 'all_gather_perf'"));
+  std::string sum = without_line(alltoall_2_10, "# Out of bounds");
+  sum.replace(sum.find("alltoall_perf"), 13, "all_reduce_perf");
+  sum.replace(sum.find("131072"), 6, "262144");
+  sum.replace(sum.find("float            162.1    6.47    3.23"), 38, "float     sum    162.1    6.47    6.47");
+  sum.replace(sum.find("3.24    N/A"), 11, "6.47  4e-07");
+  for (const auto& [error, type, expected] : {std::tuple{"4e-07", "float", ExitCode::ok},
+                                              {"1e-05", "float", ExitCode::ok},
+                                              {"7e-03", "float", ExitCode::wrong_data},
+                                              {"7e-03", " half", ExitCode::ok},
+                                              {"1e+00", " half", ExitCode::wrong_data},
+                                              {"1e+00", "int32", ExitCode::wrong_data}}) {
+    std::string text = sum;
+    text.replace(text.find("4e-07"), 5, error);
+    text.replace(text.find("float     sum"), 5, type);
+    if (type == std::string(" half")) text.replace(text.find("262144"), 6, "524288");
+    EXPECT_EQ(exit_code(text), expected) << error << type;
+  }
+}
+
+std::vector<std::string> names_of_gpus(const Report& report) {
+  std::vector<std::string> all;
+  for (const topo::Host& host : report.topology.hosts)
+    for (const topo::Gpu& gpu : host.gpu_devices) all.push_back(gpu.name);
+  return all;
+}
+
+TEST(NcclTests, are_read_before_what_a_collector_writes_behind_each_line) {
+  std::string failed = three_sizes;
+  failed.insert(failed.find('\n', failed.find("# Avg bus bandwidth")), " FAILED");
+  failed += "srun: error: node-y: tasks 2-3: Exited with exit code 1\n\n";
+  const Report plain = import(failed, "", "lab").report;
+  for (const auto& [before, behind] : {std::pair{"17958672000{:02},\"", "\""},
+                                       {"  \"", "\","},
+                                       {"\"", "\",2026-11-28T12:00:{:02}.5Z"},
+                                       {"{{\"log\":{{\"message\":\"", "\"}}}}"},
+                                       {"| ", "   |"},
+                                       {"", "=20"},
+                                       {"", " # 2026-11-28 12:00:{:02}"}}) {
+    int number = 0;
+    const std::string text = with_lines(failed, [&](const std::string& line) {
+      ++number;
+      return fmt::format(fmt::runtime(before), number) + line + fmt::format(fmt::runtime(behind), number);
+    });
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(times_of(report), times_of(plain)) << text;
+    EXPECT_EQ(names_of_gpus(report), names_of_gpus(plain)) << text;
+    EXPECT_EQ(report.status, plain.status) << text;
+    EXPECT_EQ(report.run.remarks, plain.run.remarks) << text;
+  }
+}
+
+TEST(NcclTests, of_which_each_line_is_in_the_file_twice_are_read_once) {
+  const auto twice = [](const std::string& line) { return line + "\n" + line; };
+  const Report plain = import(three_sizes, "", "lab").report;
+  const std::string doubled = with_lines(three_sizes, twice);
+  for (const std::string& text : {doubled, doubled.substr(0, doubled.rfind("bandwidth"))}) {
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(times_of(report), times_of(plain));
+    EXPECT_EQ(report.status, "complete");
+    EXPECT_EQ(report.results[0].measurement.throughput->summary.samples, 1);
+    EXPECT_EQ(report.run.remarks, plain.run.remarks);
+  }
+  std::string listed = three_sizes;
+  listed.insert(listed.find("#  Rank  1"),
+                listed.substr(listed.find("#  Rank  0"), listed.find("#  Rank  1") - listed.find("#  Rank  0")));
+  EXPECT_THAT(problem_of(listed),
+              HasSubstr("line 6: there are two ranks 0: the file has the lines of one process twice"));
+}
+
+// A log that is read again from its start, or copied while it is written.
+TEST(NcclTests, that_are_the_beginning_of_another_table_count_once) {
+  const std::string cut = three_sizes.substr(0, three_sizes.find("     4194304"));
+  const auto is_partial = [](const std::string& text) { return import(text, "", "lab").report.status == "partial"; };
+  for (const auto& [text, remark] :
+       {std::pair{cut + three_sizes, "the table of line 12 is the beginning of the table of line 27: it counts once"},
+        {three_sizes + cut, "the table of line 31 is the beginning of the table of line 12: it counts once"}}) {
+    const Report report = import(text, "", "lab").report;
+    EXPECT_EQ(report.status, "complete");
+    EXPECT_EQ(report.exit_code, ExitCode::ok);
+    EXPECT_THAT(report.run.remarks, Contains(remark));
+    EXPECT_THAT(report.run.remarks, Not(Contains(HasSubstr("no '# Avg bus"))));
+    for (const Result& each : report.results) EXPECT_EQ(each.measurement.launches_s.size(), 1u);
+  }
+  std::string of_others = cut, of_other_figures = cut;
+  of_others.replace(of_others.find("   901"), 6, "   951");
+  of_other_figures.replace(of_other_figures.find("130.0   16.13   24.20"), 21, "131.0   16.01   24.01");
+  for (const std::string& text : {of_others + three_sizes, of_other_figures + three_sizes, cut + failure + three_sizes,
+                                  cut + cut, three_sizes.substr(0, three_sizes.find("     1048576")) + three_sizes})
+    EXPECT_TRUE(is_partial(text)) << text;
+}
+
+TEST(NcclTests, of_which_the_newest_line_comes_first_are_refused) {
+  const auto newest_first = [](const std::string& text) {
+    std::string all;
+    std::istringstream lines(text);
+    for (std::string line; std::getline(lines, line);) all = line + "\n" + all;
+    return all;
+  };
+  for (const std::string& text : {three_sizes, all_gather_2_0, three_sizes + all_gather_2_0, three_sizes + three_sizes})
+    for (const char* const collective : {"", "all_reduce"})
+      EXPECT_THAT(problem_of(newest_first(text), collective, {.ranks = 4, .hosts = 2}), HasSubstr("in reverse order"));
+}
+
+// sendrecv prints an operation, though it reduces nothing.
+TEST(NcclTests, with_a_reduction_are_not_of_a_collective_that_has_none) {
+  std::string text = three_sizes;
+  text.replace(text.find("all_reduce_perf"), 15, "all_gather_perf");
+  EXPECT_THAT(problem_of(text), HasSubstr("line 14: all_gather reduces nothing, and this row has the reduction 'sum'"));
+  text.replace(text.find("all_gather_perf"), 15, "sendrecv_perf");
+  EXPECT_EQ(problem_of(text), "imported");
 }
 
 TEST(NcclTests, of_what_is_not_known_are_left_out_and_that_is_said) {
