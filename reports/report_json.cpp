@@ -480,6 +480,22 @@ static void require_rates_of_time(const json& series, const Measurement& m) {
   }
 }
 
+// The shares of a limit, too, are derived. That of the mean is written where it is below that of the median.
+static void require_fractions_of_time(const Verdict& verdict, const Measurement& m) {
+  constexpr double share = 0.01;
+  if (!m.throughput || !verdict.limit || !verdict.fraction) return;
+  const double derived =
+      bus_bandwidth(m.measured_case, Seconds{m.throughput->summary.median}).count / verdict.limit->count;
+  if (derived > 0 && std::abs(*verdict.fraction - derived) > share * derived)
+    throw json_fields::BadValue(
+        "/verdict/fraction_of_limit",
+        fmt::format("is {:.4g}, but {:.4g} by the limit and the median time", *verdict.fraction, derived));
+  if (verdict.mean_fraction && *verdict.mean_fraction > *verdict.fraction)
+    throw json_fields::BadValue(
+        "/verdict/mean_fraction_of_limit",
+        fmt::format("is {:.4g}, but no more than {:.4g}, the median's", *verdict.mean_fraction, *verdict.fraction));
+}
+
 // A measurement that is ok has at least the fraction from which its grade is ok.
 static void require_fraction_of_grade(const Verdict& verdict) {
   constexpr double rounding = 1e-9;
@@ -504,6 +520,7 @@ Result result_from_json(const json& j) {
   });
   read_from_line(j, m);
   if (m.throughput) require_rates_of_time(j.at("throughput"), m);
+  require_fractions_of_time(result.verdict, m);
   require_fraction_of_grade(result.verdict);
   return result;
 }
