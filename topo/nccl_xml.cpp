@@ -89,6 +89,7 @@ class Reader {
     std::map<int, int> host_of_rank;
     for (std::size_t at = 0; at < hosts_.size(); ++at) {
       Host& each = hosts_[at].host;
+      put_in_order(each.gpu_devices);
       each.name = each.host_name = hosts_.size() == 1 ? name_ : fmt::format("{}-{}", name_, at + 1);
       each.seen_by = "nccl";
       each.gpus = static_cast<int>(each.gpu_devices.size());
@@ -166,8 +167,16 @@ class Reader {
       host().nics.push_back(
           nic_at(at, at.place.address, at.vendor == amazon && at.model.starts_with("0xefa"), "unknown"));
   }
+  // By NCCL's numbers, which are those of the driver, and then those without one.
+  static void put_in_order(std::vector<Gpu>& gpus) {
+    std::ranges::stable_sort(gpus, {},
+                             [](const Gpu& gpu) { return gpu.nccl_device.value_or(std::numeric_limits<int>::max()); });
+    for (std::size_t at = 0; at < gpus.size(); ++at)
+      if (std::optional<int>& number = gpus[at].nccl_device; number && std::cmp_equal(*number, at)) number.reset();
+  }
   void add_gpu(const Element& element) {
     Gpu gpu = gpu_at(device());
+    if (const std::optional<int> number = element.number("dev"); number && *number >= 0) gpu.nccl_device = number;
     gpu.architecture = natural(element, "sm").value_or(0);
     host().gpu_devices.push_back(std::move(gpu));
     gpu_ = true;
