@@ -338,7 +338,8 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
                   .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
-                          "(NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE), or a folder of a run or with copies of /proc and /sys",
+                          "(NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE), or a folder of a run or with copies of /proc and "
+                          "/sys",
                   .take = into(o.load_file)});
   all.add(*topo, {.name = "--record",
                   .shown = "FILE",
