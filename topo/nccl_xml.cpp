@@ -84,6 +84,11 @@ class Reader {
   }
   Topology take() {
     if (!open_.empty()) throw UsageError(fmt::format("it ends within <{}>", printable(open_.back().name)));
+    const auto is_empty = [](const OfJob& each) { return each.host.gpu_devices.empty() && each.host.nics.empty(); };
+    if (std::ranges::all_of(hosts_, is_empty))
+      throw UsageError(
+          "it names no GPU and no NIC, by <gpu>, <net> or a PCI class; give what NCCL writes (NCCL_TOPO_DUMP_FILE=FILE "
+          "in a job)");
     std::ranges::stable_sort(hosts_, {}, &OfJob::first_rank);
     Topology topology;
     std::map<int, int> host_of_rank;
@@ -176,7 +181,8 @@ class Reader {
   }
   void add_gpu(const Element& element) {
     Gpu gpu = gpu_at(device());
-    if (const std::optional<int> number = element.number("dev"); number && *number >= 0) gpu.nccl_device = number;
+    const int number = element.number("dev").value_or(-1);
+    gpu.nccl_device = number >= 0 ? number : static_cast<int>(host().gpu_devices.size());
     gpu.architecture = natural(element, "sm").value_or(0);
     host().gpu_devices.push_back(std::move(gpu));
     gpu_ = true;

@@ -12,6 +12,7 @@ import pathlib
 import random
 import re
 import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree
 

@@ -302,6 +302,9 @@ class Command(Folder):
         self.assertEqual([(each["name"], each["kind"], each["state"], each["rate_gb_per_s"], each["pci"]["path"][-1]) for each in host["nics"]],
                          [("0101:00:00.0", "infiniband", "unknown", None, "ffff:ff:01.0"), ("0102:00:00.0", "efa", "unknown", None, "ffff:ff:02.0"),
                           ("0102:00:01.0", "ethernet", "unknown", None, "ffff:ff:02.0")])
+        (self.folder / "places.xml").write_text(
+            '<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/><pci busid="0000:00:17.0"/></cpu></system>')
+        self.assertIn("it names no GPU and no NIC", self.load("places.xml", code=2))
         shown = self.run_it("topo", "--load", "file.xml").stdout
         self.assertRegex(shown, r"GPU 0  \(model unknown\)  0001:00:00\.0")
 
