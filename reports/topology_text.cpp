@@ -77,9 +77,18 @@ void append(std::string& line, const std::string& part) {
   if (!part.empty()) line += "  " + printable(part);
 }
 
+// NCCL's topology has the compute capability in place of a name.
+std::string model_text(const Gpu& gpu) {
+  if (!gpu.name.empty()) return gpu.name;
+  return gpu.architecture == 0
+             ? "(model unknown)"
+             : format_printable("(compute capability {}.{})", gpu.architecture / 10, gpu.architecture % 10);
+}
+
 std::string gpu_line(const Gpu& gpu, std::size_t index) {
   std::string line = format_printable("GPU {}", index);
-  append(line, gpu.name.empty() ? "(only PCI shows it)" : gpu.name);
+  if (gpu.nccl_device) line += format_printable(" (device {} of NCCL)", *gpu.nccl_device);
+  append(line, model_text(gpu));
   append(line, gpu.pci.address);
   append(line, link_text(gpu.pcie));
   if (gpu.links)
@@ -189,10 +198,11 @@ void add_host(std::string& text, const Host& host) {
   for (const auto& [name, value] : host.placement) append(text, format_printable("{} {}", name, value));
   text += "\n";
   if (host.threads > 0)
-    text += format_printable(
-        "    {}, {}, {} ({} for us), {}\n", counted(static_cast<std::size_t>(host.packages), "package"),
-        counted(static_cast<std::size_t>(host.cores), "core"),
-        counted(static_cast<std::size_t>(host.threads), "thread"), host.allowed_threads, memory_text(host.memory));
+    text += format_printable("    {}, {}, {}{}, {}\n", counted(static_cast<std::size_t>(host.packages), "package"),
+                             counted(static_cast<std::size_t>(host.cores), "core"),
+                             counted(static_cast<std::size_t>(host.threads), "thread"),
+                             host.allowed_threads == 0 ? "" : format_printable(" ({} for us)", host.allowed_threads),
+                             memory_text(host.memory));
   std::vector<std::string> parts;
   if (!host.cpu_model.empty()) parts.push_back(host.cpu_model);
   if (!host.kernel.empty()) parts.push_back("kernel " + host.kernel);

@@ -130,6 +130,7 @@ struct Gpu {
   std::vector<std::string> nics{};   // its rails: names of the nearest NICs of the fabric
   std::string nics_by{};             // the criterion: "pcie switch", "host bridge", "numa node", "host"; "": none
   std::optional<int> nics_shared{};  // GPUs that have the same ones, itself included
+  std::optional<int> nccl_device{};  // NCCL's number of the GPU, where NCCL's topology lacks others before it
 };
 
 // Number of NVLinks that join two GPUs of a host directly, without a switch.

@@ -13,6 +13,7 @@
 #include <cstring>
 #include <memory>
 #include <string_view>
+#include <utility>
 
 #include "bench/base/error.hpp"
 #include "topo/discover.hpp"
@@ -215,11 +216,9 @@ void add_gpu(Host& host, hwloc_topology_t topology, hwloc_obj_t pci) {
   gpu.pci = place_of(pci);
   gpu.numa_node = numa_node_in(topology, pci);
   for (hwloc_obj_t child = pci->io_first_child; child; child = child->next_sibling)
-    if (child->type == HWLOC_OBJ_OS_DEVICE && child->name && std::string_view(child->name).starts_with("nvml")) {
-      gpu.name = info(child, "GPUModel");
-      gpu.uuid = info(child, "NVIDIAUUID");
-      gpu.serial = info(child, "NVIDIASerial");
-    }
+    for (const auto& [fact, key] :
+         {std::pair(&gpu.name, "GPUModel"), std::pair(&gpu.uuid, "NVIDIAUUID"), std::pair(&gpu.serial, "NVIDIASerial")})
+      if (fact->empty()) *fact = info(child, key);  // of NVML, CUDA or OpenCL
   host.gpu_devices.push_back(std::move(gpu));
 }
 
@@ -236,6 +235,19 @@ std::string list_of(hwloc_bitmap_t set) {
   if (hwloc_bitmap_list_asprintf(&text, set) < 0) return "";
   const std::unique_ptr<char, void (*)(void*)> owned(text, std::free);
   return text;
+}
+
+// hwloc without libxml reads no comment, and no blank in front.
+std::string without_comments(std::string_view xml) {
+  std::string kept;
+  while (true) {
+    const std::size_t comment = xml.find("<!--");
+    kept += xml.substr(0, comment);
+    const std::size_t end = comment == std::string_view::npos ? comment : xml.find("-->", comment);
+    if (end == std::string_view::npos) break;
+    xml.remove_prefix(end + 3);
+  }
+  return kept.erase(0, kept.find_first_not_of(" \t\r\n"));
 }
 
 // hwloc trusts its files: one that is not as hwloc writes it may crash it, or keep it busy. So a process of its own
@@ -267,7 +279,8 @@ void try_in_a_process(const std::string& xml) {
 
 }  // namespace
 
-Host host_from_hwloc_xml(const std::string& xml, const std::string& name) {
+Host host_from_hwloc_xml(const std::string& text, const std::string& name) {
+  const std::string xml = without_comments(text);
   try_in_a_process(xml);
   const HwlocTopology owned = load(xml);
   const hwloc_topology_t topology = owned.get();

@@ -1,5 +1,6 @@
 // Hosts out of the topology that NCCL writes (NCCL_TOPO_DUMP_FILE): GPUs, NICs, their links and NVLinks, of one job.
-// NCCL writes all hosts that NVLink joins (MNNVL) into one file, each processor with the hash of its host.
+// NCCL writes all hosts that NVLink joins (MNNVL) into one file, each processor with the hash of its host. The files
+// that NCCL reads (NCCL_TOPO_FILE) have the same form, but their GPUs and NICs have a PCI class only.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -23,10 +24,12 @@ namespace p5::topo {
 namespace {
 
 constexpr std::size_t deepest = 64;  // elements within each other
+constexpr std::string_view amazon = "0x1d0f";
 
 struct Element {
   std::string name;
   std::map<std::string, std::string> attributes;
+  bool is_empty = true;  // no element within it so far
 
   std::string text(const char* attribute) const {
     const auto at = attributes.find(attribute);
@@ -69,21 +72,29 @@ class Reader {
     if (element.name == "gpu") add_gpu(element);
     if (element.name == "nvlink" && gpu_) add_nvlinks(element);
     if (element.name == "net") add_net(element);
+    if (!open_.empty()) open_.back().is_empty = false;
     open_.push_back(std::move(element));
   }
   void close(const std::string& name) {
     if (open_.empty() || open_.back().name != name)
       throw UsageError(fmt::format("</{}> ends what did not begin", printable(name)));
+    if (name == "pci" && open_.back().is_empty) add_by_class();
     open_.pop_back();
     if (name == "gpu") gpu_ = false;
   }
   Topology take() {
     if (!open_.empty()) throw UsageError(fmt::format("it ends within <{}>", printable(open_.back().name)));
+    const auto is_empty = [](const OfJob& each) { return each.host.gpu_devices.empty() && each.host.nics.empty(); };
+    if (std::ranges::all_of(hosts_, is_empty))
+      throw UsageError(
+          "it names no GPU and no NIC, by <gpu>, <net> or a PCI class; give what NCCL writes (NCCL_TOPO_DUMP_FILE=FILE "
+          "in a job)");
     std::ranges::stable_sort(hosts_, {}, &OfJob::first_rank);
     Topology topology;
     std::map<int, int> host_of_rank;
     for (std::size_t at = 0; at < hosts_.size(); ++at) {
       Host& each = hosts_[at].host;
+      put_in_order(each.gpu_devices);
       each.name = each.host_name = hosts_.size() == 1 ? name_ : fmt::format("{}-{}", name_, at + 1);
       each.seen_by = "nccl";
       each.gpus = static_cast<int>(each.gpu_devices.size());
@@ -105,7 +116,7 @@ class Reader {
     PciPosition place;
     PcieLink link;
     int numa_node = -1;
-    std::string vendor, kind;
+    std::string vendor, model, kind;  // as numbers: "0x10de", "0x2330", "0x030200"
   };
   Device device() const {
     Device device;
@@ -119,6 +130,7 @@ class Reader {
       device.place.address = lower(each.text("busid"));
       device.link = link_of(each);
       device.vendor = each.text("vendor");
+      device.model = each.text("device");
       device.kind = each.text("class");
     }
     return device;
@@ -132,12 +144,45 @@ class Reader {
                                    printable(element.text(attribute)), printable(element.name)));
     return number;
   }
-  void add_gpu(const Element& element) {
-    const Device at = device();
+  static Gpu gpu_at(const Device& at) {
     Gpu gpu;
     gpu.pci = at.place;
     gpu.pcie = at.link;
     gpu.numa_node = at.numa_node;
+    return gpu;
+  }
+  static Nic nic_at(const Device& at, const std::string& name, bool efa, const char* state) {
+    Nic nic{.name = name,
+            .kind = efa                             ? "efa"
+                    : at.kind.starts_with("0x0207") ? "infiniband"
+                                                    : "ethernet",
+            .driver = efa ? "efa" : "",
+            .state = state};
+    nic.numa_node = at.numa_node;
+    nic.pci = at.place;
+    nic.pcie = at.link;
+    return nic;
+  }
+  // A device without <gpu> or <net>, by the classes that NCCL takes for GPUs and NICs.
+  void add_by_class() {
+    const Device at = device();
+    if (at.kind.starts_with("0x03") && (at.vendor.empty() || at.vendor == "0x10de"))
+      host().gpu_devices.push_back(gpu_at(at));
+    if (at.kind.starts_with("0x02"))
+      host().nics.push_back(
+          nic_at(at, at.place.address, at.vendor == amazon && at.model.starts_with("0xefa"), "unknown"));
+  }
+  // By NCCL's numbers, which are those of the driver, and then those without one.
+  static void put_in_order(std::vector<Gpu>& gpus) {
+    std::ranges::stable_sort(gpus, {},
+                             [](const Gpu& gpu) { return gpu.nccl_device.value_or(std::numeric_limits<int>::max()); });
+    for (std::size_t at = 0; at < gpus.size(); ++at)
+      if (std::optional<int>& number = gpus[at].nccl_device; number && std::cmp_equal(*number, at)) number.reset();
+  }
+  void add_gpu(const Element& element) {
+    Gpu gpu = gpu_at(device());
+    const int number = element.number("dev").value_or(-1);
+    gpu.nccl_device = number >= 0 ? number : static_cast<int>(host().gpu_devices.size());
     gpu.architecture = natural(element, "sm").value_or(0);
     host().gpu_devices.push_back(std::move(gpu));
     gpu_ = true;
@@ -153,19 +198,10 @@ class Reader {
   }
   void add_net(const Element& element) {
     const Device at = device();
-    constexpr std::string_view amazon = "0x1d0f", infiniband = "0x0207";
-    Nic nic;
-    nic.name = element.text("name");
-    nic.kind = at.vendor == amazon && element.number("gdr") ? "efa"
-               : at.kind.starts_with(infiniband)            ? "infiniband"
-                                                            : "ethernet";
-    nic.driver = nic.kind == "efa" ? "efa" : "";
-    nic.state = "up";  // NCCL omits the others
+    Nic nic =
+        nic_at(at, element.text("name"), at.vendor == amazon && element.number("gdr"), "up");  // others are omitted
     constexpr double megabits = 8000;
     if (const auto speed = element.number("speed"); speed && *speed > 0) nic.rate = GBps{*speed / megabits};
-    nic.numa_node = at.numa_node;
-    nic.pci = at.place;
-    nic.pcie = at.link;
     nic.hardware_address = element.text("guid");
     if (const auto gdr = element.number("gdr")) nic.gdr = *gdr > 0;
     host().nics.push_back(std::move(nic));

@@ -155,10 +155,11 @@ Host discover_host(const std::string& root);
 
 // A host as hwloc's XML shows it: processors, and the PCI devices and NICs that hwloc kept. `name` stands where the XML
 // has none. Throws UsageError.
-Host host_from_hwloc_xml(const std::string& xml, const std::string& name);
+Host host_from_hwloc_xml(const std::string& text, const std::string& name);
 
 // The host, or the hosts that NVLink joins, as NCCL itself writes them (NCCL_TOPO_DUMP_FILE): the GPUs and NICs of its
-// job, with their links. `name` is the host's, which the file has not; of several NAME-1, NAME-2, ... Throws
+// job, with their links. `name` is the host's, which the file has not; of several NAME-1, NAME-2, ... In a file that
+// NCCL reads (NCCL_TOPO_FILE), GPUs and NICs are told by their PCI class, and a NIC's name is its address. Throws
 // UsageError.
 bool is_nccl_xml(std::string_view text);
 Topology topology_from_nccl_xml(std::string_view xml, const std::string& name);

@@ -137,6 +137,7 @@ void fields(auto& archive, Is<Gpu> auto& gpu) {
   archive.may("nics", gpu.nics);
   archive.may("nics_by", json_fields::one_of(gpu.nics_by, nics_by));
   archive.may("nics_shared", gpu.nics_shared);
+  archive.some("nccl_device", gpu.nccl_device);
 }
 
 void fields(auto& archive, Is<Xid> auto& xid) {

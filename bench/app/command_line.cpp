@@ -101,7 +101,7 @@ void add_import(CLI::App& app, Declarations& all, Options& o) {
       ->required();
   all.add(*import, {.name = "FILES",
                     .shown = "",
-                    .help = "nccl-tests: one file; job: files of all ranks, or folders that hold them",
+                    .help = "nccl-tests: one file, or - for stdin; job: files of all ranks, or folders that hold them",
                     .take = onto(o.import_files),
                     .several = true})
       ->required();
@@ -338,7 +338,8 @@ void add_topo(CLI::App& app, Declarations& all, Options& o) {
   all.add(*topo, {.name = "--load",
                   .shown = "FILE",
                   .help = "show this machine instead: a recording, topology.json, report.json, XML of hwloc or of NCCL "
-                          "(NCCL_TOPO_DUMP_FILE), or a folder of a run or with copies of /proc and /sys",
+                          "(NCCL_TOPO_DUMP_FILE, NCCL_TOPO_FILE), or a folder of a run or with copies of /proc and "
+                          "/sys",
                   .take = into(o.load_file)});
   all.add(*topo, {.name = "--record",
                   .shown = "FILE",

@@ -81,6 +81,7 @@ class Builder final : public nlohmann::json_sax<json> {
   }
 
   bool parse_error(std::size_t position, const std::string& token, const json::exception& problem) override {
+    if (text_.find_first_not_of(" \t\r\n") == std::string_view::npos) throw UsageError("it is empty");
     // The parser's position is one past the last character read.
     const std::size_t at = position > 0 ? position - 1 : 0;
     const std::string place = place_in(text_, std::min(at, text_.size()));

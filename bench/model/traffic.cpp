@@ -342,7 +342,7 @@ MatrixTraffic route_tokens(const std::string& text, int ranks) {
 MatrixTraffic traffic_from_csv(const std::string& file, std::string_view text, int ranks) {
   const auto refuse = [&](const std::string& why) { return UsageError(fmt::format("{}: {}", in_quotes(file), why)); };
   const std::string what_to_write =
-      fmt::format("write {} lines of {} numbers of bytes, one for each rank", ranks, ranks);
+      fmt::format("write {} lines of {} numbers of bytes with commas between them, one for each rank", ranks, ranks);
   TrafficMatrix matrix{ranks, {}};
   size_t number = 0;
   int rows = 0;

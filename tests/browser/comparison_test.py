@@ -48,6 +48,8 @@ def slower(report, from_bytes, factor):
                 series[key] *= factor
             for key in ("algbw_gb_per_s", "busbw_gb_per_s"):
                 series[key] = series[key] and series[key] / factor
+            if m["verdict"]["fraction_of_limit"]:
+                m["verdict"]["fraction_of_limit"] /= factor
             series["ci95_us"] = [value * factor for value in series["ci95_us"]]
             m["launches_us"] = [series["median_us"]]
     return report

@@ -12,11 +12,12 @@ import pathlib
 import random
 import re
 import shutil
+import subprocess
 import sys
 import xml.etree.ElementTree
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
-from program import BUILD, Folder, SOURCE, main, read_report, refuse_constant, validator  # noqa: E402
+from program import BUILD, Folder, PROGRAM, SOURCE, main, read_report, refuse_constant, validator  # noqa: E402
 
 SIM = ["--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "4", "--collectives", "all_reduce,all_gather",
        "--factor", "16", "--quiet"]
@@ -887,6 +888,18 @@ class Compare(Folder):
         self.assertTrue([each for each in comparison["remarks"] if each.startswith("NEW has imports, whose times are nccl-tests' means")], comparison)
         _, comparison = self.compare("out/imported/table", "out/imported/table")
         self.assertFalse([each for each in comparison["remarks"] if "has imports" in each], comparison)
+
+    def test_what_nccl_tests_left_is_read_from_stdin(self):
+        log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"
+        with open(log) as given:
+            done = subprocess.run([PROGRAM, "import", "nccl-tests", "-", "--out", "out"], cwd=self.folder, env=self.environment(), stdin=given,
+                                  text=True, capture_output=True, timeout=60)
+        self.assertEqual(done.returncode, GOOD, done.stderr)
+        self.assertEqual(self.run_it("import", "nccl-tests", log, "--out", "out").returncode, GOOD)
+        told, wanted = (read_report(self.folder / "out/imported" / name / "report.json") for name in ("stdin", log.stem))
+        self.assertEqual(told["measurements"], wanted["measurements"])
+        done = self.run_it("import", "nccl-tests", "-", "--out", "out")
+        self.assertIn("'stdin': ", done.stderr)
 
     def test_what_nccl_tests_left_becomes_a_report_that_can_be_compared(self):
         log = SOURCE / "tests/fixtures/nccl-tests/2.19.6-reduce_scatter-alltoall-broadcast.txt"

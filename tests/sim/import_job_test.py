@@ -730,6 +730,9 @@ class ImportJob(Folder):
             self.assertIn(option, told)
         (self.folder / "empty").mkdir()
         self.assertIn("holds no file", self.run_import(self.folder / "empty", code=2))
+        for name in ("host-b", "host-a"):
+            (self.folder / "empty" / name).mkdir()
+        self.assertRegex(self.run_import(self.folder / "empty", code=2), "holds no file, only folders.*such as '.*/empty/host-a'")
 
 
 if __name__ == "__main__":

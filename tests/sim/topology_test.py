@@ -280,6 +280,49 @@ class Command(Folder):
         (self.folder / "uncounted.xml").write_text(text.replace(' count="12"', "").replace(' count="6"', ""))
         self.assertIsNone(self.load("uncounted.xml")["topology"]["hosts"][0]["gpu_devices"][0]["links"])
 
+    # The clouds' images have such files, as {ndv5,p4d-24xl}-topo.xml; those of Azure name no vendor.
+    def test_a_file_that_nccl_reads_has_gpus_and_nics_by_their_pci_class(self):
+        def of_switch(number, *devices):
+            return (f'<pci busid="ffff:ff:0{number}.0" class="0x060400" link_speed="32.0 GT/s PCIe" link_width="16">'
+                    + "".join(f'<pci busid="{place}" class="{kind}" link_speed="32.0 GT/s PCIe" link_width="16" {ids}/> <!-- one -->'
+                              for place, kind, ids in devices) + "</pci>")
+        (self.folder / "file.xml").write_text(
+            '<system version="1"><cpu numaid="0" arch="x86_64">'
+            + of_switch(1, ("0001:00:00.0", "0x030200", ""), ("0101:00:00.0", "0x020700", ""))
+            + of_switch(2, ("0002:00:00.0", "0x030200", 'vendor="0x10de" device="0x2330"'),
+                        ("0102:00:00.0", "0x020000", 'vendor="0x1d0f" device="0xefa2"'), ("0102:00:01.0", "0x020000", 'vendor="0x1d0f" device="0xec20"'),
+                        ("0003:00:00.0", "0x030000", 'vendor="0x1a03" device="0x2000"'), ("0004:00:00.0", "0x010802", ""))
+            + '</cpu><cpu numaid="1" arch="x86_64"/></system>')
+        told = self.load("file.xml")
+        self.assertEqual(told["findings"], [])
+        host = told["topology"]["hosts"][0]
+        self.assertEqual([(each["pci"]["address"], each["pci"]["path"][-1], each["numa_node"], each["pcie"]["generation"])
+                          for each in host["gpu_devices"]],
+                         [("0001:00:00.0", "ffff:ff:01.0", 0, 5), ("0002:00:00.0", "ffff:ff:02.0", 0, 5)])
+        self.assertEqual([(each["name"], each["kind"], each["state"], each["rate_gb_per_s"], each["pci"]["path"][-1]) for each in host["nics"]],
+                         [("0101:00:00.0", "infiniband", "unknown", None, "ffff:ff:01.0"), ("0102:00:00.0", "efa", "unknown", None, "ffff:ff:02.0"),
+                          ("0102:00:01.0", "ethernet", "unknown", None, "ffff:ff:02.0")])
+        (self.folder / "places.xml").write_text(
+            '<system version="1"><cpu numaid="0"><pci busid="0000:00:16.0"/><pci busid="0000:00:17.0"/></cpu></system>')
+        self.assertIn("it names no GPU and no NIC", self.load("places.xml", code=2))
+        shown = self.run_it("topo", "--load", "file.xml").stdout
+        self.assertRegex(shown, r"GPU 0  \(model unknown\)  0001:00:00\.0")
+
+    # NCCL writes GPUs in the order of their NUMA nodes, and those of its job only.
+    def test_gpus_of_nccl_have_its_numbers_and_compute_capabilities(self):
+        def host(*devices):
+            return '<system version="1"><cpu numaid="0" arch="x86_64">' + "".join(
+                f'<pci busid="0000:{dev}0:00.0" class="0x030200" vendor="0x10de"><gpu dev="{dev}" sm="103" rank="{rank}"/></pci>'
+                for rank, dev in enumerate(devices)) + "</cpu></system>"
+        for devices, wanted in (((2, 3, 0, 1), [None] * 4), ((4, 0), [None, 4])):
+            (self.folder / "nccl.xml").write_text(host(*devices))
+            gpus = self.load("nccl.xml")["topology"]["hosts"][0]["gpu_devices"]
+            self.assertEqual([each["pci"]["address"] for each in gpus], [f"0000:{dev}0:00.0" for dev in sorted(devices)])
+            self.assertEqual([each.get("nccl_device") for each in gpus], wanted)
+        shown = self.run_it("topo", "--load", "nccl.xml").stdout
+        self.assertIn("GPU 0  (compute capability 10.3)  0000:00:00.0", shown)
+        self.assertIn("GPU 1 (device 4 of NCCL)  (compute capability 10.3)  0000:40:00.0", shown)
+
     # The plugin makes one device of NCCL of the four EFA devices beside a GPU of p5.48xlarge.
     def test_devices_of_nccl_are_no_missing_nics(self):
         groups = "".join(
@@ -331,6 +374,18 @@ class Command(Folder):
         self.assertEqual([(each["uuid"][:12], each["name"]) for each in told["topology"]["hosts"][0]["gpu_devices"]],
                          [("GPU-00000007", "NVIDIA H200"), ("", "")])
         self.assertNotIn("gpu.unseen", [each["id"] for each in told["findings"]])
+        shown = self.run_it("topo", "--load", SOURCE / "tests/fixtures/topologies/lstopo-nvidia.xml").stdout
+        self.assertIn("1 thread, 8.0 GiB", shown)  # those that processes may use are unknown
+        self.assertIn("GPU 1  (model unknown)", shown)
+
+    def test_comments_in_xml_of_lstopo_and_names_by_cuda_are_read(self):
+        text = (SOURCE / "tests/fixtures/topologies/lstopo-nvidia.xml").read_text()
+        wanted = self.load(SOURCE / "tests/fixtures/topologies/lstopo-nvidia.xml")
+        root = '<topology version="2.0">'
+        for other in (text.replace(root, f"{root}\n<!-- <system> of <topology> -->"), f"\n <!-- by hand -->\n{text}<!-- end -->\n",
+                      text.replace('name="nvml0" subtype="NVML"', 'name="cuda0" subtype="CUDA"')):
+            (self.folder / "lstopo-nvidia.xml").write_text(other)
+            self.assertEqual(self.load("lstopo-nvidia.xml"), wanted, other)
 
     def test_names_what_it_does_not_read_and_what_to_give_instead(self):
         (self.folder / "matrix.txt").write_text("\tGPU0\tGPU1\tCPU Affinity\tNUMA Affinity\nGPU0\t X \tNV18\t0-31\t0\n")
@@ -339,6 +394,8 @@ class Command(Folder):
         self.assertIn("NCCL_TOPO_DUMP_FILE", told)
         (self.folder / "new.xml").write_text('<?xml version="1.0"?>\n<topology version="3.0">\n</topology>\n')
         self.assertIn("hwloc 3", self.load("new.xml", code=2))
+        (self.folder / "empty.xml").write_text("\n")
+        self.assertIn("'empty.xml' is no topology: it is empty; record one", self.load("empty.xml", code=2))
 
     def test_writes_a_rank_file(self):
         self.topo("--rankfile", "ranks", gpus=2)

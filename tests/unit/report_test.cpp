@@ -89,7 +89,7 @@ Report everything() {
   m.selection = Selection{"ring", "simple", 24, "log"};
   pair.verdict = {.grade = Grade::wrong,
                   .level = "wire",
-                  .limit = GBps{10.0 / 3},
+                  .limit = GBps{3 * bus_bandwidth(m.measured_case, Seconds{m.throughput->summary.median}).count},
                   .fraction = 1.0 / 3,
                   .binding = "nic",
                   .because = "so"};
@@ -186,11 +186,34 @@ TEST(ReportJson, is_refused_if_its_grade_or_figures_contradict_its_content) {
   for (const char* const time : {"/measurements/0/throughput/min_us", "/measurements/0/latency/min_us"})
     EXPECT_THAT(problem_of(time, 1e9), HasSubstr("took 1e+09 us at least"));
   EXPECT_THAT(problem_of("/measurements/0/throughput/max_us", 1e-3), HasSubstr("and 0.001 us at most"));
-  const nlohmann::json verdict = {
-      {"grade", "ok"},   {"level", "wire"},          {"limit_gb_per_s", 10},          {"binding", "nic"},
-      {"because", "so"}, {"fraction_of_limit", 0.5}, {"least_fraction_of_limit", 0.8}};
-  EXPECT_THAT(problem_of("/measurements/0/verdict", verdict),
+  const auto verdict = [&](double fraction, const nlohmann::json& of_mean = nullptr) {
+    const double rate = written["/measurements/0/throughput/busbw_gb_per_s"_json_pointer];
+    return nlohmann::json{{"grade", "ok"},
+                          {"level", "wire"},
+                          {"limit_gb_per_s", 2 * rate},
+                          {"binding", "nic"},
+                          {"because", "so"},
+                          {"fraction_of_limit", fraction},
+                          {"mean_fraction_of_limit", of_mean},
+                          {"least_fraction_of_limit", 0.8}};
+  };
+  EXPECT_THAT(problem_of("/measurements/0/verdict", verdict(0.5)),
               HasSubstr("fraction_of_limit is 0.5, but ok begins at 0.8"));
+  for (const double fraction : {0.97, 0.51, 0.49, 0.0, 1e308})
+    EXPECT_THAT(problem_of("/measurements/0/verdict", verdict(fraction)),
+                HasSubstr("but 0.5 by the limit and the median time"))
+        << fraction;
+  EXPECT_THAT(problem_of("/measurements/0/verdict", verdict(0.5, 0.6)),
+              HasSubstr("mean_fraction_of_limit is 0.6, but no more than 0.5, the median's"));
+  // A group's share, where others are not judged, and the newest run's share in a baseline contradict nothing.
+  const Report whole = everything();
+  const Measurement& measured = whole.results[0].measurement;
+  const double of_group = 0.5 * measured.throughput->summary.median / measured.groups[0].median.count;
+  EXPECT_THAT(problem_of("/measurements/0/verdict", verdict(of_group)), testing::Not(HasSubstr("by the limit")));
+  nlohmann::json baseline = written["/measurements/0"_json_pointer];
+  baseline["verdict"] = verdict(0.97);
+  baseline["throughput"]["stopped_because"] = "a baseline of 3 launches";
+  EXPECT_THAT(problem_of("/measurements/0", baseline), testing::Not(HasSubstr("by the limit")));
 }
 
 // Release 0.2.0 wrote the algorithm bandwidth as the bus bandwidth of one rank, which is 0 since.

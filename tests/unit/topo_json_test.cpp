@@ -40,7 +40,7 @@ Topology full() {
                   .errors = {{"replay", 4}}}};
   gpu.errors.remap_pending = true;
   gpu.state.throttle_mask = 0x48;
-  gpu.nics = {"rdmap79s0"}, gpu.nics_by = "pcie switch", gpu.nics_shared = 1;
+  gpu.nics = {"rdmap79s0"}, gpu.nics_by = "pcie switch", gpu.nics_shared = 1, gpu.nccl_device = 4;
   host.gpu_devices = {gpu};
   host.nics[0].counters = {{"rx_bytes", 18446744073709551615u}};
   host.bridges = {{.address = "0000:50:00.0", .link = {.generation = 5, .width = 16}, .acs = false}};
@@ -106,6 +106,7 @@ TEST(TopoJson, facts_of_gpus_and_nics_are_kept) {
   EXPECT_EQ(gpu.errors.remap_pending, true);
   EXPECT_FALSE(gpu.errors.remap_failed);
   EXPECT_EQ(gpu.state.throttle_mask, 0x48u);
+  EXPECT_EQ(gpu.nccl_device, 4);
   EXPECT_EQ(host.nics.at(1).mtu, 1500);
   ASSERT_TRUE(host.xids);
   EXPECT_EQ(host.xids->at(0).code, 79);

@@ -138,6 +138,10 @@ TEST(Traffic, of_a_bad_file_is_refused_by_line_and_cell) {
     EXPECT_THAT(text, HasSubstr("write")) << cell;
   }
   EXPECT_THAT(why("0,1\n1\n"), HasSubstr("line 2 has 1 cells, and the group 2 ranks; write 2 lines of 2 numbers"));
+  for (const char* const other : {"0;1\n1;0\n", "0\t1\n1\t0\n"})
+    EXPECT_THAT(why(other),
+                HasSubstr("line 1 has 1 cells, and the group 2 ranks; write 2 lines of 2 numbers of bytes with "
+                          "commas between them"));
   EXPECT_THAT(why("0,1\n1,0\n1,0\n"), HasSubstr("line 3 is one too many"));
   EXPECT_THAT(why("0,1\n"), HasSubstr("it has 1 lines, and the group 2 ranks"));
   EXPECT_THAT(why(""), HasSubstr("it has 0 lines"));

@@ -32,6 +32,7 @@ namespace fs = std::filesystem;
 // The files, and of each folder all that lie in it.
 std::vector<fs::path> files_of(const std::vector<std::string>& given) {
   std::vector<fs::path> files;
+  std::string folder;  // of the folders in those given, if there are any
   for (const std::string& each : given) {
     std::error_code problem;
     if (!fs::is_directory(each, problem)) {
@@ -39,13 +40,23 @@ std::vector<fs::path> files_of(const std::vector<std::string>& given) {
       continue;
     }
     std::vector<fs::path> inside;
-    for (fs::directory_iterator at(each, problem), end; !problem && at != end; at.increment(problem))
-      if (std::error_code ignored; at->is_regular_file(ignored)) inside.push_back(at->path());
+    for (fs::directory_iterator at(each, problem), end; !problem && at != end; at.increment(problem)) {
+      std::error_code ignored;
+      if (at->is_regular_file(ignored)) inside.push_back(at->path());
+      if (at->is_directory(ignored))
+        folder = std::min(folder.empty() ? at->path().native() : folder, at->path().native());
+    }
     if (problem) throw UsageError(fmt::format("'{}' cannot be read: {}", printable(each), problem.message()));
     std::ranges::sort(inside);
     files.insert(files.end(), inside.begin(), inside.end());
   }
-  if (files.empty()) throw UsageError(fmt::format("'{}' holds no file", printable(given.front())));
+  const std::string& first = given.front();
+  if (files.empty() && !folder.empty())
+    throw UsageError(
+        fmt::format("'{}' holds no file, only folders, which are not searched; name the one with the "
+                    "job's records, such as '{}'",
+                    printable(first), printable(folder)));
+  if (files.empty()) throw UsageError(fmt::format("'{}' holds no file", printable(first)));
   return files;
 }
 

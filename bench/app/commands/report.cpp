@@ -132,7 +132,10 @@ namespace {
 namespace fs = std::filesystem;
 
 reports::nccl_tests::Imported read(const Options& options, const std::string& cluster) {
-  const std::string text = read_input(options.import_files.front(), largest_json, "name a file that nccl-tests left");
+  const std::string& file = options.import_files.front();
+  constexpr const char* remedy = "name a file that nccl-tests left, or - for stdin";
+  const std::string text =
+      file == "-" ? read_standard_input(largest_json, remedy) : read_input(file, largest_json, remedy);
   try {
     reports::nccl_tests::Imported imported = reports::nccl_tests::import(
         text, options.import_collective, cluster, {.ranks = options.import_ranks, .hosts = options.import_hosts});
@@ -144,7 +147,7 @@ reports::nccl_tests::Imported read(const Options& options, const std::string& cl
                                         reports::started_by_log, run.started));
     return imported;
   } catch (const UsageError& problem) {
-    throw UsageError(fmt::format("'{}': {}", printable(options.import_files.front()), problem.what()));
+    throw UsageError(fmt::format("'{}': {}", file == "-" ? "stdin" : printable(file), problem.what()));
   }
 }
 
@@ -172,7 +175,8 @@ ExitCode import_command(const Request& request) {
   const Options& options = request.options;
   if (options.import_what == "job") return import_job(request);
   const reports::nccl_tests::Imported imported = read(options, cluster_of_import(options));
-  const fs::path folder = new_folder_of_import(options, options.import_files.front());
+  const std::string& file = options.import_files.front();
+  const fs::path folder = new_folder_of_import(options, file == "-" ? "stdin" : file);
   std::string journal;
   for (const reports::Result& line : imported.journal)
     journal += to_json(line, true).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";

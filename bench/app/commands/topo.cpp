@@ -42,7 +42,8 @@ topo::Topology topology_in(const std::string& path) {
   try {
     if (!is_utf8(text)) throw UsageError("it is not in UTF-8");
     if (topo::is_nccl_xml(text)) return topo::topology_from_nccl_xml(text, fs::path(path).stem());
-    if (text.starts_with('<')) return of_one(topo::host_from_hwloc_xml(text, fs::path(path).stem()));
+    if (const std::size_t first = text.find_first_not_of(" \t\r\n"); first != std::string::npos && text[first] == '<')
+      return of_one(topo::host_from_hwloc_xml(text, fs::path(path).stem()));
     if (const std::string head = text.substr(0, text.find('\n'));
         head.find("GPU0") != std::string::npos && head.find("Affinity") != std::string::npos)
       throw UsageError(
