@@ -109,7 +109,7 @@ std::string bytes_of(int file, off_t from, std::size_t most) {
   return bytes;
 }
 
-std::string printable(std::string text) {
+std::string without_control(std::string text) {
   std::ranges::replace_if(
       text, [](unsigned char c) { return c >= 0x7f || (c < ' ' && c != '\n' && c != '\t'); }, '?');
   return text;
@@ -194,7 +194,7 @@ WorkerLog::~WorkerLog() {
 
 off_t WorkerLog::size() const { return length_of(file_); }
 
-std::string WorkerLog::text(off_t from, std::size_t most) const { return printable(bytes_of(file_, from, most)); }
+std::string WorkerLog::text(off_t from, std::size_t most) const { return without_control(bytes_of(file_, from, most)); }
 
 // The operator's log file, opened at the first line; standard output if opening fails, as in NCCL. Unlike in NCCL it is
 // appended to, since output of an earlier worker may be needed.
@@ -244,7 +244,7 @@ void ErrorLog::pass_on(bool ended) {
   while (pass.goes_on(passed_on_, length_of(file_))) {
     const std::string bytes = bytes_of(file_, passed_on_, part_of_output);
     if (bytes.empty()) return;
-    write_all(STDERR_FILENO, printable(bytes));
+    write_all(STDERR_FILENO, without_control(bytes));
     passed_on_ += static_cast<off_t>(bytes.size());
     if (const off_t old = (passed_on_ - static_cast<off_t>(part_of_output)) / page * page; old > 0)
       (void)::fallocate(file_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, old);
@@ -254,7 +254,7 @@ void ErrorLog::pass_on(bool ended) {
 std::vector<std::string> ErrorLog::last_lines(std::size_t most) const {
   constexpr std::size_t enough = 4096, longest_line = 300;
   const off_t from = std::max<off_t>(0, length_of(file_) - static_cast<off_t>(enough));
-  std::vector<std::string> lines = split(printable(bytes_of(file_, from, enough)), '\n');
+  std::vector<std::string> lines = split(without_control(bytes_of(file_, from, enough)), '\n');
   std::erase_if(lines, [](const std::string& line) { return line.empty(); });
   if (lines.size() > most) lines.erase(lines.begin(), lines.end() - static_cast<std::ptrdiff_t>(most));
   for (std::string& line : lines) line.resize(std::min(line.size(), longest_line));
