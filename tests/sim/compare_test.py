@@ -284,18 +284,23 @@ class Compare(Folder):
     def test_a_report_whose_numbers_differ_is_refused(self):
         run = self.simulate("a", *PAIRS)
         good = json.loads((run / "report.json").read_text())
+        ok = next(m["verdict"] for m in good["measurements"] if m["verdict"]["grade"] == "ok")
+        far_below = {"fraction_of_limit": 0.1, "limit_gb_per_s": ok["limit_gb_per_s"] * ok["fraction_of_limit"] / 0.1}
+        unjudged = {**ok, "grade": "unknown", "because": "not judged: edited", "limit_gb_per_s": None, "fraction_of_limit": None}
         edits = (
             ("the run has 16 ranks, and its topology 32 ranks", lambda report: report["run"].update(ranks=16)),
             ("the run has 2 nodes, and its topology 4 hosts", lambda report: report["run"].update(nodes=2)),
             ("the run has 32 ranks, and its topology 31 ranks", lambda report: report["topology"]["host_of_rank"].pop()),
             ("names rank 32, and the run has 32 ranks", lambda report: report["measurements"][0].update(slowest_rank=32)),
             ("is of 64 ranks on", lambda report: (report["measurements"][0]["case"].update(ranks=64),
-                                                  report["measurements"][0]["throughput"].pop("busbw_gb_per_s"))),
+                                                  report["measurements"][0]["throughput"].pop("busbw_gb_per_s"),
+                                                  report["measurements"][0].update(verdict=unjudged))),
             ("by the message and its median time", lambda report: report["measurements"][0]["case"].update(ranks=64)),
             ("by the message and its median time", lambda report: report["measurements"][-1]["throughput"].update(algbw_gb_per_s=9999.0)),
             ("busbw_gb_per_s is 9999, but", lambda report: report["measurements"][-1]["throughput"].update(busbw_gb_per_s=9999.0)),
             ("us at least", lambda report: report["measurements"][-1]["throughput"].update(min_us=1e9)),
-            ("but ok begins at", lambda report: next(m["verdict"] for m in report["measurements"] if m["verdict"]["grade"] == "ok").update(fraction_of_limit=0.1)),
+            ("but ok begins at", lambda report: next(m["verdict"] for m in report["measurements"] if m["verdict"]["grade"] == "ok").update(far_below)),
+            ("fraction_of_limit is 0.1, but", lambda report: report["measurements"][0]["verdict"].update(fraction_of_limit=0.1)),
         )
         for why, edit in edits:
             report = copy.deepcopy(good)
