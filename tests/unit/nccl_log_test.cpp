@@ -407,6 +407,32 @@ TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
               ElementsAre(StartsWith("rank 3 waits for rank 0: ")));
 }
 
+// Counts of a job that runs differ, too, while RAS collects them; only a process without an answer is an error.
+TEST(ExplainedLog, takes_ranks_that_ras_finds_behind_for_a_warning_and_a_process_without_an_answer_for_an_error) {
+  const Explanation running = explained(
+      "  Communicator ranks have different AllReduce operation counts\n"
+      "  31 ranks have launched up to operation 6650\n"
+      "  Rank 21 has launched up to operation 6649 -- GPU 0 (NVML 5) managed by process 3487984 on node 10.1.0.7\n");
+  ASSERT_THAT(running.findings, SizeIs(2));
+  for (const Explained& each : running.findings) EXPECT_EQ(each.finding.severity, Severity::warning);
+  EXPECT_THAT(running.findings[1].finding.evidence, StartsWith("rank 21 (GPU 0 (NVML 5) on 10.1.0.7): "));
+  const Explanation lost = explained(
+      "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
+      "  Process 3487984 on node 10.1.0.7 managing GPUs 4,5\n"
+      "  Missing communicator data from 1 rank\n  The missing rank: 21\n");
+  ASSERT_THAT(lost.findings, SizeIs(2));
+  for (const Explained& each : lost.findings) {
+    EXPECT_EQ(each.finding.id, "nccl.ras_lost");
+    EXPECT_EQ(each.finding.severity, Severity::error);
+  }
+  EXPECT_THAT(lost.findings[1].finding.evidence, StartsWith("the process 3487984 with GPU 4,5 on 10.1.0.7: "));
+  // The monitor of RAS names processes that are well in the same words.
+  for (const char* event : {"PEER_NEW", "PEER_CONNECTED", "PEER_RECOVERED"})
+    EXPECT_THAT(explained_ids("[2026-11-20 10:00:00] " + std::string(event) +
+                              ": Process 1524345 on node 10.1.0.7 managing GPU 1\n"),
+                IsEmpty());
+}
+
 TEST(ExplainedLog, keeps_few_lines_of_a_kind_apart) {
   std::string text;
   for (int peer = 0; peer < 1000; ++peer)
