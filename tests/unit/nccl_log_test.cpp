@@ -638,6 +638,49 @@ TEST(ExplainedLog, drops_xids_that_a_reset_or_a_start_of_the_driver_ended) {
   EXPECT_EQ(explained(ecc + reset + ecc).findings.at(0).finding.severity, Severity::error);
 }
 
+// dmesg of each host has the start of its driver, and GPUs of equal hosts have equal addresses.
+TEST(ExplainedLog, keeps_the_kernel_logs_of_several_hosts_in_one_file_apart) {
+  const std::string start = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n",
+                    lost = "NVRM: Xid (PCI:0000:53:00): 79, pid=1, name=a, GPU has fallen off the bus.\n",
+                    hung = "NVRM: Xid (PCI:0000:53:00): 119, pid=1, name=a, Timeout after 6s of waiting for RPC\n",
+                    reset =
+                        "NVRM: Xid (PCI:0000:53:00): 154, GPU recovery action changed from 0x1 (GPU Reset "
+                        "Required) to 0x0 (None)\n";
+  const auto of_two = [&](const std::string& one, const std::string& other, const std::string& first,
+                          const std::string& then) {
+    return explained(one + "[    5.1] " + start + one + "[ 9123.1] " + first + other + "[    5.2] " + start + other +
+                     "[ 9100.0] " + then);
+  };
+  const std::string quiet = "systemd[1]: Reached target\n";
+  for (const auto& [one, other, where] :
+       {std::tuple{"node1: ", "node2: ", " of node1: "}, {"0: ", "1: ", " of task 0: "}, {"", "", ": "}}) {
+    const Explanation all = of_two(one, other, lost, quiet);
+    ASSERT_THAT(all.findings, SizeIs(1)) << one;
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("Xid 79 of the GPU at 0000:53:00" + std::string(where)));
+    EXPECT_EQ(all.findings[0].finding.subject.host, one == std::string("node1: ") ? "node1" : "");
+    EXPECT_THAT(of_two(one, other, lost, lost).findings, SizeIs(2)) << one;
+    EXPECT_EQ(of_two(one, other, hung, reset).findings.at(0).finding.severity, Severity::error) << one;
+  }
+  EXPECT_THAT(of_two("", "", lost, lost).findings[1].finding.evidence,
+              HasSubstr("0000:53:00 in job.out from line 3 on"));
+  EXPECT_THAT(explained_ids("[Sun Nov 22 16:24:18 2026] " + lost + "[Sat Nov 21 10:00:00 2026] " + start),
+              ElementsAre("gpu.xid"));
+  // A driver that was loaded again, behind lines that are out of order.
+  EXPECT_THAT(explained_ids("[ 12.5] " + lost + "[ 99.200001] eth0: up\n[ 99.200000] eth1: up\n[ 99.9] " + start),
+              IsEmpty());
+}
+
+TEST(ExplainedLog, drops_a_gpu_that_was_lost_before_the_driver_started_again) {
+  const std::string before = "Nov 27 10:00:01 gpu-a kernel: ",
+                    start = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n",
+                    lost = "NVRM: GPU 0000:53:00.0: GPU has fallen off the bus.\n";
+  EXPECT_THAT(explained_ids(before + start + before + lost + before + start), IsEmpty());
+  const Explanation all = explained(before + start + before + lost);
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_EQ(all.findings[0].finding.id, "nccl.gpu_lost");
+  EXPECT_EQ(all.findings[0].finding.subject.host, "gpu-a");
+}
+
 TEST(ExplainedLog, names_the_rank_whose_gpu_failed_before_the_ranks_that_waited) {
   const std::string failed =
       "[E ProcessGroupNCCL.cpp:916] [Rank 1] NCCL watchdog thread terminated with exception: "
