@@ -357,15 +357,29 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
 }
 
 // Number and name of the collective that each rank waits in, by rank.
-using Progress = std::map<int, std::pair<std::uint64_t, std::string>>;
+using Steps = std::map<int, std::pair<std::uint64_t, std::string>>;
+// By process group, as PyTorch names it; "": it does not. Each counts its collectives on its own.
+using Progress = std::map<std::string, Steps>;
 
-// Takes the lowest number of each rank: it has not come further.
-void take_progress(const std::vector<std::string>& caught, Progress& progress) {
+// "7(TENSOR_MODEL_PARALLEL_GROUP)" of "[PG ID 3 PG GUID 7(TENSOR_MODEL_PARALLEL_GROUP) Rank 0]", and "0 (default_pg)"
+// of
+// "[PG 0 (default_pg) Rank 3]" of PyTorch 2.4.
+std::string process_group_in(const std::string& line) {
+  static const std::regex form("\\[PG (?:ID \\d+ PG GUID )?([^\\]]{1,80}) Rank \\d+\\]");
+  const std::size_t at = line.find("[PG ");
+  if (at == std::string::npos) return "";
+  const std::string text = around(line, at);
+  std::smatch found;
+  return std::regex_search(text, found, form) ? found[1].str() : "";
+}
+
+// Takes the lowest number of each rank in a group: it has not come further.
+void take_progress(const std::string& line, const std::vector<std::string>& caught, Progress& progress) {
   const auto rank = number_in<int>(caught, 0);
   const auto number = number_in<std::uint64_t>(caught, 1);
   if (!rank || !number) return;
   std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
-  auto& [lowest, name] = progress.try_emplace(*rank, at).first->second;
+  auto& [lowest, name] = progress[process_group_in(line)].try_emplace(*rank, at).first->second;
   if (*number < lowest || (*number == lowest && name.empty())) std::tie(lowest, name) = std::move(at);
 }
 
@@ -375,18 +389,11 @@ std::string named_ranks(const std::vector<int>& ranks) {
                                    : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117; no such line of rank 3: ", the rank that is
-// behind first.
-std::string progress_text(const Progress& progress) {
+// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117", the rank that is behind first.
+std::string steps_text(const Steps& steps) {
   constexpr std::size_t most_named = 4;
-  if (progress.empty()) return "";
   std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> at;
-  std::vector<int> missing;
-  for (std::int64_t next = 0; const auto& [rank, work] : progress) {
-    at[work].push_back(rank);
-    for (; next < rank && missing.size() <= progress.size(); ++next) missing.push_back(static_cast<int>(next));
-    next = std::int64_t{rank} + 1;
-  }
+  for (const auto& [rank, work] : steps) at[work].push_back(rank);
   std::vector<std::string> parts;
   std::size_t told = 0;
   for (const auto& [work, ranks] : at) {
@@ -395,11 +402,41 @@ std::string progress_text(const Progress& progress) {
         fmt::format("{} at {}number {}", named_ranks(ranks), work.second.empty() ? "" : work.second + " ", work.first));
     told += ranks.size();
   }
-  if (told < progress.size())
-    parts.push_back(fmt::format("{} more up to number {}", progress.size() - told, at.rbegin()->first.first));
+  if (told < steps.size())
+    parts.push_back(fmt::format("{} more up to number {}", steps.size() - told, at.rbegin()->first.first));
+  return join(parts);
+}
+
+// "in 7(TP) rank 3 at ALLREDUCE number 814, rank 2 at ALLREDUCE number 815; 2 more groups; no such line of rank 5: ",
+// the groups with a rank that is behind first. The only group is not named.
+std::string progress_text(const Progress& progress) {
+  constexpr std::size_t most_named = 4;
+  if (progress.empty()) return "";
+  std::vector<const Progress::value_type*> groups;
+  std::set<int> ranks;
+  for (const Progress::value_type& group : progress) {
+    groups.push_back(&group);
+    for (const auto& [rank, work] : group.second) ranks.insert(rank);
+  }
+  std::ranges::stable_partition(groups, [](const Progress::value_type* group) {
+    const Steps& steps = group->second;
+    return std::ranges::any_of(steps, [&](const auto& each) { return each.second != steps.begin()->second; });
+  });
+  std::vector<std::string> parts;
+  for (const Progress::value_type* group : groups) {
+    if (parts.size() == most_named) break;
+    const bool is_named = groups.size() > 1 && !group->first.empty();
+    parts.push_back((is_named ? "in " + group->first + " " : "") + steps_text(group->second));
+  }
+  if (parts.size() < groups.size()) parts.push_back(fmt::format("{} more groups", groups.size() - parts.size()));
+  std::vector<int> missing;
+  for (std::int64_t next = 0; const int rank : ranks) {
+    for (; next < rank && missing.size() <= ranks.size(); ++next) missing.push_back(static_cast<int>(next));
+    next = std::int64_t{rank} + 1;
+  }
   // Logs of few of the ranks say nothing of the others.
-  const bool are_few = !missing.empty() && missing.size() <= progress.size();
-  return join(parts) + (are_few ? "; no such line of " + named_ranks(missing) : "") + ": ";
+  if (!missing.empty() && missing.size() <= ranks.size()) parts.push_back("no such line of " + named_ranks(missing));
+  return join(parts, "; ") + ": ";
 }
 
 // The machine that wrote a line of the kernel's log, as far as the line and those before it tell.
@@ -641,7 +678,7 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
       const LogRule& rule = *shown->rule;
       const std::size_t at = add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about},
                                  shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
-      if (rule.progress) take_progress(shown->caught, progress[at]);
+      if (rule.progress) take_progress(line, shown->caught, progress[at]);
     });
     const std::vector<const XidClass*> classes = of_kernel.classes();
     for (std::size_t at = 0; at < classes.size(); ++at) {

@@ -365,7 +365,7 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
   std::string text = timeout_of(0, 96120, reduce) + timeout_of(0, 96117, reduce) + timeout_of(7, 64088, reduce);
   EXPECT_THAT(evidence(text), StartsWith("rank 7 at ALLREDUCE number 64088, rank 0 at ALLREDUCE number 96117: "));
   // A line without the operation's name beside one that has it.
-  text = "[rank2]:[E x.cpp:1709] [PG 1 Rank 2] Timeout at NCCL work: 7, last\n";
+  text = "[rank2]:[E x.cpp:1709] [Rank 2] Timeout at NCCL work: 7, last\n";
   for (const std::string& both : {text + timeout_of(2, 7, reduce), timeout_of(2, 7, reduce) + text})
     EXPECT_THAT(evidence(both), StartsWith("rank 2 at ALLREDUCE number 7: "));
   text.clear();
@@ -379,6 +379,31 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
   const std::string huge =
       timeout_of(1, 1, reduce).replace(timeout_of(1, 1, reduce).find("SeqNum=") + 7, 1, std::string(40, '9'));
   EXPECT_THAT(evidence(huge), StartsWith("a collective did not finish"));
+}
+
+// Each process group counts its collectives on its own.
+TEST(ExplainedLog, names_the_rank_that_is_behind_within_its_process_group) {
+  const auto timeout_in = [](const std::string& group, int rank, int number) {
+    std::string line = timeout_of(rank, number, "ALLREDUCE");
+    return line.replace(line.find("[Rank "), 6, "[PG " + group + " Rank ");
+  };
+  const std::string tensor = "ID 3 PG GUID 7(TENSOR_MODEL_PARALLEL_GROUP)";
+  std::string text = timeout_in("ID 2 PG GUID 5(DATA_PARALLEL_GROUP)", 0, 12) +
+                     timeout_in("ID 2 PG GUID 6(DATA_PARALLEL_GROUP)", 1, 12) + timeout_in(tensor, 2, 815) +
+                     timeout_in(tensor, 3, 814);
+  EXPECT_THAT(
+      explained_evidence(text),
+      ElementsAre(StartsWith("in 7(TENSOR_MODEL_PARALLEL_GROUP) rank 3 at ALLREDUCE number 814, rank 2 at "
+                             "ALLREDUCE number 815; in 5(DATA_PARALLEL_GROUP) rank 0 at ALLREDUCE number 12; in "
+                             "6(DATA_PARALLEL_GROUP) rank 1 at ALLREDUCE number 12: a collective")));
+  // Many groups do not hide the rank, one rank waits in several of them, and the forms of PyTorch 2.3 and 2.4.
+  for (int group = 10; group < 20; ++group) text += timeout_in(std::to_string(group), 3, 5);
+  EXPECT_THAT(explained_evidence(text), ElementsAre(AllOf(StartsWith("in 7(TENSOR_MODEL_PARALLEL_GROUP) rank 3 at "),
+                                                          HasSubstr("; 9 more groups: a collective"))));
+  EXPECT_THAT(
+      explained_evidence(timeout_in("1 (tp)", 0, 5) + timeout_in("2 (tp)", 2, 6)),
+      ElementsAre(StartsWith("in 1 (tp) rank 0 at ALLREDUCE number 5; in 2 (tp) rank 2 at ALLREDUCE number 6; no "
+                             "such line of rank 1: ")));
 }
 
 TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
