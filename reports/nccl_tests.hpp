@@ -65,6 +65,7 @@ struct Table {
   CallOptions calls;  // of these, registration, CTA policy and offset, as far as they are known
   bool blocking = false;
   bool out_of_bounds = false;  // the footer says that data was wrong
+  bool bounds_told = false;    // it says whether it was
   std::uint64_t values_out_of_bounds = 0;
   bool below_demanded = false;         // the average bandwidth is below NCCL_TESTS_MIN_BW
   std::vector<std::string> arguments;  // JSON only

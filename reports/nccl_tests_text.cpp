@@ -305,8 +305,10 @@ class Reader {
     const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
     if (has_word("(B)")) check_units(text, line_);
     if (text.find("Out of bounds") != std::string::npos) {
-      table().values_out_of_bounds = number_in<std::uint64_t>(value_after(text, ": ", is_digit)).value_or(0);
+      const auto values = number_in<std::uint64_t>(value_after(text, ": ", is_digit));
+      table().values_out_of_bounds = values.value_or(0);
       table().out_of_bounds = has_word("FAILED") || table().values_out_of_bounds > 0;
+      table().bounds_told = table().out_of_bounds || values || has_word("OK");
       has_footer_ = true;
     }
     if (text.find("Avg bus") != std::string::npos) {

@@ -5,6 +5,7 @@
 #include <cctype>
 #include <charconv>
 #include <cstdint>
+#include <ctime>
 #include <functional>
 #include <map>
 #include <numeric>
@@ -356,15 +357,29 @@ void add_facts(const LogFacts& of_log, LogFacts& facts) {
 }
 
 // Number and name of the collective that each rank waits in, by rank.
-using Progress = std::map<int, std::pair<std::uint64_t, std::string>>;
+using Steps = std::map<int, std::pair<std::uint64_t, std::string>>;
+// By process group, as PyTorch names it; "": it does not. Each counts its collectives on its own.
+using Progress = std::map<std::string, Steps>;
 
-// Takes the lowest number of each rank: it has not come further.
-void take_progress(const std::vector<std::string>& caught, Progress& progress) {
+// "7(TENSOR_MODEL_PARALLEL_GROUP)" of "[PG ID 3 PG GUID 7(TENSOR_MODEL_PARALLEL_GROUP) Rank 0]", and "0 (default_pg)"
+// of
+// "[PG 0 (default_pg) Rank 3]" of PyTorch 2.4.
+std::string process_group_in(const std::string& line) {
+  static const std::regex form("\\[PG (?:ID \\d+ PG GUID )?([^\\]]{1,80}) Rank \\d+\\]");
+  const std::size_t at = line.find("[PG ");
+  if (at == std::string::npos) return "";
+  const std::string text = around(line, at);
+  std::smatch found;
+  return std::regex_search(text, found, form) ? found[1].str() : "";
+}
+
+// Takes the lowest number of each rank in a group: it has not come further.
+void take_progress(const std::string& line, const std::vector<std::string>& caught, Progress& progress) {
   const auto rank = number_in<int>(caught, 0);
   const auto number = number_in<std::uint64_t>(caught, 1);
   if (!rank || !number) return;
   std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
-  auto& [lowest, name] = progress.try_emplace(*rank, at).first->second;
+  auto& [lowest, name] = progress[process_group_in(line)].try_emplace(*rank, at).first->second;
   if (*number < lowest || (*number == lowest && name.empty())) std::tie(lowest, name) = std::move(at);
 }
 
@@ -374,18 +389,11 @@ std::string named_ranks(const std::vector<int>& ranks) {
                                    : fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117; no such line of rank 3: ", the rank that is
-// behind first.
-std::string progress_text(const Progress& progress) {
+// "rank 7 at ALLREDUCE number 64088, 6 ranks at ALLREDUCE number 96117", the rank that is behind first.
+std::string steps_text(const Steps& steps) {
   constexpr std::size_t most_named = 4;
-  if (progress.empty()) return "";
   std::map<std::pair<std::uint64_t, std::string>, std::vector<int>> at;
-  std::vector<int> missing;
-  for (std::int64_t next = 0; const auto& [rank, work] : progress) {
-    at[work].push_back(rank);
-    for (; next < rank && missing.size() <= progress.size(); ++next) missing.push_back(static_cast<int>(next));
-    next = std::int64_t{rank} + 1;
-  }
+  for (const auto& [rank, work] : steps) at[work].push_back(rank);
   std::vector<std::string> parts;
   std::size_t told = 0;
   for (const auto& [work, ranks] : at) {
@@ -394,48 +402,137 @@ std::string progress_text(const Progress& progress) {
         fmt::format("{} at {}number {}", named_ranks(ranks), work.second.empty() ? "" : work.second + " ", work.first));
     told += ranks.size();
   }
-  if (told < progress.size())
-    parts.push_back(fmt::format("{} more up to number {}", progress.size() - told, at.rbegin()->first.first));
-  // Logs of few of the ranks say nothing of the others.
-  const bool are_few = !missing.empty() && missing.size() <= progress.size();
-  return join(parts) + (are_few ? "; no such line of " + named_ranks(missing) : "") + ": ";
+  if (told < steps.size())
+    parts.push_back(fmt::format("{} more up to number {}", steps.size() - told, at.rbegin()->first.first));
+  return join(parts);
 }
 
-// An Xid or SXid in a line of the kernel's log.
-struct LoggedXid {
-  Xid xid;
-  std::string host;  // "": the line does not name it, as in dmesg
-  std::string said;
-  std::size_t line = 0;
+// "in 7(TP) rank 3 at ALLREDUCE number 814, rank 2 at ALLREDUCE number 815; 2 more groups; no such line of rank 5: ",
+// the groups with a rank that is behind first. The only group is not named.
+std::string progress_text(const Progress& progress) {
+  constexpr std::size_t most_named = 4;
+  if (progress.empty()) return "";
+  std::vector<const Progress::value_type*> groups;
+  std::set<int> ranks;
+  for (const Progress::value_type& group : progress) {
+    groups.push_back(&group);
+    for (const auto& [rank, work] : group.second) ranks.insert(rank);
+  }
+  std::ranges::stable_partition(groups, [](const Progress::value_type* group) {
+    const Steps& steps = group->second;
+    return std::ranges::any_of(steps, [&](const auto& each) { return each.second != steps.begin()->second; });
+  });
+  std::vector<std::string> parts;
+  for (const Progress::value_type* group : groups) {
+    if (parts.size() == most_named) break;
+    const bool is_named = groups.size() > 1 && !group->first.empty();
+    parts.push_back((is_named ? "in " + group->first + " " : "") + steps_text(group->second));
+  }
+  if (parts.size() < groups.size()) parts.push_back(fmt::format("{} more groups", groups.size() - parts.size()));
+  std::vector<int> missing;
+  for (std::int64_t next = 0; const int rank : ranks) {
+    for (; next < rank && missing.size() <= ranks.size(); ++next) missing.push_back(static_cast<int>(next));
+    next = std::int64_t{rank} + 1;
+  }
+  // Logs of few of the ranks say nothing of the others.
+  if (!missing.empty() && missing.size() <= ranks.size()) parts.push_back("no such line of " + named_ranks(missing));
+  return join(parts, "; ") + ": ";
+}
+
+// The machine that wrote a line of the kernel's log, as far as the line and those before it tell.
+struct KernelSource {
+  std::string host;      // in front of "kernel:", or the label of the line; "": neither, as in dmesg
+  std::size_t from = 0;  // without a host: first line of its log where it follows that of another machine, else 0
+  auto operator<=>(const KernelSource&) const = default;
 };
 
-// Adds the Xid in a line. The host of syslog and journalctl stands in front of "kernel:".
-void take_xid(const std::string& line, std::size_t number, std::vector<LoggedXid>& xids) {
-  const bool starts = starts_driver(line);
-  std::optional<Xid> xid = xid_in(line);
-  if (!starts && !xid) return;
-  const std::size_t end = line.find(" kernel: ");
-  const std::size_t from = end == 0 || end == std::string::npos ? 0 : line.rfind(' ', end - 1) + 1;
-  std::string host = end == std::string::npos ? "" : line.substr(from, end - from);
-  if (starts)
-    std::erase_if(xids, [&](const LoggedXid& each) { return each.host == host; });
-  else
-    xids.push_back({std::move(*xid), std::move(host), essence(line), number});
+// Seconds in the stamp of dmesg, since the machine's start or, with -T, since 1970; null: there is none.
+std::optional<double> kernel_stamp(const std::string& line) {
+  constexpr std::size_t most_in_front = 100;
+  for (std::size_t at = line.find('['); at < most_in_front; at = line.find('[', at + 1)) {
+    const std::size_t end = line.find(']', at);
+    if (end == std::string::npos) return std::nullopt;
+    const std::string stamp = line.substr(at + 1, end - at - 1);
+    std::tm parts{};
+    if (strptime(stamp.c_str(), "%a %b %d %H:%M:%S %Y", &parts)) return static_cast<double>(timegm(&parts));
+    const std::size_t first = stamp.find_first_not_of(' ');
+    if (first != std::string::npos && std::ranges::count(stamp, '.') == 1 &&
+        stamp.find_first_not_of("0123456789.", first) == std::string::npos)
+      return leading_number(std::string_view(stamp).substr(first));
+  }
+  return std::nullopt;
 }
 
-// The class of each Xid. The driver takes back resets and reboots that it asked for by a later Xid of the GPU.
-std::vector<const XidClass*> classes_of(const std::vector<LoggedXid>& xids) {
-  std::vector<const XidClass*> classes(xids.size());
-  std::map<std::pair<std::string_view, std::string_view>, const XidClass*> taken_back;  // by host and GPU
-  for (std::size_t i = xids.size(); i-- > 0;) {
-    const auto& [xid, host, said, line] = xids[i];
-    const XidClass*& then = taken_back[{host, xid.pci}];
-    const XidClass& kind = class_of_xid(xid.code, xid.text);
-    if (kind.name == "none") then = &kind;
-    classes[i] = then && (kind.name == "reset" || kind.name == "reboot") ? then : &kind;
+// Host in front of "kernel:" (syslog, journalctl), else the label of pdsh, clush or srun: "node1: [ 9123.100000] NVRM:
+// ".
+std::string kernel_host(const std::string& line) {
+  if (const std::size_t end = line.find(" kernel: "); end != std::string::npos && end > 0) {
+    const std::size_t from = line.rfind(' ', end - 1) + 1;
+    return line.substr(from, end - from - (line[end - 1] == ':' ? 1 : 0));
   }
-  return classes;
+  constexpr std::size_t longest = 200;
+  static const std::regex label("^\\s*([^\\s\\[\\]:]+):\\s+(?:\\[|NVRM: |nvidia-nvswitch|kern|\\d+,\\d+,\\d)");
+  const std::string start = line.substr(0, longest);
+  std::smatch found;
+  return std::regex_search(start, found, label) && found[1] != "kernel" ? found[1].str() : "";
 }
+
+// An error in a line of the kernel's log: an Xid or SXid, or what a rule of the table knows.
+struct KernelError {
+  KernelSource source;
+  std::string said;
+  std::size_t line = 0;
+  std::optional<Xid> xid;
+  std::optional<Shown> shown;
+};
+
+// The errors of a log since the last start of the driver of each machine. The log may be of several machines, one
+// behind the other: then the stamps of dmesg fall. Those of one machine are in order but for parts of a second.
+class KernelErrors {
+ public:
+  // True if what a rule showed in the line is one of them.
+  bool take(const std::string& line, std::size_t number, const std::optional<Shown>& shown) {
+    constexpr double out_of_order = 1;
+    if (const std::optional<double> stamp = kernel_stamp(line)) {
+      if (newest_ && *stamp < *newest_ - out_of_order) from_ = number;
+      newest_ = stamp;
+    }
+    const bool starts = starts_driver(line);
+    std::optional<Xid> xid = xid_in(line);
+    const bool is_shown = shown && !xid && line.find("NVRM: ") != std::string::npos;
+    if (!starts && !xid && !is_shown) return false;
+    KernelSource source{kernel_host(line), 0};
+    if (source.host.empty()) source.from = from_;
+    if (starts)
+      std::erase_if(errors_, [&](const KernelError& each) { return each.source == source; });
+    else
+      errors_.push_back({std::move(source), essence(line), number, std::move(xid), is_shown ? shown : std::nullopt});
+    return is_shown;
+  }
+
+  const std::vector<KernelError>& all() const { return errors_; }
+
+  // The class of each Xid, null for other errors. The driver takes back resets and reboots that it asked for by a later
+  // Xid of the GPU.
+  std::vector<const XidClass*> classes() const {
+    std::vector<const XidClass*> classes(errors_.size());
+    std::map<std::pair<KernelSource, std::string_view>, const XidClass*> taken_back;  // by machine and GPU
+    for (std::size_t i = errors_.size(); i-- > 0;) {
+      const std::optional<Xid>& xid = errors_[i].xid;
+      if (!xid) continue;
+      const XidClass*& then = taken_back[{errors_[i].source, xid->pci}];
+      const XidClass& kind = class_of_xid(xid->code, xid->text);
+      if (kind.name == "none") then = &kind;
+      classes[i] = then && (kind.name == "reset" || kind.name == "reboot") ? then : &kind;
+    }
+    return classes;
+  }
+
+ private:
+  std::vector<KernelError> errors_;
+  std::optional<double> newest_;
+  std::size_t from_ = 0;
+};
 
 std::vector<std::string> listed(const std::set<std::string>& all) { return {all.begin(), all.end()}; }
 
@@ -559,16 +656,16 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
   for (std::size_t i = 0; i < logs.size(); ++i) {
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
-    std::vector<LoggedXid> xids;
+    KernelErrors of_kernel;
     bool quotes = false;  // PyTorch quotes NCCL's last warning in the line after this one
     each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::string& line = log_line.text;
-      take_xid(line, number, xids);
       const std::string_view words = trimmed(line);
       const bool quoted = std::exchange(quotes, words.ends_with("Last error:")) && !words.empty();
       const bool warns = quoted || line.find(warning_mark) != std::string::npos;
       const std::optional<Shown> shown = shown_by(line, place);
+      if (of_kernel.take(line, number, shown)) return;
       if (!shown && !(warns && rules_met(line).empty())) return;
       std::string host = host_in(line);
       if (!log_line.begins) host = known_end(host, known_hosts);
@@ -581,21 +678,36 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
       const LogRule& rule = *shown->rule;
       const std::size_t at = add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about},
                                  shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
-      if (rule.progress) take_progress(shown->caught, progress[at]);
+      if (rule.progress) take_progress(line, shown->caught, progress[at]);
     });
-    const std::vector<const XidClass*> classes = classes_of(xids);
-    for (std::size_t at = 0; at < xids.size(); ++at) {
+    const std::vector<const XidClass*> classes = of_kernel.classes();
+    for (std::size_t at = 0; at < classes.size(); ++at) {
       constexpr std::size_t most_parts = 1000;  // each is a device of its own to be looked after
-      const auto& [xid, host, said, number] = xids[at];
+      const auto& [source, said, number, xid, shown] = of_kernel.all()[at];
+      const bool is_task = std::ranges::all_of(source.host, [](unsigned char c) { return std::isdigit(c); });
+      const std::string host = is_task ? "" : source.host;  // srun --label says the number of the task
+      if (shown) {
+        add({shown->rule->id,
+             shown->severity,
+             {},
+             shown->rule->summary,
+             remedy_of(*shown->rule, place),
+             shown->rule->about},
+            shown->before, most_parts, {{}, said, log.name, number, 0, {}}, host);
+        continue;
+      }
       const XidClass& kind = *classes[at];
       const std::string device = kind.of_switch ? "NVSwitch" : "GPU";
-      const std::string where = !host.empty() ? " of " + host : logs.size() > 1 ? " in " + log.name : "";
+      const std::string where = !source.host.empty() ? fmt::format(" of {}{}", is_task ? "task " : "", source.host)
+                                : source.from > 0    ? fmt::format(" in {} from line {} on", log.name, source.from)
+                                : logs.size() > 1    ? " in " + log.name
+                                                     : "";
       Finding finding{"gpu.xid",   kind.severity,
                       {},          "the driver reported an error of the " + device,
                       kind.action, kind.of_switch ? About::fabric : About::hardware};
-      finding.subject.xid = xid.code;
+      finding.subject.xid = xid->code;
       add(std::move(finding),
-          fmt::format("{} {} of the {} at {}{}: ", kind.of_switch ? "SXid" : "Xid", xid.code, device, xid.pci, where),
+          fmt::format("{} {} of the {} at {}{}: ", kind.of_switch ? "SXid" : "Xid", xid->code, device, xid->pci, where),
           most_parts, {{}, said, log.name, number, 0, {}}, host);
     }
   }

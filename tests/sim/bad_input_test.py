@@ -7,6 +7,7 @@ import os
 import pathlib
 import stat
 import sys
+import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from program import Folder, PROGRAM, SOURCE, main, read_report  # noqa: E402
@@ -371,6 +372,14 @@ class BadInput(Folder):
         # Other names in the folder are free.
         self.assertEqual(self.run_it("topo", "--load", "one/latest", "--record", "one/latest/again.json").returncode, 0)
         self.assertIn(self.run_it(*compare, "markdown", "--out", "one/latest").returncode, (0, 10, 14))
+
+    def test_a_comparison_beside_a_run_that_has_none_of_its_own_is_replaced_by_the_next_one(self):
+        for name in ("one", "other"):
+            self.run_it(*SIM, "--sizes", "8", "--collectives", "all_reduce", "--launches", "2", "--quiet", "--out", name)
+            time.sleep(1.1)  # the start and the end of a run have whole seconds
+        for _ in range(2):
+            done = self.run_it("compare", "one/latest", "other/latest", "--format", "json,html", "--out", "one/latest")
+            self.assertIn(done.returncode, (0, 10, 14), done.stderr)
 
     def test_a_second_run_overwrites_nothing(self):
         quick = [*SIM, "--sizes", "8", "--collectives", "all_reduce", "--out", "out", "--cluster", "same"]

@@ -365,7 +365,7 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
   std::string text = timeout_of(0, 96120, reduce) + timeout_of(0, 96117, reduce) + timeout_of(7, 64088, reduce);
   EXPECT_THAT(evidence(text), StartsWith("rank 7 at ALLREDUCE number 64088, rank 0 at ALLREDUCE number 96117: "));
   // A line without the operation's name beside one that has it.
-  text = "[rank2]:[E x.cpp:1709] [PG 1 Rank 2] Timeout at NCCL work: 7, last\n";
+  text = "[rank2]:[E x.cpp:1709] [Rank 2] Timeout at NCCL work: 7, last\n";
   for (const std::string& both : {text + timeout_of(2, 7, reduce), timeout_of(2, 7, reduce) + text})
     EXPECT_THAT(evidence(both), StartsWith("rank 2 at ALLREDUCE number 7: "));
   text.clear();
@@ -379,6 +379,31 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
   const std::string huge =
       timeout_of(1, 1, reduce).replace(timeout_of(1, 1, reduce).find("SeqNum=") + 7, 1, std::string(40, '9'));
   EXPECT_THAT(evidence(huge), StartsWith("a collective did not finish"));
+}
+
+// Each process group counts its collectives on its own.
+TEST(ExplainedLog, names_the_rank_that_is_behind_within_its_process_group) {
+  const auto timeout_in = [](const std::string& group, int rank, int number) {
+    std::string line = timeout_of(rank, number, "ALLREDUCE");
+    return line.replace(line.find("[Rank "), 6, "[PG " + group + " Rank ");
+  };
+  const std::string tensor = "ID 3 PG GUID 7(TENSOR_MODEL_PARALLEL_GROUP)";
+  std::string text = timeout_in("ID 2 PG GUID 5(DATA_PARALLEL_GROUP)", 0, 12) +
+                     timeout_in("ID 2 PG GUID 6(DATA_PARALLEL_GROUP)", 1, 12) + timeout_in(tensor, 2, 815) +
+                     timeout_in(tensor, 3, 814);
+  EXPECT_THAT(
+      explained_evidence(text),
+      ElementsAre(StartsWith("in 7(TENSOR_MODEL_PARALLEL_GROUP) rank 3 at ALLREDUCE number 814, rank 2 at "
+                             "ALLREDUCE number 815; in 5(DATA_PARALLEL_GROUP) rank 0 at ALLREDUCE number 12; in "
+                             "6(DATA_PARALLEL_GROUP) rank 1 at ALLREDUCE number 12: a collective")));
+  // Many groups do not hide the rank, one rank waits in several of them, and the forms of PyTorch 2.3 and 2.4.
+  for (int group = 10; group < 20; ++group) text += timeout_in(std::to_string(group), 3, 5);
+  EXPECT_THAT(explained_evidence(text), ElementsAre(AllOf(StartsWith("in 7(TENSOR_MODEL_PARALLEL_GROUP) rank 3 at "),
+                                                          HasSubstr("; 9 more groups: a collective"))));
+  EXPECT_THAT(
+      explained_evidence(timeout_in("1 (tp)", 0, 5) + timeout_in("2 (tp)", 2, 6)),
+      ElementsAre(StartsWith("in 1 (tp) rank 0 at ALLREDUCE number 5; in 2 (tp) rank 2 at ALLREDUCE number 6; no "
+                             "such line of rank 1: ")));
 }
 
 TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
@@ -405,6 +430,32 @@ TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
   EXPECT_THAT(explained_evidence("DistBackendError: [3] is setting up NCCL communicator and retrieving ncclUniqueId "
                                  "from [0] via c10d key-value store by key '0'\n"),
               ElementsAre(StartsWith("rank 3 waits for rank 0: ")));
+}
+
+// Counts of a job that runs differ, too, while RAS collects them; only a process without an answer is an error.
+TEST(ExplainedLog, takes_ranks_that_ras_finds_behind_for_a_warning_and_a_process_without_an_answer_for_an_error) {
+  const Explanation running = explained(
+      "  Communicator ranks have different AllReduce operation counts\n"
+      "  31 ranks have launched up to operation 6650\n"
+      "  Rank 21 has launched up to operation 6649 -- GPU 0 (NVML 5) managed by process 3487984 on node 10.1.0.7\n");
+  ASSERT_THAT(running.findings, SizeIs(2));
+  for (const Explained& each : running.findings) EXPECT_EQ(each.finding.severity, Severity::warning);
+  EXPECT_THAT(running.findings[1].finding.evidence, StartsWith("rank 21 (GPU 0 (NVML 5) on 10.1.0.7): "));
+  const Explanation lost = explained(
+      "DEAD\n  1 job process is considered dead (unreachable via the RAS network)\n"
+      "  Process 3487984 on node 10.1.0.7 managing GPUs 4,5\n"
+      "  Missing communicator data from 1 rank\n  The missing rank: 21\n");
+  ASSERT_THAT(lost.findings, SizeIs(2));
+  for (const Explained& each : lost.findings) {
+    EXPECT_EQ(each.finding.id, "nccl.ras_lost");
+    EXPECT_EQ(each.finding.severity, Severity::error);
+  }
+  EXPECT_THAT(lost.findings[1].finding.evidence, StartsWith("the process 3487984 with GPU 4,5 on 10.1.0.7: "));
+  // The monitor of RAS names processes that are well in the same words.
+  for (const char* event : {"PEER_NEW", "PEER_CONNECTED", "PEER_RECOVERED"})
+    EXPECT_THAT(explained_ids("[2026-11-20 10:00:00] " + std::string(event) +
+                              ": Process 1524345 on node 10.1.0.7 managing GPU 1\n"),
+                IsEmpty());
 }
 
 TEST(ExplainedLog, keeps_few_lines_of_a_kind_apart) {
@@ -610,6 +661,49 @@ TEST(ExplainedLog, drops_xids_that_a_reset_or_a_start_of_the_driver_ended) {
   EXPECT_THAT(explained_ids(ecc + "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n"), IsEmpty());
   for (const Explained& each : explained(ecc + reset).findings) EXPECT_EQ(each.finding.severity, Severity::info);
   EXPECT_EQ(explained(ecc + reset + ecc).findings.at(0).finding.severity, Severity::error);
+}
+
+// dmesg of each host has the start of its driver, and GPUs of equal hosts have equal addresses.
+TEST(ExplainedLog, keeps_the_kernel_logs_of_several_hosts_in_one_file_apart) {
+  const std::string start = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n",
+                    lost = "NVRM: Xid (PCI:0000:53:00): 79, pid=1, name=a, GPU has fallen off the bus.\n",
+                    hung = "NVRM: Xid (PCI:0000:53:00): 119, pid=1, name=a, Timeout after 6s of waiting for RPC\n",
+                    reset =
+                        "NVRM: Xid (PCI:0000:53:00): 154, GPU recovery action changed from 0x1 (GPU Reset "
+                        "Required) to 0x0 (None)\n";
+  const auto of_two = [&](const std::string& one, const std::string& other, const std::string& first,
+                          const std::string& then) {
+    return explained(one + "[    5.1] " + start + one + "[ 9123.1] " + first + other + "[    5.2] " + start + other +
+                     "[ 9100.0] " + then);
+  };
+  const std::string quiet = "systemd[1]: Reached target\n";
+  for (const auto& [one, other, where] :
+       {std::tuple{"node1: ", "node2: ", " of node1: "}, {"0: ", "1: ", " of task 0: "}, {"", "", ": "}}) {
+    const Explanation all = of_two(one, other, lost, quiet);
+    ASSERT_THAT(all.findings, SizeIs(1)) << one;
+    EXPECT_THAT(all.findings[0].finding.evidence, StartsWith("Xid 79 of the GPU at 0000:53:00" + std::string(where)));
+    EXPECT_EQ(all.findings[0].finding.subject.host, one == std::string("node1: ") ? "node1" : "");
+    EXPECT_THAT(of_two(one, other, lost, lost).findings, SizeIs(2)) << one;
+    EXPECT_EQ(of_two(one, other, hung, reset).findings.at(0).finding.severity, Severity::error) << one;
+  }
+  EXPECT_THAT(of_two("", "", lost, lost).findings[1].finding.evidence,
+              HasSubstr("0000:53:00 in job.out from line 3 on"));
+  EXPECT_THAT(explained_ids("[Sun Nov 22 16:24:18 2026] " + lost + "[Sat Nov 21 10:00:00 2026] " + start),
+              ElementsAre("gpu.xid"));
+  // A driver that was loaded again, behind lines that are out of order.
+  EXPECT_THAT(explained_ids("[ 12.5] " + lost + "[ 99.200001] eth0: up\n[ 99.200000] eth1: up\n[ 99.9] " + start),
+              IsEmpty());
+}
+
+TEST(ExplainedLog, drops_a_gpu_that_was_lost_before_the_driver_started_again) {
+  const std::string before = "Nov 27 10:00:01 gpu-a kernel: ",
+                    start = "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  580.95\n",
+                    lost = "NVRM: GPU 0000:53:00.0: GPU has fallen off the bus.\n";
+  EXPECT_THAT(explained_ids(before + start + before + lost + before + start), IsEmpty());
+  const Explanation all = explained(before + start + before + lost);
+  ASSERT_THAT(all.findings, SizeIs(1));
+  EXPECT_EQ(all.findings[0].finding.id, "nccl.gpu_lost");
+  EXPECT_EQ(all.findings[0].finding.subject.host, "gpu-a");
 }
 
 TEST(ExplainedLog, names_the_rank_whose_gpu_failed_before_the_ranks_that_waited) {

@@ -1256,18 +1256,52 @@ TEST(NcclTests, of_which_a_row_deviates_by_more_than_rounding_have_wrong_data) {
   sum.replace(sum.find("131072"), 6, "262144");
   sum.replace(sum.find("float            162.1    6.47    3.23"), 38, "float     sum    162.1    6.47    6.47");
   sum.replace(sum.find("3.24    N/A"), 11, "6.47  4e-07");
+  const auto of = [&](const std::string& table, const std::string& error, const std::string& type) {
+    std::string text = table;
+    text.replace(text.find("4e-07"), 5, error);
+    text.replace(text.find("float     sum"), 5, type);
+    if (type == " half") text.replace(text.find("262144"), 6, "524288");
+    return exit_code(text);
+  };
   for (const auto& [error, type, expected] : {std::tuple{"4e-07", "float", ExitCode::ok},
                                               {"1e-05", "float", ExitCode::ok},
                                               {"7e-03", "float", ExitCode::wrong_data},
                                               {"7e-03", " half", ExitCode::ok},
+                                              {"2e-02", " half", ExitCode::wrong_data},
                                               {"1e+00", " half", ExitCode::wrong_data},
-                                              {"1e+00", "int32", ExitCode::wrong_data}}) {
-    std::string text = sum;
-    text.replace(text.find("4e-07"), 5, error);
-    text.replace(text.find("float     sum"), 5, type);
-    if (type == std::string(" half")) text.replace(text.find("262144"), 6, "524288");
-    EXPECT_EQ(exit_code(text), expected) << error << type;
-  }
+                                              {"1e+00", "int32", ExitCode::wrong_data}})
+    EXPECT_EQ(of(sum, error, type), expected) << error << type;
+  // What nccl-tests says of sums itself, with the bound that it has for their ranks, counts.
+  std::string told = sum;
+  told.insert(told.find("# Avg bus"), "# Out of bounds values : 0 OK\n");
+  EXPECT_EQ(of(told, "2e-02", " half"), ExitCode::ok);
+  told.replace(told.find(" : 0 OK"), 7, " :");
+  EXPECT_EQ(of(told, "2e-02", " half"), ExitCode::wrong_data) << "a line that is cut off says nothing";
+  copied.insert(copied.find("# Avg bus"), "# Out of bounds values : 0 OK\n");
+  EXPECT_EQ(exit_code(copied), ExitCode::wrong_data) << "the bound of nccl-tests is that of sums";
+}
+
+// nccl-tests adds in the type itself, so sums of more ranks deviate by more.
+TEST(NcclTests, of_many_ranks_deviate_by_more_before_their_data_is_wrong) {
+  const auto of = [](int ranks, const char* error) {
+    std::string text =
+        "# nThread 1 nGpus 1 minBytes 1048576 maxBytes 1048576 step: 2(factor) warmup iters: 5 iters: 20\n";
+    for (int rank = 0; rank < ranks; ++rank)
+      text += fmt::format("#   Rank {:2} Pid   {} on  node-{} device  {} [0x1{}] NVIDIA A100-SXM4-40GB\n", rank,
+                          1000 + rank, rank / 8, rank % 8, rank % 8);
+    const double busbw = 10.49 * 2 * (ranks - 1) / ranks;
+    text += fmt::format(
+        "#       size         count      type   redop     time   algbw   busbw  error     time   algbw   busbw  error\n"
+        "     1048576        524288  bfloat16     sum   100.0   10.49   {0:.2f}  {1}   100.0   10.49   {0:.2f}  {1}\n"
+        "# Avg bus bandwidth    : 20.0\n",
+        busbw, error);
+    return import(text, "all_reduce", "lab").report.exit_code;
+  };
+  EXPECT_EQ(of(8, "2e-02"), ExitCode::ok);
+  EXPECT_EQ(of(8, "1e-01"), ExitCode::wrong_data);
+  EXPECT_EQ(of(16, "2e-01"), ExitCode::ok) << "0.15 is printed so";
+  EXPECT_EQ(of(16, "3e-01"), ExitCode::wrong_data);
+  EXPECT_EQ(of(64, "4e-01"), ExitCode::ok);
 }
 
 std::vector<std::string> names_of_gpus(const Report& report) {

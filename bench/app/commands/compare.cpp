@@ -11,6 +11,7 @@
 #include "bench/app/run/comparing.hpp"
 #include "bench/app/run/run_folder.hpp"
 #include "bench/base/console.hpp"
+#include "bench/base/input.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
@@ -186,6 +187,20 @@ reports::Comparison compare_history(const Options& options, const reports::Compa
   return comparison;
 }
 
+// True unless the folder's comparison is one of `compare`, which may be replaced: that of a run, of its arms or with
+// its baseline, is made as the run ends.
+bool has_own_comparison(const fs::path& folder) try {
+  const fs::path file = folder / reports::find_writer("json").file_name("comparison");
+  std::error_code problem;
+  if (!fs::exists(file, problem)) return false;
+  const nlohmann::json comparison = read_json_input(file, largest_journal, ""),
+                       report = read_json_input(folder / "report.json", largest_journal, "");
+  const nlohmann::json& made = comparison.at("made");
+  return made.is_null() || made == report.at("run").at("ended");
+} catch (const std::exception&) {
+  return true;  // nothing shows that it may be replaced
+}
+
 }  // namespace
 
 ExitCode compare_command(const Request& request) {
@@ -196,8 +211,9 @@ ExitCode compare_command(const Request& request) {
   for (const std::string& format : formats)
     if (!reports::find_writer(format).render_comparison)
       throw UsageError(fmt::format("--format {} is for a report, not for a comparison", format));
+  const bool has_own = has_own_comparison(options.out);
   for (const std::string& format : formats)
-    if (const reports::Writer& writer = reports::find_writer(format); !writer.suffix.empty())
+    if (const reports::Writer& writer = reports::find_writer(format); has_own && !writer.suffix.empty())
       require_no_file_of_run("--out", fs::path(options.out) / writer.file_name("comparison"));
   const reports::ComparisonOptions how{.seed = options.seed.value_or(1),
                                        .across_hardware = options.across_hardware,
