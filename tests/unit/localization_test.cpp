@@ -19,6 +19,7 @@ namespace {
 
 using testing::ElementsAre;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 // Four hosts with one rank each that uses four NICs, like hosts without GPUs.
 class FourHosts : public testing::Test {
@@ -238,6 +239,14 @@ TEST(Rings, in_which_no_neighbours_are_of_different_sets_do_not_acquit_what_join
   for (const int nodes : {12, 16, 24})
     for (unsigned seed = 1; seed <= 4; ++seed)
       EXPECT_THAT(faulty_links(nodes, slow, seed), ElementsAre(links)) << nodes << " nodes, seed " << seed;
+}
+
+TEST(Rings, that_are_slow_by_several_links_do_not_accuse_one_that_is_in_most_of_them) {
+  const Part first{Part::Kind::link, 1, 6}, second{Part::Kind::link, 3, 5}, third{Part::Kind::link, 0, 7};
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    EXPECT_THAT(faulty_links(16, {{1, 6}, {3, 5}}, seed), UnorderedElementsAre(first, second)) << seed;
+    EXPECT_THAT(faulty_links(8, {{1, 6}, {3, 5}, {0, 7}}, seed), UnorderedElementsAre(first, second, third)) << seed;
+  }
 }
 
 }  // namespace
