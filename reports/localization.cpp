@@ -109,7 +109,7 @@ class Localizer {
   // True if the part has transfers in common with a node, link or rail, and may explain them in its place. A rail may
   // not if it is the only one, which all transfers use. Only single links may stand for links between sets of nodes.
   bool may_replace(const Part& whole, const Part& part) const {
-    if (whole.kind == PartKind::links) return part.kind == PartKind::link && joins(whole, part.node, part.number);
+    if (whole.kind == PartKind::links) return part.kind == PartKind::link && joins_nodes(whole, part.node, part.number);
     if (part.kind == PartKind::rail && whole.kind != PartKind::rail)
       return std::ranges::count_if(scores_.parts(),
                                    [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;

@@ -690,7 +690,7 @@ std::vector<int> nodes_of(const TransferRecord& transfer) {
   return {nodes.begin(), nodes.end()};
 }
 
-bool joins(const Part& part, int one, int other) {
+bool joins_nodes(const Part& part, int one, int other) {
   if (part.kind == Part::Kind::link) return std::minmax(one, other) == std::minmax(part.node, part.number);
   const auto set_of = [&](int node) {
     return std::ranges::find_if(part.sets, [&](const auto& set) { return std::ranges::binary_search(set, node); });
@@ -706,7 +706,7 @@ double bypass_probability(const Part& part, const std::vector<int>& nodes) {
   if (of_sets && nodes.size() == 2) return of_two_of_sets;
   if (!is_of_links(part) || nodes.size() <= all_neighbours) return 0;
   for (std::size_t i = 0; i < nodes.size(); ++i)
-    if (joins(part, nodes[i], nodes[(i + 1) % nodes.size()])) return of_sets ? 0 : if_neighbours;
+    if (joins_nodes(part, nodes[i], nodes[(i + 1) % nodes.size()])) return of_sets ? 0 : if_neighbours;
   return if_apart;
 }
 

@@ -226,7 +226,7 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
 std::vector<int> nodes_of(const TransferRecord& transfer);
 
 // True if this is the link of two nodes, or the links between sets and the nodes are of different ones.
-bool joins(const Part& links, int one, int other);
+bool joins_nodes(const Part& links, int one, int other);
 
 // Probability that no transfer of these nodes uses the part. Rings, such as those of an all-gather, join nodes in the
 // order of their ranks, so that a link, or what joins sets of nodes, is used if it joins neighbours in this order;
