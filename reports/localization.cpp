@@ -2,9 +2,10 @@
 // node, a link, a rail or the links between sets of nodes are accepted only if other parts do not explain the same
 // transfers better: two slow NICs of eight make a node slow in a quarter of its transfers; where the links between two
 // halves of the nodes are slow, each rail is slow in half of its pairs; any two slow links without a common node are
-// links between two sets of nodes. Then each found part is replaced by the part that best explains what the other
-// found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are dropped, because
-// transfers between two slow nodes are slower than others.
+// links between two sets of nodes. Where some parts show in pairs and others only in groups, a second search takes the
+// former first, and the likelier result counts. Then each found part is replaced by the part that best explains what
+// the other found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are
+// dropped, because transfers between two slow nodes are slower than others.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -36,7 +37,6 @@ class Localizer {
     find_healthy_rates(least_log_odds);
     std::vector<ScoredPart> found;
     do {
-      std::ranges::fill(open_, true);
       found = search(least_log_odds);
       improve(found, least_log_odds);
     } while (forget_links_of_few_events(found));
@@ -50,13 +50,11 @@ class Localizer {
   // Sets the healthy rates to the estimate under which rates and found parts are likelier: if all transfers are slow in
   // four of ten samples, as on a network with other users, one high rate is likelier than many faulty parts.
   void find_healthy_rates(double least) {
-    std::ranges::fill(open_, true);
     const PartScores::HealthyRates alike = scores_.rates_if_slow_alike();
     scores_.set_healthy_rates(scores_.rates_if_seldom_slow(open_));
     const double if_seldom_slow = scores_.log_probability(search(least));
     const PartScores::HealthyRates without_found = scores_.rates_if_seldom_slow(open_);
     if (alike != scores_.healthy_rates()) {
-      std::ranges::fill(open_, true);
       scores_.set_healthy_rates(alike);
       if (scores_.log_probability(search(least)) > if_seldom_slow) return;
     }
@@ -68,10 +66,10 @@ class Localizer {
   std::optional<ScoredPart> best_part(const OpenTransfers& open, const Allowed& allowed) const {
     std::optional<ScoredPart> best;
     for (const auto& [part, its] : scores_.parts()) {
-      if (!allowed(part) || !scores_.has_hits(its, open)) continue;
-      Score its_score = scores_.score(part, open);
-      if (!its_score.shows_in.empty() && (!best || its_score.log_odds > best->score.log_odds))
-        best = ScoredPart{part, std::move(its_score)};
+      if (!scores_.has_hits(its, open)) continue;
+      ScoredPart scored{part, scores_.score(part, open)};
+      if (!scored.score.shows_in.empty() && (!best || scored.score.log_odds > best->score.log_odds) && allowed(scored))
+        best = std::move(scored);
     }
     return best;
   }
@@ -111,13 +109,7 @@ class Localizer {
   // True if the part has transfers in common with a node, link or rail, and may explain them in its place. A rail may
   // not if it is the only one, which all transfers use. Only single links may stand for links between sets of nodes.
   bool may_replace(const Part& whole, const Part& part) const {
-    if (whole.kind == PartKind::links) {
-      const auto set_of = [&](int node) {
-        return std::ranges::find_if(whole.sets, [&](const auto& set) { return std::ranges::binary_search(set, node); });
-      };
-      const auto one = set_of(part.node), other = set_of(part.number);
-      return part.kind == PartKind::link && one != other && one != whole.sets.end() && other != whole.sets.end();
-    }
+    if (whole.kind == PartKind::links) return part.kind == PartKind::link && joins_nodes(whole, part.node, part.number);
     if (part.kind == PartKind::rail && whole.kind != PartKind::rail)
       return std::ranges::count_if(scores_.parts(),
                                    [](const auto& each) { return each.first.kind == PartKind::rail; }) > 1;
@@ -163,16 +155,34 @@ class Localizer {
     return part.kind == PartKind::node || is_of_links(part) || part.kind == PartKind::rail;
   }
 
+  // The likelier of two searches. A link that happens to be in most of the slow groups explains more of them than each
+  // of two slow links does, and then leaves these only their pairs: the other search takes parts first that show in
+  // pairs.
   std::vector<ScoredPart> search(double least) {
+    open_.assign(open_.size(), true);
     std::vector<ScoredPart> found;
+    extend(found, open_, least, [](const ScoredPart&) { return true; });
+    if (std::ranges::all_of(found, is_seen_in_pairs) || std::ranges::none_of(found, is_seen_in_pairs)) return found;
+    OpenTransfers open(open_.size(), true);
+    std::vector<ScoredPart> pairs_first;
+    extend(pairs_first, open, least, is_seen_in_pairs);
+    extend(pairs_first, open, least, [](const ScoredPart&) { return true; });
+    if (scores_.log_probability(pairs_first) <= scores_.log_probability(found)) return found;
+    open_ = std::move(open);
+    return pairs_first;
+  }
+
+  static bool is_seen_in_pairs(const ScoredPart& each) { return std::ranges::any_of(each.score.shows_in, is_of_pairs); }
+
+  template <class Allowed>
+  void extend(std::vector<ScoredPart>& found, OpenTransfers& open, double least, const Allowed& allowed) const {
     while (found.size() < most_parts) {
-      std::optional<ScoredPart> next = best_part(open_, [](const Part&) { return true; });
+      std::optional<ScoredPart> next = best_part(open, allowed);
       if (!next || next->score.log_odds < least) break;
-      if (is_whole(next->part)) next = parts_or_whole(*next, open_, least);
-      scores_.explain(*next, open_);
+      if (is_whole(next->part)) next = parts_or_whole(*next, open, least);
+      scores_.explain(*next, open);
       found.push_back(std::move(*next));
     }
-    return found;
   }
 
   // Replaces each part by the one that explains best what the other parts leave, and drops it if none scores enough.
@@ -183,8 +193,8 @@ class Localizer {
       changed = false;
       for (std::size_t at = 0; at < found.size(); ++at) {
         const OpenTransfers open = scores_.left_by_others(found, found[at].part);
-        std::optional<ScoredPart> best = best_part(open, [&](const Part& part) {
-          return part == found[at].part || std::ranges::find(found, part, &ScoredPart::part) == found.end();
+        std::optional<ScoredPart> best = best_part(open, [&](const ScoredPart& each) {
+          return each.part == found[at].part || std::ranges::find(found, each.part, &ScoredPart::part) == found.end();
         });
         if (!best || best->score.log_odds < least) {
           found.erase(found.begin() + static_cast<std::ptrdiff_t>(at--));

@@ -690,14 +690,24 @@ std::vector<int> nodes_of(const TransferRecord& transfer) {
   return {nodes.begin(), nodes.end()};
 }
 
+bool joins_nodes(const Part& part, int one, int other) {
+  if (part.kind == Part::Kind::link) return std::minmax(one, other) == std::minmax(part.node, part.number);
+  const auto set_of = [&](int node) {
+    return std::ranges::find_if(part.sets, [&](const auto& set) { return std::ranges::binary_search(set, node); });
+  };
+  const auto of_one = set_of(one), of_other = set_of(other);
+  return of_one != of_other && of_one != part.sets.end() && of_other != part.sets.end();
+}
+
 double bypass_probability(const Part& part, const std::vector<int>& nodes) {
-  constexpr double if_neighbours = 0.1, if_apart = 0.9, of_two = 1e-3;
+  constexpr double if_neighbours = 0.1, if_apart = 0.9, of_two_of_sets = 1e-3;
   constexpr std::size_t all_neighbours = 3;  // of more nodes some are no neighbours
-  if (part.kind == Part::Kind::links && nodes.size() == 2) return of_two;
-  if (part.kind != Part::Kind::link || nodes.size() <= all_neighbours) return 0;
-  const auto low = std::ranges::find(nodes, part.node), high = std::ranges::find(nodes, part.number);
-  const auto apart = static_cast<std::size_t>(high - low);
-  return apart == 1 || apart + 1 == nodes.size() ? if_neighbours : if_apart;
+  const bool of_sets = part.kind == Part::Kind::links;
+  if (of_sets && nodes.size() == 2) return of_two_of_sets;
+  if (!is_of_links(part) || nodes.size() <= all_neighbours) return 0;
+  for (std::size_t i = 0; i < nodes.size(); ++i)
+    if (joins_nodes(part, nodes[i], nodes[(i + 1) % nodes.size()])) return of_sets ? 0 : if_neighbours;
+  return if_apart;
 }
 
 // ---- Directions

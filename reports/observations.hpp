@@ -225,10 +225,13 @@ std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths);
 // Nodes of a transfer, ascending.
 std::vector<int> nodes_of(const TransferRecord& transfer);
 
+// True if this is the link of two nodes, or the links between sets and the nodes are of different ones.
+bool joins_nodes(const Part& links, int one, int other);
+
 // Probability that no transfer of these nodes uses the part. Rings, such as those of an all-gather, join nodes in the
-// order of their ranks, so that a link is used if its nodes are neighbours in this order; another order, or a tree, is
-// possible. Two nodes of different sets seldom have a route that avoids what joins the sets: one fast pair of nodes
-// counts about as much as one faulty link more.
+// order of their ranks, so that a link, or what joins sets of nodes, is used if it joins neighbours in this order;
+// another order, or a tree, is possible. Two nodes of different sets seldom have a route that avoids what joins the
+// sets: one fast pair of nodes counts about as much as one faulty link more.
 double bypass_probability(const Part& part, const std::vector<int>& nodes);
 
 // Natural logarithm of the posterior odds from which a part is returned.

@@ -261,9 +261,10 @@ void Trace::number_collectives() {
 
 // A record that agrees with few others may lack calls, or have some twice. It is compared with kinds of as many records
 // or more, and with the nearest one it is mended: it gets the calls that it lacks, or loses those that it has twice.
-// The mend is kept if each such call ends a disagreement between members of the record's communicators. Between kinds
-// of equally many records, the one that repeats over less of its length is mended. `are_numbered`: the numbers of calls
-// are those of the records. Then they say which calls are missing, and a copy has the number of another call.
+// The mend is kept if each such call ends a disagreement between members of the record's communicators. `are_numbered`:
+// the numbers of calls are those of the records. Then they say which calls are missing, and a copy has the number of
+// another call. Without them, between kinds of equally many records, the one that repeats over less of its length is
+// mended.
 void Trace::mend_records(bool are_numbered) {
   std::vector<Record> references, all = records_of([](const Execution&) { return true; }, are_numbered), left = all;
   std::map<std::uint32_t, std::uint32_t> kind_of_record;  // by process, the process of the reference
@@ -302,7 +303,7 @@ void Trace::mend_records(bool are_numbered) {
       Places some = lacks_calls(its, reference) ? places_of(its.sequence, reference.sequence)
                                                 : places_of(reference.sequence, its.sequence);
       if (some.empty() || others_between(some) == 0 ||
-          (others == alike && without_repetition(reference) >= without_repetition(its)))
+          (!are_numbered && others == alike && without_repetition(reference) >= without_repetition(its)))
         continue;
       // A kind of equally many records may lack the same calls, so that a larger one is preferred.
       const std::pair distance(others == alike, others_between(some));

@@ -448,6 +448,17 @@ class ImportJob(Folder):
                     self.assertEqual(found["remarks"], ["some calls are missing within a record and count as made, as the records of other ranks show: "
                                                         f"{count} in made-up-1:1009"])
 
+    def test_numbers_of_calls_tell_which_of_two_records_of_one_step_lacks_a_line(self):
+        sizes = [number << 20 for number in range(1, 11)]
+        job = job_traces.Job(2, {"world": [[0, 1]]}, lambda rank, at: [job_traces.Op("all_reduce", "world", size) for size in sizes], lambda rank: [])
+        for kind in ("log", "inspector"):
+            for rank, lost in ((1, 4), (0, 4), (0, 7)):
+                with self.subTest(kind, rank=rank, lost=lost):
+                    found, told = self.lose_lines(f"step-{kind}-{rank}-{lost}", job, 1, rank, [lost], kind)
+                    self.assertEqual(len(found["operations"]), len(sizes), told)
+                    self.assertIn("some calls are missing within a record and count as made, as the records of other ranks show: "
+                                  f"1 in made-up-0:100{rank}", found["remarks"])
+
     def test_splits_of_one_communicator_by_one_color_are_communicators_of_their_own(self):
         # Before NCCL 2.24 they have one id, or none: groups of the same ranks, and groups of others.
         nodes, rails = [list(range(8)), list(range(8, 16))], [[rail, rail + 8] for rail in range(8)]

@@ -6,6 +6,9 @@
 
 #include <algorithm>
 #include <map>
+#include <numeric>
+#include <random>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -14,7 +17,9 @@
 namespace p5::reports {
 namespace {
 
+using testing::ElementsAre;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 // Four hosts with one rank each that uses four NICs, like hosts without GPUs.
 class FourHosts : public testing::Test {
@@ -185,6 +190,63 @@ TEST(Events, that_pairs_share_count_once_for_a_link) {
     EXPECT_EQ(found[0].part, (Part{Part::Kind::link, 1, 3})) << often;
   }
   EXPECT_TRUE(names_a_link(faulty_by_events({{{0, 3}, 20}, {{1, 3}, 20}}))) << "two links of one node";
+}
+
+// All pairs of nodes with one rank each, and groups of half of the nodes, chosen at random. A group is a ring in the
+// order of its ranks, as slow as the slowest link between neighbours.
+using NodesOfLink = std::pair<int, int>;
+std::vector<Part> faulty_links(int nodes, const std::set<NodesOfLink>& slow, unsigned seed) {
+  topo::Topology topology;
+  for (int node = 0; node < nodes; ++node) {
+    topology.hosts.emplace_back().name = "h" + std::to_string(node);
+    topology.host_of_rank.push_back(node);
+  }
+  std::vector<TransferRecord> records;
+  const auto add = [&](Transfers kind, const std::vector<int>& ring) {
+    TransferRecord& record = records.emplace_back();
+    record.kind = kind;
+    record.slow = {12, 0};
+    for (std::size_t i = 0; i < ring.size(); ++i) {
+      record.ranks.push_back({ring[i], 0});
+      if (slow.contains(std::minmax(ring[i], ring[(i + 1) % ring.size()]))) record.slow.hits = 12;
+    }
+  };
+  for (int a = 0; a < nodes; ++a)
+    for (int b = a + 1; b < nodes; ++b) add(Transfers::between_nodes, {a, b});
+  std::mt19937_64 random(seed);
+  std::vector<int> all(static_cast<std::size_t>(nodes));
+  std::iota(all.begin(), all.end(), 0);
+  for (int group = 0; group < 24; ++group) {
+    std::ranges::shuffle(all, random);
+    std::vector<int> half(all.begin(), all.begin() + nodes / 2);
+    std::ranges::sort(half);
+    add(Transfers::node_subset, half);
+  }
+  const NicNumbers numbers(topology);
+  std::vector<Part> parts;
+  for (const FaultyPart& each : localize(records, {.nics = &numbers}, Fault::slow, doubtful_log_odds))
+    parts.push_back(each.part);
+  return parts;
+}
+
+// Some groups have nodes of both sets that nodes of neither set keep apart in their rings: these groups are fast.
+TEST(Rings, in_which_no_neighbours_are_of_different_sets_do_not_acquit_what_joins_the_sets) {
+  const std::vector<int> ones{0, 4, 8}, others{2, 6, 10};
+  std::set<NodesOfLink> slow;
+  for (const int one : ones)
+    for (const int other : others) slow.insert(std::minmax(one, other));
+  const Part links{.kind = Part::Kind::links, .node = 0, .number = 0, .last = 0, .sets = {ones, others}};
+  for (const int nodes : {12, 16, 24})
+    for (unsigned seed = 1; seed <= 4; ++seed)
+      EXPECT_THAT(faulty_links(nodes, slow, seed), ElementsAre(links)) << nodes << " nodes, seed " << seed;
+}
+
+TEST(Rings, that_are_slow_by_several_links_do_not_accuse_one_that_is_in_most_of_them) {
+  const Part first{Part::Kind::link, 1, 6}, second{Part::Kind::link, 3, 5}, third{Part::Kind::link, 0, 7};
+  for (unsigned seed = 1; seed <= 8; ++seed) {
+    EXPECT_THAT(faulty_links(16, {{1, 6}, {3, 5}}, seed), UnorderedElementsAre(first, second)) << seed;
+    EXPECT_THAT(faulty_links(8, {{1, 6}, {3, 5}, {0, 7}}, seed), UnorderedElementsAre(first, second, third)) << seed;
+  }
 }
 
 }  // namespace

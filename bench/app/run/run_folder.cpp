@@ -388,6 +388,35 @@ void require_same_hardware(const EarlierRun& earlier, const topo::Topology& fres
   }
 }
 
+std::set<std::string> known_gpus_of(const topo::Topology& topology, std::ptrdiff_t host) {
+  std::set<std::string> gpus;
+  for (std::size_t rank = 0; rank < std::min(topology.gpu_of_rank.size(), topology.host_of_rank.size()); ++rank)
+    if (topology.host_of_rank[rank] == host && !topology.gpu_of_rank[rank].empty())
+      gpus.insert(topology.gpu_of_rank[rank]);
+  return gpus;
+}
+
+// True if both have this host, with the same instance and GPUs as far as these are known.
+bool have_same_host(const topo::Topology& then, const topo::Topology& now, const std::string& name) {
+  const auto was = std::ranges::find(then.hosts, name, &topo::Host::name);
+  const auto is = std::ranges::find(now.hosts, name, &topo::Host::name);
+  if (was == then.hosts.end() || is == now.hosts.end()) return false;
+  if (!was->instance.empty() && !is->instance.empty() && was->instance != is->instance) return false;
+  const std::set<std::string> before = known_gpus_of(then, was - then.hosts.begin());
+  const std::set<std::string> after = known_gpus_of(now, is - now.hosts.begin());
+  return std::ranges::includes(before, after) || std::ranges::includes(after, before);
+}
+
+// Findings concern machines, whatever software found them: those of hosts that are replaced or left out are dropped.
+void drop_findings_of_other_hosts(reports::Report& earlier, const topo::Topology& now) {
+  const auto is_there = [&](const std::string& host) { return have_same_host(earlier.topology, now, host); };
+  std::erase_if(earlier.findings, [&](const topo::Finding& each) {
+    if (!each.subject.host.empty()) return !is_there(each.subject.host);
+    if (!each.hosts.empty()) return !std::ranges::all_of(each.hosts, is_there);
+    return !std::ranges::all_of(earlier.topology.hosts, is_there, &topo::Host::name);
+  });
+}
+
 // Results of both runs share one report, so machine, versions and layout must match.
 void require_same_job(const EarlierRun& earlier, const reports::Report& fresh) {
   const auto same = [&](const std::string& what, const std::string& then, const std::string& now) {
@@ -634,7 +663,7 @@ std::vector<KeptLine> keep_results(EarlierRun& earlier, const reports::Report& f
     require_same_job(earlier, fresh);
   } catch (const UsageError&) {
     if (earlier.report.status == "complete" || has_results_to_keep(earlier)) throw;
-    earlier.report.findings.clear();
+    drop_findings_of_other_hosts(earlier.report, fresh.topology);
     earlier.report.tuning.reset();
     earlier.report.arms.clear();
     return {};

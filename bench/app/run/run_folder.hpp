@@ -134,7 +134,8 @@ struct KeptLine {
 // cases and those that a signal interrupted are measured again. Where there are results to keep, throws UsageError,
 // naming the difference, if `fresh` (the report at the start of this run) is of another job or machine, if `planned` in
 // these arms lacks a measured case, or if the journal cannot be read; and if the run was complete. If there are none,
-// and `fresh` is of another job or machine, what the earlier run found does not count either: `earlier` loses it.
+// and `fresh` is of another job or machine, `earlier` loses its tuning, the context of its arms, and the findings about
+// hosts that are not in this job or have another instance or other GPUs now.
 std::vector<KeptLine> keep_results(EarlierRun& earlier, const reports::Report& fresh, const std::vector<Case>& planned,
                                    const std::vector<Arm>& arms);
 
