@@ -47,7 +47,8 @@ void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
     if (!each) continue;
     std::vector<int>& ranks = std::floor(each->progress) > least ? failed.waiting : failed.stalled;
     ranks.insert(ranks.end(), each->stalled.begin(), each->stalled.end());
-    if (each->hangs) failed.hung.insert(failed.hung.end(), each->stalled.begin(), each->stalled.end());
+    if (!each->hangs) continue;
+    for (const int rank : each->stalled) failed.hung[rank] = each->what;
   }
 }
 

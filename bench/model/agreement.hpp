@@ -8,6 +8,7 @@
 #pragma once
 
 #include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -31,7 +32,8 @@ struct PhaseFailed {
   // At the leader, ranks whose operation did not complete: those behind the others, and those that had completed more
   // and may have waited for them.
   std::vector<int> stalled = {}, waiting = {};
-  std::vector<int> hung = {};  // at the leader, those of both whose device did not become idle after the abort
+  // At the leader, those of both whose device did not become idle after the abort, each with its own failure.
+  std::map<int, std::string> hung = {};
   // As StalledError::cut_short: no rank is at fault; `what` tells which was behind the others.
   bool cut_short = false;
 };

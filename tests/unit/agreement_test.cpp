@@ -161,12 +161,12 @@ TEST(Agreement, tells_which_devices_hang_of_ranks_that_did_not_answer) {
       throw problem;
     };
   };
-  std::vector<int> hung;  // told to the leader
+  std::map<int, std::string> hung;  // told to the leader
   for (const PhaseFailed& failed : failures_of({ends(false), ends(true), ends(false)})) {
     EXPECT_FALSE(failed.rank);
-    hung.insert(hung.end(), failed.hung.begin(), failed.hung.end());
+    hung.insert(failed.hung.begin(), failed.hung.end());
   }
-  EXPECT_EQ(hung, std::vector{1});
+  EXPECT_EQ(hung, (std::map<int, std::string>{{1, "no answer for 4 s"}}));
   for (const PhaseFailed& failed : failures_of({ends(false), ends(false)})) EXPECT_TRUE(failed.hung.empty());
 }
 

@@ -183,12 +183,13 @@ static void tell_unanswered(Run& run, const std::map<int, std::string>& why_of_r
 
 // The rank that failed, at the leader; else those that did not answer, of which none waits for another while each GPU
 // is checked alone. If no rank answered, as where ranks wait for each other under load, those alone stand out whose
-// device hangs.
-static std::set<int> unanswered_in(const Run& run, const PhaseFailed& failed) {
-  if (failed.rank) return {*failed.rank};
-  std::set<int> ranks(failed.stalled.begin(), failed.stalled.end());
-  ranks.insert(failed.waiting.begin(), failed.waiting.end());
-  if (std::cmp_equal(ranks.size(), run.control.ranks())) return {failed.hung.begin(), failed.hung.end()};
+// device hangs. With the failure of each.
+static std::map<int, std::string> unanswered_in(const Run& run, const PhaseFailed& failed) {
+  if (failed.rank) return {{*failed.rank, failed.what}};
+  std::map<int, std::string> ranks = failed.hung;
+  if (std::cmp_equal(failed.stalled.size() + failed.waiting.size(), run.control.ranks())) return ranks;
+  for (const std::vector<int>* const all : {&failed.stalled, &failed.waiting})
+    for (const int rank : *all) ranks.try_emplace(rank, failed.what);
   return ranks;
 }
 
@@ -196,8 +197,8 @@ static std::set<int> unanswered_in(const Run& run, const PhaseFailed& failed) {
 static void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failures) {
   std::map<int, std::string> why_of_rank;
   for (const PhaseFailed& failed : failures)
-    for (const int rank : unanswered_in(run, failed))
-      why_of_rank.try_emplace(rank, "its check alone was not complete: " + failed.what);
+    for (const auto& [rank, what] : unanswered_in(run, failed))
+      why_of_rank.try_emplace(rank, "its check alone was not complete: " + what);
   tell_unanswered(run, why_of_rank);
 }
 
