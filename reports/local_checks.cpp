@@ -743,8 +743,10 @@ topo::Finding failed_check(const Report& report, std::optional<int> rank, const 
                         .about = topo::About::hardware};
   if (may_be_of_host(what)) {
     finding.action =
-        "look at the memory limit of the container (dmesg names processes that were killed), and at ulimit -a; run "
-        "again";
+        is_of_versions(what)
+            ? fmt::format("{}, all of one version, on all hosts", topo::beside_each_other)
+            : "look at the memory limit of the container (dmesg names processes that were killed), and at ulimit -a; "
+              "run again";
     finding.about = topo::About::host;
   }
   const Device device = rank ? device_of(report, static_cast<std::size_t>(*rank)) : Device{};

@@ -359,6 +359,11 @@ bool may_be_of_host(const std::string& failure) {
                              "OS call failed",
                              "unhandled system error"};
   if (const std::optional<topo::Remedy> known = topo::remedy_for(failure)) return known->about != topo::About::hardware;
+  return has_any_of(failure, words) || is_of_versions(failure);
+}
+
+bool is_of_versions(const std::string& failure) {
+  constexpr std::array words{"reply is not understood", "uses another protocol", "the worker knows no order"};
   return has_any_of(failure, words);
 }
 

@@ -37,6 +37,8 @@ std::string join_message(const JoinFailure& failure);
 // True if the failure of one of several processes may be due to its host and not to its GPU: limits of processes,
 // memory and files, and signals from outside, such as that of the kernel where memory is short.
 bool may_be_of_host(const std::string& failure);
+// True for a failure that shows that two programs of p5bench are of different versions: of no part of the machine.
+bool is_of_versions(const std::string& failure);
 
 // True of an error that names who does not join: the run gave up its ranks at it.
 bool is_join_error(const topo::Finding& finding);

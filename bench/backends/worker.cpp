@@ -328,6 +328,7 @@ json WorkerBackend::wait(Seconds limit) {
     StalledError told(fmt::format("{}{} ({}){}", problem.what(), cut, where(), warnings(problem.what())), std::nullopt,
                       problem.progress);
     told.cut_short = cut_short;
+    told.hangs = problem.hangs;
     throw told;
   } catch (const LostError& problem) {
     notify_others();

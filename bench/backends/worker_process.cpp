@@ -318,11 +318,13 @@ StalledError WorkerProcess::stalled(Seconds waited, bool late) {
     return StalledError(fmt::format("no answer for {} to \"{}\"{}", to_text(waited), protocol::order_names.at(order),
                                     at_rest ? "; it waited for other ranks" : ""),
                         std::nullopt, progress(at_rest));
-  return StalledError(
+  StalledError problem(
       fmt::format("no answer for {}; it had completed {} operations, and after the abort its device {}{}",
                   to_text(waited), page_->completed.load(), at_rest ? "became idle" : "did not become idle",
                   waits_for_.empty() ? "" : "; " + waits_for_),
       std::nullopt, progress(at_rest));
+  problem.hangs = !at_rest;
+  return problem;
 }
 
 std::string WorkerProcess::how_it_ended() {

@@ -46,6 +46,7 @@ struct StalledError : CaseError {
   std::vector<int> ranks = {};  // stalled ranks, where a participant hosts several; empty: its only one
   // The time limit of the whole command ended the wait before the wait's own limit, so it shows no fault of any rank.
   bool cut_short = false;
+  bool hangs = false;  // after the abort its device did not become idle, however short the wait was
 };
 
 enum class ExitCode {

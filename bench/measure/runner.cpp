@@ -584,7 +584,7 @@ Measurement CaseRun::result() const {
   if (rounds_failed_ > 0 && rounds > 1)
     m.because += fmt::format(" (in {} of {} {})", rounds_failed_, rounds,
                              is_repeated(m.measured_case) ? "repetitions" : "rounds");
-  if (rounds_skipped_ == rounds_done_) {
+  if (rounds_failed_ == 0 && rounds_skipped_ == rounds_done_) {
     m.outcome = Outcome::skipped;
     m.because = skip_reason_;
   }

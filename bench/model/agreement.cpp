@@ -47,6 +47,8 @@ void add_stalled_ranks(const Failures& failures, PhaseFailed& failed) {
     if (!each) continue;
     std::vector<int>& ranks = std::floor(each->progress) > least ? failed.waiting : failed.stalled;
     ranks.insert(ranks.end(), each->stalled.begin(), each->stalled.end());
+    if (!each->hangs) continue;
+    for (const int rank : each->stalled) failed.hung[rank] = each->what;
   }
 }
 
@@ -62,7 +64,8 @@ Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
           .progress = problem.progress,
           .stalled = ranks,
           .what = problem.what(),
-          .cut_short = problem.cut_short};
+          .cut_short = problem.cut_short,
+          .hangs = problem.hangs};
 } catch (const LostError& problem) {
   return {.kind = Kind::lost, .rank = problem.rank.value_or(rank), .what = problem.what()};
 } catch (const CaseError& problem) {

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <exception>
+#include <map>
 #include <optional>
 #include <string>
 #include <type_traits>
@@ -31,6 +32,8 @@ struct PhaseFailed {
   // At the leader, ranks whose operation did not complete: those behind the others, and those that had completed more
   // and may have waited for them.
   std::vector<int> stalled = {}, waiting = {};
+  // At the leader, those of both whose device did not become idle after the abort, each with its own failure.
+  std::map<int, std::string> hung = {};
   // As StalledError::cut_short: no rank is at fault; `what` tells which was behind the others.
   bool cut_short = false;
 };
@@ -48,6 +51,7 @@ struct Failure {
   std::vector<int> stalled = {};  // all hosted ranks that stalled
   std::string what = {};
   bool cut_short = false;  // as in StalledError, of any of the ranks that stalled
+  bool hangs = false;      // as in StalledError
 };
 
 // A part or a decision, or the error instead.
@@ -72,6 +76,7 @@ void fields(auto& archive, AnyFailure auto& failure) {
   archive.must("stalled", failure.stalled);
   archive.must("what", failure.what);
   archive.must("cut_short", failure.cut_short);
+  archive.must("hangs", failure.hangs);
 }
 
 void fields(auto& archive, AnyOutcome auto& outcome) {

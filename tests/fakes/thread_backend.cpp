@@ -67,6 +67,7 @@ class ThreadSession final : public Session {
   }
 
   int slots() const override { return buffers_.slots(); }
+  std::string unavailable() const override { return threads_.unavailable; }
 
   void warm_up(int operations, const std::string& /*setting*/) override {
     misbehave(Phase::warm_up);

@@ -64,6 +64,7 @@ struct Threads {
   explicit Threads(int ranks) : exchange(ranks) {}
   Exchange exchange;
   Trouble trouble;
+  std::string unavailable = {};  // of all cases, as Session::unavailable()
   int slots = 4;
   double operation_s = 100e-6;
   double spread = 0;  // relative spread between samples; 0: the stopping rule is met at once

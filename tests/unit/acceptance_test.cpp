@@ -116,11 +116,11 @@ class ChecksNever final : public Backend {
 };
 
 // Its cases under load, or before them the copies to host memory, do not end in time: each time in that of the wait, or
-// cut short in that of the command.
+// cut short in that of the command. `hangs`: nor does the device become idle after the abort.
 class LoadsNever final : public Backend {
  public:
-  LoadsNever(std::unique_ptr<Backend> inner, std::vector<bool> cut_short, bool copies)
-      : inner_(std::move(inner)), cut_short_(std::move(cut_short)), copies_(copies) {}
+  LoadsNever(std::unique_ptr<Backend> inner, std::vector<bool> cut_short, bool copies, bool hangs)
+      : inner_(std::move(inner)), cut_short_(std::move(cut_short)), copies_(copies), hangs_(hangs) {}
   std::unique_ptr<Session> open(const Case& c, int round) override {
     if (checked_ && !c.beside.empty()) stall();
     return inner_->open(c, round);
@@ -142,12 +142,13 @@ class LoadsNever final : public Backend {
   void stall() {
     StalledError problem("no answer", 3);
     problem.cut_short = cut_short_.at(times_++);
+    problem.hangs = hangs_;
     throw problem;
   }
 
   std::unique_ptr<Backend> inner_;
   const std::vector<bool> cut_short_;
-  const bool copies_;
+  const bool copies_, hangs_;
   std::size_t times_ = 0;
   bool checked_ = false;
 };
@@ -571,17 +572,20 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
   }
 }
 
-// The load is left out where time runs short, and as if it were where the time limit cuts it, unless it failed before.
+// The load is left out where time runs short, and as if it were where the time limit cuts it, unless it failed before
+// or a device hangs.
 TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
   struct End {
     std::vector<bool> cut_short;
     bool burns;
     ExitCode code;
     const char* says;
-    bool copies = false;
+    bool copies = false, hangs = false;
   };
   for (const End& end :
        {End{{true}, false, ExitCode::ok, "n0: fit; "}, End{{true}, false, ExitCode::ok, "n0: fit; ", true},
+        End{{true, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed", false, true},
+        End{{true, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed", true, true},
         End{{false, false}, false, ExitCode::unfinished, "n0: NOT FIT: gpu.check_failed"},
         End{{false, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"},
         End{{true}, true, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"}}) {
@@ -590,7 +594,7 @@ TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
     if (end.burns) arguments.insert(arguments.end(), {"--burn", "1s"});
     const auto control = make_solo_control_plane(8);
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
-      return std::make_unique<LoadsNever>(std::move(inner), end.cut_short, end.copies);
+      return std::make_unique<LoadsNever>(std::move(inner), end.cut_short, end.copies, end.hangs);
     }};
     testing::internal::CaptureStdout();
     testing::internal::CaptureStderr();

@@ -151,6 +151,25 @@ TEST(Agreement, blames_no_rank_for_a_wait_that_the_time_limit_of_the_command_cut
   for (const PhaseFailed& failed : failures_of({stalled(7), stalled(6), good})) EXPECT_FALSE(failed.cut_short);
 }
 
+// A rank whose device does not become idle is known also where no rank is blamed.
+TEST(Agreement, tells_which_devices_hang_of_ranks_that_did_not_answer) {
+  const auto ends = [](bool hangs) -> LocalPart {
+    return [hangs]() -> std::string {
+      StalledError problem("no answer for 4 s", std::nullopt, 7);
+      problem.cut_short = true;
+      problem.hangs = hangs;
+      throw problem;
+    };
+  };
+  std::map<int, std::string> hung;  // told to the leader
+  for (const PhaseFailed& failed : failures_of({ends(false), ends(true), ends(false)})) {
+    EXPECT_FALSE(failed.rank);
+    hung.insert(failed.hung.begin(), failed.hung.end());
+  }
+  EXPECT_EQ(hung, (std::map<int, std::string>{{1, "no answer for 4 s"}}));
+  for (const PhaseFailed& failed : failures_of({ends(false), ends(false)})) EXPECT_TRUE(failed.hung.empty());
+}
+
 // Returns what each rank throws in a step outside of the operation under test.
 std::vector<std::string> errors_of(const std::vector<LocalPart>& parts, const std::function<void()>& decide) {
   std::vector<std::string> learned;

@@ -817,6 +817,25 @@ TEST(LocalChecks, that_a_limit_of_the_host_may_have_ended_condemn_no_gpu) {
     EXPECT_TRUE(topo::condemns(failed_check(report, 1, what))) << what;
 }
 
+TEST(LocalChecks, of_a_worker_of_another_version_condemn_no_gpu_and_say_how_to_install_it) {
+  const Report report = report_of_checks({{}, {}, {}});
+  for (const char* const what :
+       {"its worker's reply is not understood: it has a figure \"fp4_tflop_per_s\", which is of no check",
+        "its worker's reply is not understood: it has neither \"ok\" nor \"error\"",
+        "its worker's reply is not understood: there is no rank 99 (alpha, GPU-1)",
+        "the other process uses another protocol (version 2, this is 1)",
+        "the worker knows no order \"check_locally\""}) {
+    const topo::Finding found = failed_check(report, 1, what);
+    EXPECT_FALSE(topo::condemns(found)) << what;
+    EXPECT_THAT(found.action, HasSubstr("installed beside each other, all of one version"));
+    Report with = report;
+    with.findings.push_back(found);
+    EXPECT_THAT(rejected_hosts(with), IsEmpty());
+    EXPECT_THAT(judge_nodes(with).at(0).unfit, IsEmpty());
+    EXPECT_THAT(judge_nodes(with).at(0).unfinished, Contains("gpu.check_failed GPU 1"));
+  }
+}
+
 TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {
   LocalChecks first{.figures = {{"bf16_tflop_per_s", 600}, {"launch_us", 3}, {"host_to_device_gb_per_s", 55}}};
   const LocalChecks second{

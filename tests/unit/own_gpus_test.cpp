@@ -194,6 +194,16 @@ TEST(FailedStarts, are_refused_with_the_first_rank_their_number_and_what_to_do) 
         refuse_failed_starts({"", lost, lost, lost});
       },
       ThrowsMessage<EnvironmentError>(StartsWith("rank 1 and 2 more: " + lost)));
+  for (const std::vector<std::string>& all : {std::vector{lost}, std::vector{lost, lost}})
+    EXPECT_THAT([&] { refuse_failed_starts(all); },
+                ThrowsMessage<EnvironmentError>(
+                    AllOf(HasSubstr("; no worker starts: look at the driver"), Not(HasSubstr("without it")))));
+  for (const char* const said : {"error while loading shared libraries: libnccl.so.2: cannot open shared object file",
+                                 "symbol lookup error: undefined symbol: ncclCommWindowRegister"})
+    for (const std::vector<std::string>& some : {std::vector<std::string>{said, said}, {"", said}})
+      EXPECT_THAT(
+          [&] { refuse_failed_starts(some); },
+          ThrowsMessage<EnvironmentError>(AllOf(HasSubstr("mpirun -x LD_LIBRARY_PATH"), Not(HasSubstr("nvidia-smi")))));
 }
 
 TEST(FailedGpus, with_errors_of_memory_or_links_are_at_fault_by_themselves_too) {

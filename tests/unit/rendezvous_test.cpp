@@ -480,9 +480,10 @@ TEST(JoinFindings, condemn_a_gpu_that_fails_by_itself_where_others_of_its_host_d
   reports::Report report;
   report.findings = reports::join_findings(failure);
   EXPECT_TRUE(reports::never_joined(report));
-  for (const char* const of_limits : {"was ended by signal 9 (Killed)", "Resource temporarily unavailable",
-                                      "cudaMalloc: out of memory (cudaErrorMemoryAllocation, 2)",
-                                      "Cuda failure 2 'out of memory'", "system not yet initialized"}) {
+  for (const char* const of_limits :
+       {"was ended by signal 9 (Killed)", "Resource temporarily unavailable",
+        "cudaMalloc: out of memory (cudaErrorMemoryAllocation, 2)", "Cuda failure 2 'out of memory'",
+        "system not yet initialized", "its worker's reply is not understood: it is no object"}) {
     fail(of_limits, of_limits);
     EXPECT_THAT(condemned(), IsEmpty()) << of_limits;
     EXPECT_EQ(reports::join_findings(failure).at(0).id, "join.host");

@@ -40,6 +40,7 @@ struct RunnerJob {
   std::string planned_for = "mpi";
   RunnerOptions runner{};
   Trouble trouble{};
+  std::string unavailable{};
   int slots = 4;
   double operation_s = 100e-6, spread = 0;
   // Afterwards
@@ -57,6 +58,7 @@ struct RunnerJob {
   std::vector<Measurement> run() {
     fakes::Threads threads(ranks);
     threads.trouble = trouble;
+    threads.unavailable = unavailable;
     threads.slots = slots;
     threads.operation_s = operation_s;
     threads.spread = spread;
@@ -279,6 +281,24 @@ TEST(Runner, fails_the_case_that_a_rank_cannot_close_and_keeps_what_was_found_be
                                                                               : "rank 2 in close: does not come"));
     EXPECT_TRUE(measurements[failed].throughput);
     EXPECT_TRUE(measurements[failed].silent_groups.empty()) << "its operations have ended";
+  }
+}
+
+TEST(Runner, fails_the_case_that_a_rank_cannot_close_though_it_was_skipped) {
+  for (const int launches : {1, 6}) {
+    RunnerJob job;
+    job.ranks = 3;
+    job.options.launches = launches;
+    job.options.collectives = {"all_reduce"};
+    job.unavailable = "no such kernels here";
+    EXPECT_EQ(job.run().at(0).outcome, Outcome::skipped);
+    job.trouble = {.kind = Kind::throws, .rank = 2, .phase = Phase::close, .only_case = 0};
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_EQ(measurements.size(), 1u);
+    EXPECT_EQ(measurements[0].outcome, Outcome::failed);
+    EXPECT_EQ(measurements[0].failed_in, Phase::close);
+    EXPECT_EQ(measurements[0].failed_rank, 2);
+    EXPECT_TRUE(measurements[0].because.starts_with("rank 2 in close: told to throw")) << measurements[0].because;
   }
 }
 

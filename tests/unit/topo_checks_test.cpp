@@ -560,6 +560,19 @@ TEST(TopoChecks, a_slow_port_of_roce_is_told_where_no_other_host_has_its_name_at
   EXPECT_THAT(told(topology), ElementsAre("n0 mlx5_3")) << "a host alone";
   topology.hosts[0].nics[3].rate = GBps{50};
   EXPECT_THAT(told(topology), IsEmpty());
+  for (const std::size_t hosts : {3U, 1U}) {
+    Topology down = over_roce();
+    down.hosts.resize(hosts);
+    down.hosts.back().nics[3].state = "down";
+    EXPECT_THAT(told(down), IsEmpty()) << "what is down is lacking, and not what is for management";
+    Topology hidden = over_roce();
+    hidden.hosts.resize(hosts);
+    for (Host& host : hidden.hosts) {
+      host.gpus = 6;
+      host.nics.erase(host.nics.begin() + 4, host.nics.begin() + 8);
+    }
+    EXPECT_THAT(told(hidden), IsEmpty()) << "six GPUs of a container share neither four NICs evenly nor five";
+  }
   Topology by_place = over_roce();
   for (Host& host : by_place.hosts)
     for (Nic& nic : host.nics) nic.name = "roce" + host.name + nic.name;

@@ -287,6 +287,28 @@ class Unfit(Checks):
                 self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3(,.*)?$")
                 self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
 
+    def test_a_gpu_that_hangs_under_load_when_the_time_ends_is_not_called_fit(self):
+        # The wait for the load is longer than the limit.
+        code, output = self.check("--timeout", "100s", program=self.on_hosts_of_two(), ranks=4, gpus=4, limit="40s",
+                                  LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"), P5BENCH_FAKE_CUBLASLT=fake_cublaslt(),
+                                  P5BENCH_FAKE_MEMORY=str(32 << 20), P5BENCH_MISBEHAVE="endless@3:sample_concurrently#1",
+                                  P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
+        if "no answer for" not in output:
+            self.skipTest("no time was left for the load")
+        self.assertEqual(code, 12, output)
+        self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3(,.*)?$")
+        self.assertRegex(output, r"rank 3: its check alone was not complete: no answer [^\n]* did not become idle[^\n]*\(node1, ")
+        self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
+
+    def test_gpus_that_failed_alone_on_two_hosts_are_told_each_with_its_own_failure(self):
+        notes = tempfile.mkdtemp(dir=self.folder)
+        code, output = self.check(program=self.on_hosts_of_two(), ranks=4, gpus=4, LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"),
+                                  P5BENCH_MISBEHAVE="kill@3:check_locally#1,kill@1:check_locally#1", P5BENCH_MISBEHAVE_NOTES=notes)
+        self.assertEqual(code, 12, output)
+        for node, rank in ((1, 3), (0, 1)):
+            self.assertRegex(output, rf"(?m)^node{node}: NOT FINISHED: gpu.check_failed GPU {rank}$")
+            self.assertRegex(output, rf"rank {rank}: its check alone was not complete: its worker [^\n]*\(node{node}, ")
+
     def test_a_burn_that_does_not_run_leaves_the_node_not_checked(self):
         code, output = self.check("--burn", "60s", gpus=2, P5BENCH_FAKE_CUBLASLT="/nonexistent/libcublasLt.so.13")
         self.assertEqual(code, 14, output)

@@ -299,9 +299,17 @@ std::vector<Finding> slow_nics(const Topology& topology) {
     return (nic.kind == "efa" || !has_efa_by(platforms[host])) && full[host] && nic.state == "up" && nic.rate &&
            nic.rate->count < 0.99 * *full[host];
   };
-  // A slower Ethernet port is ordinary, as hosts are managed by them, unless the GPUs do not share the others evenly.
+  // A slower Ethernet port is ordinary, as hosts are managed by them, unless the GPUs do not share the others evenly
+  // and would with those of its rate. Where a port is down, that one may be what is lacking.
+  const NicsOfHosts with_rdma = all_nics_with_rdma(topology);
   const auto may_be_of_job = [&](std::size_t host, const Nic& nic) {
-    return nic.kind != "ethernet" || lacks_nics(topology.hosts[host], std::ssize(rates_up(carrying[host])));
+    if (nic.kind != "ethernet") return true;
+    const std::ptrdiff_t others = std::ssize(carrying[host]);
+    const std::ptrdiff_t alike = std::ranges::count_if(with_rdma[host], [&](const Nic* each) {
+      return each->kind == "ethernet" && each->state == "up" && each->rate && each->rate->count == nic.rate->count &&
+             !carrying[host].contains(each);
+    });
+    return lacks_nics(topology.hosts[host], others) && !lacks_nics(topology.hosts[host], others + alike);
   };
   const auto evidence = [&](std::size_t host, const Nic& nic) {
     return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
@@ -317,7 +325,7 @@ std::vector<Finding> slow_nics(const Topology& topology) {
                         [&](std::size_t host, const Nic& nic) {
                           return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
                         },
-                        all_nics_with_rdma(topology)),
+                        with_rdma),
                     std::back_inserter(findings));
   return findings;
 }

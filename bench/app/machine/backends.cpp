@@ -131,9 +131,14 @@ void refuse_failed_starts(const std::vector<std::string>& of_ranks) {
   const auto first = std::ranges::find_if_not(of_ranks, &std::string::empty);
   if (first == of_ranks.end()) return;
   const auto others = std::ranges::count_if(first + 1, of_ranks.end(), [](const auto& each) { return !each.empty(); });
-  throw EnvironmentError(
-      fmt::format("rank {}{}: {}; look at that host's GPUs (nvidia-smi, dmesg), or run again without it",
-                  first - of_ranks.begin(), others > 0 ? fmt::format(" and {} more", others) : "", *first));
+  const bool all_fail = std::ranges::find(of_ranks, "") == of_ranks.end();
+  std::string_view remedy = remedy_for_loader(*first);
+  if (remedy.empty())
+    remedy = all_fail ? "no worker starts: look at the driver and the GPUs (nvidia-smi, dmesg), and at the libraries "
+                        "and variables of the job"
+                      : "look at that host's GPUs (nvidia-smi, dmesg), or run again without it";
+  throw EnvironmentError(fmt::format("rank {}{}: {}; {}", first - of_ranks.begin(),
+                                     others > 0 ? fmt::format(" and {} more", others) : "", *first, remedy));
 }
 
 bool is_of_device(const std::string& problem) {

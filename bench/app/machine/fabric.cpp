@@ -104,14 +104,15 @@ SharedFabric agree_on_fabric(ControlPlane& control, const topo::Topology& topolo
     }
     return shared;
   };
-  constexpr std::string_view remedy = "; look at that host's NICs (fi_info, dmesg), or run again without it";
+  constexpr std::string_view remedy = "look at that host's NICs (fi_info, dmesg), or run again without it";
   const auto start = [&] {
     try {
       return identify(backend);
     } catch (const LostError& problem) {
-      throw LostError(fmt::format("{}{}", problem.what(), remedy));
+      const std::string_view of_loader = remedy_for_loader(problem.what());
+      throw LostError(fmt::format("{}; {}", problem.what(), of_loader.empty() ? remedy : of_loader));
     } catch (const StalledError& problem) {
-      throw StalledError(fmt::format("{}{}", problem.what(), remedy));
+      throw StalledError(fmt::format("{}; {}", problem.what(), remedy));
     }
   };
   return agree(control, start, describe);

@@ -105,6 +105,14 @@ Seconds join_limit(const Options& options) {
 
 std::string identify(WorkerBackend& backend) { return protocol::to_json(backend.identify()).dump(); }
 
+std::string_view remedy_for_loader(const std::string& problem) {
+  for (const char* const words : {"error while loading shared libraries", "symbol lookup error"})
+    if (problem.find(words) != std::string::npos)
+      return "install that library there as on the machine of the build, or name its folder in LD_LIBRARY_PATH on all "
+             "hosts (mpirun -x LD_LIBRARY_PATH)";
+  return "";
+}
+
 std::vector<protocol::Identity> identities_from(const std::vector<std::string>& texts, const topo::Topology& topology) {
   std::vector<protocol::Identity> identities;
   for (const std::string& text : texts) identities.push_back(protocol::identity_from_json(json::parse(text)));

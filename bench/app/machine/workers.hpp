@@ -42,6 +42,8 @@ Seconds join_limit(const Options& options);
 
 // Starts this rank's worker; its identity as text. Throws CaseError.
 std::string identify(WorkerBackend& backend);
+// Remedy for a worker that ended because the loader lacks a library or a symbol of it; "" for other ends.
+std::string_view remedy_for_loader(const std::string& problem);
 // The identities of all ranks' workers. Throws EnvironmentError naming a rank whose library differs from rank 0's.
 std::vector<protocol::Identity> identities_from(const std::vector<std::string>& texts, const topo::Topology& topology);
 

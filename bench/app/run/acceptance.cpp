@@ -6,6 +6,7 @@
 #include <chrono>
 #include <exception>
 #include <functional>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -100,7 +101,8 @@ static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<Lo
 // Results of the checks of each GPU, also those of an attempt that failed later.
 struct FoundAlone {
   std::vector<LocalChecks> of_ranks;
-  bool alone = false, complete = false;  // each GPU was checked alone; and under load. The same on all ranks.
+  // Each GPU was checked alone; and under load; since then, a device hung. The same on all ranks.
+  bool alone = false, complete = false, hung = false;
 };
 
 // A report has the figures of the checks alone.
@@ -171,26 +173,38 @@ static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found
   if (shared_by_leader(run.control, under_load)) measure_under_load(run, backend, longer, found);
 }
 
-// Tells the hosts of ranks that did not answer, which are not finished by it, and not condemned. None stands out if no
-// rank answered.
-static void tell_unanswered(Run& run, const std::set<int>& ranks, const std::string& why) {
-  if (std::cmp_equal(ranks.size(), run.control.ranks())) return;
+// Tells the hosts of ranks that did not answer, and why, which are not finished by it, and not condemned.
+static void tell_unanswered(Run& run, const std::map<int, std::string>& why_of_rank) {
   run.recorder.add([&](ReportBuilder& built) {
-    for (const int rank : ranks) built.add_findings({reports::unanswered_check(built.report(), rank, why)});
+    for (const auto& [rank, why] : why_of_rank)
+      built.add_findings({reports::unanswered_check(built.report(), rank, why)});
   });
 }
 
 // The rank that failed, at the leader; else those that did not answer, of which none waits for another while each GPU
-// is checked alone.
-static std::set<int> unanswered_in(const PhaseFailed& failed) {
-  if (failed.rank) return {*failed.rank};
-  std::set<int> ranks(failed.stalled.begin(), failed.stalled.end());
-  ranks.insert(failed.waiting.begin(), failed.waiting.end());
+// is checked alone. If no rank answered, as where ranks wait for each other under load, those alone stand out whose
+// device hangs. With the failure of each.
+static std::map<int, std::string> unanswered_in(const Run& run, const PhaseFailed& failed) {
+  if (failed.rank) return {{*failed.rank, failed.what}};
+  std::map<int, std::string> ranks = failed.hung;
+  if (std::cmp_equal(failed.stalled.size() + failed.waiting.size(), run.control.ranks())) return ranks;
+  for (const std::vector<int>* const all : {&failed.stalled, &failed.waiting})
+    for (const int rank : *all) ranks.try_emplace(rank, failed.what);
   return ranks;
 }
 
+// Tells each rank with the first failure that is about it.
+static void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failures) {
+  std::map<int, std::string> why_of_rank;
+  for (const PhaseFailed& failed : failures)
+    for (const auto& [rank, what] : unanswered_in(run, failed))
+      why_of_rank.try_emplace(rank, "its check alone was not complete: " + what);
+  tell_unanswered(run, why_of_rank);
+}
+
 // Returns the failure, if any. A step that the deadline cuts short after each GPU was checked alone, without a burn, is
-// as if it had been left out for lack of time, unless it failed before.
+// as if it had been left out for lack of time, unless it failed before, or a device did not become idle afterwards:
+// what lacked time ends when it is aborted, and what hangs does not.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
   const bool failed_later = found.alone;
   try {
@@ -198,12 +212,15 @@ static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, Fou
     measure_alone(run, backend, half_of_burn(run), found);
     measure_under_load(run, backend, half_of_burn(run), found);
     found.complete = true;
+    found.hung = false;
     if (run.options.burn.count == 0) measure_suspects_again(run, backend, found);
     return std::nullopt;
   } catch (const PhaseFailed& failed) {
     backend.abandon();
     run.control.barrier();  // all ranks' workers have ended before new ones start
-    if (!failed.cut_short || !found.alone || failed_later || run.options.burn.count > 0) return failed;
+    const bool hangs = shared_by_leader(run.control, !failed.hung.empty());
+    found.hung = found.hung || hangs;
+    if (!failed.cut_short || hangs || !found.alone || failed_later || run.options.burn.count > 0) return failed;
     run.recorder.remark(
         fmt::format("what follows the check of each GPU alone was not complete within the limit: {}", failed.what));
     return std::nullopt;
@@ -232,30 +249,34 @@ void check_gpus_alone(Run& run) {
   FoundAlone found;
   std::optional<PhaseFailed> first = try_gpus_alone(run, backend, found), problem = first;
   if (problem && run.options.checks() && run.options.burn.count == 0) {
-    if (agree_on_time_left(run)) problem = try_gpus_alone(run, backend, found);
+    const bool repeated = agree_on_time_left(run);
+    if (repeated) problem = try_gpus_alone(run, backend, found);
     const bool in_time = agree_on_time_left(run);
     const bool again = problem && first->rank && problem->rank == first->rank && in_time;
-    // The limit cut a repetition short, after all GPUs had been checked.
-    const bool suffices = problem && found.complete && !in_time;
-    const std::string what = first->rank ? fmt::format("rank {}: {}", *first->rank, first->what) : first->what;
+    // The limit cut a repetition short, after all GPUs had been checked, and none of them hung.
+    const bool suffices = problem && found.complete && !found.hung && !in_time;
+    const auto told = [](const PhaseFailed& failed) {
+      return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
+    };
+    const std::string then = repeated && problem && !again ? "; then " + told(*problem) : "";
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
                                     !problem   ? "failed once and passed when it was repeated"
                                     : again    ? "failed twice"
                                     : suffices ? "was complete, and its repetition was not within the limit"
                                                : "failed, but not twice at the same rank within the limit",
-                                    what));
+                                    told(*first) + then));
     if (problem && !again && !suffices) {
       run.code = worse(run.code, ExitCode::unfinished);
-      std::set<int> ranks = unanswered_in(*first);
-      if (problem->rank) ranks.insert(*problem->rank);
-      tell_unanswered(run, ranks, "its check alone was not complete: " + first->what);
+      std::vector<PhaseFailed> failures{*first};
+      if (repeated && (!problem->cut_short || !problem->hung.empty())) failures.push_back(*problem);
+      tell_failed_checks(run, failures);
     }
     if (!again) problem.reset();
   } else if (problem && problem->cut_short) {
     run.recorder.remark(
         fmt::format("the check of each GPU alone was not complete within the limit: {}", problem->what));
     run.code = worse(run.code, ExitCode::unfinished);
-    tell_unanswered(run, unanswered_in(*problem), "its check alone was not complete: " + problem->what);
+    tell_failed_checks(run, {*problem});
     problem.reset();
   }
   look_for_programs(run, found.of_ranks);
@@ -406,11 +427,14 @@ std::string describe_stopped_ranks(const Run& run) {
   return stopped;
 }
 
-// A check whose ranks wait for some that do not answer tells their hosts.
+// A check whose ranks wait for some that do not answer tells their hosts. None stands out if no rank answered.
 void tell_missing_ranks(Run& run, const std::string& why) {
   if (!run.opened || !run.options.checks()) return;
   const std::vector<int> missing = run.control.missing_participants();
-  tell_unanswered(run, {missing.begin(), missing.end()}, why);
+  if (std::cmp_equal(missing.size(), run.control.ranks())) return;
+  std::map<int, std::string> why_of_rank;
+  for (const int rank : missing) why_of_rank[rank] = why;
+  tell_unanswered(run, why_of_rank);
 }
 
 // The ranks that all others wait for; empty if they are unknown, as within the operation under test.
