@@ -414,12 +414,12 @@ class Ended(Folder):
         self.assert_none_left()
 
     def test_by_sigterm_to_another_rank(self):
-        run = self.begin()
+        run = self.begin(variables=self.PATIENT)
         os.kill(self.rank(2), signal.SIGTERM)
         self.assert_partial(run, "SIGTERM")
 
     def test_by_a_rank_that_is_killed(self):
-        run = self.begin()
+        run = self.begin(variables=self.PATIENT)
         os.kill(self.rank(1), signal.SIGKILL)
         self.assert_partial(run, "SIGTERM")
 

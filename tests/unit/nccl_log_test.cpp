@@ -676,7 +676,7 @@ TEST(ExplainedLog, keeps_the_kernel_logs_of_several_hosts_in_one_file_apart) {
     return explained(one + "[    5.1] " + start + one + "[ 9123.1] " + first + other + "[    5.2] " + start + other +
                      "[ 9100.0] " + then);
   };
-  const std::string quiet = "systemd[1]: Reached target\n";
+  const std::string quiet = "systemd[1]: Started Session 7\n";
   for (const auto& [one, other, where] :
        {std::tuple{"node1: ", "node2: ", " of node1: "}, {"0: ", "1: ", " of task 0: "}, {"", "", ": "}}) {
     const Explanation all = of_two(one, other, lost, quiet);
