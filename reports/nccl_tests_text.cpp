@@ -242,7 +242,7 @@ class Reader {
   }
 
   // "#  Rank  0 Group  0 Pid  1234 on  host device  0 [0000:53:00] NVIDIA H100"; versions before 2.17 have no group.
-  // What stands behind a tab is of a log collector.
+  // Text behind a tab is a log collector's.
   static std::optional<Device> device_in(std::string_view text) {
     Scan scan(text);
     std::string_view number;

@@ -39,7 +39,7 @@ struct Explained {
   std::vector<std::string> hosts;  // hosts that logged it, as far as their lines name them
 };
 
-// What NCCL warns of on a host in words that no rule knows.
+// Warnings of NCCL on a host in words that no rule knows.
 struct UnknownWarning {
   std::string host;  // "": the line does not name it
   std::string said;  // the first line

@@ -221,7 +221,7 @@ class LogReader {
   }
 
   std::unordered_map<std::string, Known> communicators_;  // by "HOST:PID 0xCOMM"
-  // Of the splits that a process has under one name, by process and name.
+  // Addresses of the splits that a process has under one name, by process and name.
   std::unordered_map<std::string, std::vector<std::string>> addresses_;
   std::set<std::string, std::less<>> processes_;  // HOST:PID of those that began a line
 };

@@ -1271,7 +1271,7 @@ TEST(NcclTests, of_which_a_row_deviates_by_more_than_rounding_have_wrong_data) {
                                               {"1e+00", " half", ExitCode::wrong_data},
                                               {"1e+00", "int32", ExitCode::wrong_data}})
     EXPECT_EQ(of(sum, error, type), expected) << error << type;
-  // What nccl-tests says of sums itself, with the bound that it has for their ranks, counts.
+  // The verdict of nccl-tests on sums counts, which has a bound for their ranks.
   std::string told = sum;
   told.insert(told.find("# Avg bus"), "# Out of bounds values : 0 OK\n");
   EXPECT_EQ(of(told, "2e-02", " half"), ExitCode::ok);

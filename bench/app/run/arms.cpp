@@ -71,7 +71,7 @@ Environment variables_of(ControlPlane& control, const Options& options, Settings
   return settings;
 }
 
-// What an arm's processes on this rank get.
+// Variables that an arm's processes on this rank get.
 Environment environment_of_arm(Environment environment, const Environment& changes) {
   for (const auto& [name, value] : changes) environment[name] = value;
   std::erase_if(environment, [](const auto& variable) { return variable.second.empty(); });
