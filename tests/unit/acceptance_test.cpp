@@ -515,10 +515,25 @@ TEST(Acceptance, keeps_what_the_checks_of_gpus_found_before_one_failed) {
   }
 }
 
+struct Shown {
+  ExitCode code;
+  std::string text;
+};
+
+// A run of all ranks in this process, and what it prints to stdout.
+Shown run_quietly(ControlPlane& control, const std::vector<std::string>& arguments, const FaultHooks& fault_hooks) {
+  Shutdown shutdown;
+  testing::internal::CaptureStdout();
+  testing::internal::CaptureStderr();
+  const Options options = parse_options(arguments).options;
+  const ExitCode code = run_acceptance(control, {control, options, arguments, shutdown, fault_hooks});
+  testing::internal::GetCapturedStderr();
+  return {code, testing::internal::GetCapturedStdout()};
+}
+
 TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_short) {
   for (const bool cut_short : {true, false}) {
     const Folder folder;
-    Shutdown shutdown;
     const std::vector<std::string> arguments{"check",      "--burn",      "1s",    "--backend",         "sim",
                                              "--platform", "p5.48xlarge", "--out", folder.path.string()};
     const auto control = make_solo_control_plane(8);
@@ -526,16 +541,12 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
       return std::make_unique<ChecksNever>(std::move(inner), cut_short, postponed);
     }};
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const Options options = parse_options(arguments).options;
-    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
-    testing::internal::GetCapturedStderr();
-    const std::string shown = testing::internal::GetCapturedStdout();
+    const auto [code, shown] = run_quietly(*control, arguments, fault_hooks);
     const reports::Report report = reports::read_report((folder.path / "latest" / "report.json").string());
     const auto found = std::ranges::find(report.findings, reports::check_failed, &topo::Finding::id);
     ASSERT_NE(found, report.findings.end());
     EXPECT_EQ(topo::condemns(*found), !cut_short);
+    const Options options = parse_options(arguments).options;
     EXPECT_GT(postponed.count, options.burn.count);
     EXPECT_LT(postponed.count, options.burn.count + time_to_report(options.limit).count) << "the report has time left";
     if (!cut_short) continue;
@@ -549,7 +560,6 @@ TEST(Acceptance, condemns_no_gpu_for_a_wait_of_a_burn_that_the_time_limit_cut_sh
 // With a burn and without, the host of the GPU is not finished, and the other one is what was measured there.
 TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the_time_limit) {
   for (const bool burns : {true, false}) {
-    Shutdown shutdown;
     std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge", "--nodes", "2"};
     if (burns) arguments.insert(arguments.end(), {"--burn", "1s"});
     const auto control = make_solo_control_plane(16);
@@ -557,12 +567,7 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
       return std::make_unique<ChecksNever>(std::move(inner), true, postponed);
     }};
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const Options options = parse_options(arguments).options;
-    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
-    testing::internal::GetCapturedStderr();
-    const std::string shown = testing::internal::GetCapturedStdout();
+    const auto [code, shown] = run_quietly(*control, arguments, fault_hooks);
     EXPECT_EQ(code, ExitCode::unfinished);
     EXPECT_NE(shown.find("n0: NOT FINISHED: gpu.check_failed"), std::string::npos) << shown;
     EXPECT_NE(shown.find(burns ? "n1: NOT CHECKED: no burn on rank 8" : "n1: fit; "), std::string::npos) << shown;
@@ -589,19 +594,13 @@ TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
         End{{false, false}, false, ExitCode::unfinished, "n0: NOT FIT: gpu.check_failed"},
         End{{false, true}, false, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"},
         End{{true}, true, ExitCode::unfinished, "n0: NOT FINISHED: gpu.check_failed"}}) {
-    Shutdown shutdown;
     std::vector<std::string> arguments{"check", "--backend", "sim", "--platform", "p5.48xlarge"};
     if (end.burns) arguments.insert(arguments.end(), {"--burn", "1s"});
     const auto control = make_solo_control_plane(8);
     const FaultHooks fault_hooks{.wrap_backend = [&](std::unique_ptr<Backend> inner, int) {
       return std::make_unique<LoadsNever>(std::move(inner), end.cut_short, end.copies, end.hangs);
     }};
-    testing::internal::CaptureStdout();
-    testing::internal::CaptureStderr();
-    const Options options = parse_options(arguments).options;
-    const ExitCode code = run_acceptance(*control, {*control, options, arguments, shutdown, fault_hooks});
-    testing::internal::GetCapturedStderr();
-    const std::string shown = testing::internal::GetCapturedStdout();
+    const auto [code, shown] = run_quietly(*control, arguments, fault_hooks);
     EXPECT_EQ(code, end.code) << shown;
     EXPECT_NE(shown.find(end.says), std::string::npos) << shown;
     EXPECT_EQ(shown.find("what follows the check of each GPU alone was not complete within the limit: rank 3: no "
