@@ -1,4 +1,5 @@
 #include <mpi.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -457,12 +458,22 @@ std::string describe(const std::vector<UnreachableRank>& unreachable) {
   return join(texts);
 }
 
+// Open MPI's shared memory takes address space. Ranks of one host for which it fails may not reach each other.
+static std::string remedy_for_memory_limit() {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return "";
+  return fmt::format(
+      ". A process here may take only {} KiB of memory (ulimit -v), Open MPI's shared memory included: raise that "
+      "limit",
+      limit.rlim_cur / 1024);
+}
+
 void check_connectivity(Seconds limit, const std::string& remedy) {
   int ranks = 1, rank = 0;
   check(MPI_Comm_size(MPI_COMM_WORLD, &ranks));
   check(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   if (rank == 0)
-    ConnectivityLeader(ranks, limit, remedy).check_all();
+    ConnectivityLeader(ranks, limit, remedy + remedy_for_memory_limit()).check_all();
   else
     check_as_peer(rank, limit);
 }
