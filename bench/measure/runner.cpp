@@ -543,7 +543,9 @@ void CaseRun::fail(const PhaseFailed& failed) {
   if (result_.outcome == Outcome::failed) return;
   result_.outcome = Outcome::failed;
   result_.failed_in = failed.phase;
-  result_.failed_rank = failed.rank;
+  // A device that alone does not become idle hangs, however short the wait was.
+  result_.failed_rank =
+      failed.rank || failed.hung.size() != 1 ? failed.rank : std::optional(failed.hung.begin()->first);
   result_.failure_context = failed.failure_context;
   const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
   result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
