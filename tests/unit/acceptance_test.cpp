@@ -577,6 +577,51 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
   }
 }
 
+// Its ranks do not answer.
+class Silent final : public Backend {
+ public:
+  explicit Silent(bool recovers) : recovers_(recovers) {}
+  std::unique_ptr<Session> open(const Case&, int) override { return nullptr; }
+  Bytes memory_per_rank(const Case&) const override { return {}; }
+  CostModel cost() const override { return {}; }
+  bool recovers() const override { return recovers_; }
+
+ private:
+  const bool recovers_;
+};
+
+// The leader waits for its own worker. In an operation from which ranks do not recover, it may wait for any of them.
+TEST(Acceptance, tells_the_host_of_the_leader_alone_where_the_leader_awaits_no_rank_at_the_time_limit) {
+  for (const bool recovers : {true, false}) {
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check"};
+    const Options options = parse_options(arguments).options;
+    const FaultHooks fault_hooks;
+    reports::Report report;
+    report.topology.hosts.resize(2);
+    report.topology.hosts[0].name = "n0";
+    report.topology.hosts[1].name = "n1";
+    report.topology.host_of_rank = {0, 1};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    run_threads(2, [&](ControlPlane& control) {
+      if (!control.is_leader()) return;
+      const Request request{control, options, arguments, shutdown, fault_hooks};
+      p5::Run run(control, request);
+      run.machine.topology = report.topology;
+      run.machine.backend = std::make_unique<Silent>(recovers);
+      run.recorder.open(options, report, {});
+      run.opened = true;
+      EXPECT_EQ(actions_before_end(run).on_limit(), ExitCode::unfinished);
+    });
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    const std::string why = "no answer within 20 s while starting: rank 0 on n0";
+    EXPECT_THAT(shown, HasSubstr(recovers ? "n0: NOT FINISHED: gpu.check_failed" : "n0: NOT FINISHED: " + why));
+    EXPECT_THAT(shown, HasSubstr((recovers ? "n1: NOT CHECKED: " : "n1: NOT FINISHED: ") + why));
+  }
+}
+
 // The load is left out where time runs short, and as if it were where the time limit cuts it, unless it failed before
 // or a device hangs.
 TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {

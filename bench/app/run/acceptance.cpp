@@ -428,10 +428,8 @@ std::string describe_stopped_ranks(const Run& run) {
 }
 
 // A check whose ranks wait for some that do not answer tells their hosts. None stands out if no rank answered.
-void tell_missing_ranks(Run& run, const std::string& why) {
-  if (!run.opened || !run.options.checks()) return;
-  const std::vector<int> missing = run.control.missing_participants();
-  if (std::cmp_equal(missing.size(), run.control.ranks())) return;
+void tell_missing_ranks(Run& run, const std::vector<int>& missing, const std::string& why) {
+  if (!run.opened || !run.options.checks() || std::cmp_equal(missing.size(), run.control.ranks())) return;
   std::map<int, std::string> why_of_rank;
   for (const int rank : missing) why_of_rank[rank] = why;
   tell_unanswered(run, why_of_rank);
@@ -471,7 +469,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (run.control.is_leader()) {
     wait_while(hang.lasts, notes_time);
     if (!hang.lasts()) return;
-    tell_missing_ranks(run, why);
+    tell_missing_ranks(run, run.control.missing_participants(), why);
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
@@ -526,15 +524,18 @@ std::string lines_at_limit(const Run& run, const std::string& why) {
   return text;
 }
 
-// Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
+// Names the ranks that have not answered. Where the leader awaits none, all wait for the leader: it still waits for its
+// own worker, or for the end of it. In an operation from which ranks do not recover, it may wait for any of them.
 std::optional<ExitCode> end_by_limit(Run& run) {
   if (!run.control.is_leader()) return std::nullopt;
+  std::vector<int> missing = run.control.missing_participants();
+  if (missing.empty() && run.opened && run.machine.backend->recovers()) missing = run.control.hosted();
   const std::string awaited = describe_missing_ranks(run);
   const std::string why =
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(lines_at_limit(run, why));
-  tell_missing_ranks(run, why);
+  tell_missing_ranks(run, missing, why);
   return run.recorder.end_early(why);
 }
 
