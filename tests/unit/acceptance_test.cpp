@@ -1,11 +1,13 @@
 // Files left by a run that ends unexpectedly.
 #include "bench/app/run/phases.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -992,11 +994,10 @@ TEST(Recorder, that_ends_early_has_the_exit_code_of_the_report_on_disk) {
   }
 }
 
-// Limits the size of this process's files, like a full disk: the lines fit, the report does not.
+// Limits the size of this process's files, like a full disk.
 class SmallFiles {
  public:
-  SmallFiles() {
-    constexpr rlim_t bytes = 400;
+  explicit SmallFiles(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit now{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &now);
@@ -1027,7 +1028,7 @@ TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
     testing::internal::CaptureStdout();
     ExitCode code = ExitCode::ok;
     {
-      const SmallFiles full;
+      const SmallFiles full(400);  // the lines fit, the report does not
       code = ends_early ? recorder.end_early("a signal") : recorder.finish(ExitCode::ok);
     }
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
@@ -1035,6 +1036,50 @@ TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
     EXPECT_EQ(code, ends_early ? ExitCode::unfinished : ExitCode::environment);
     EXPECT_FALSE(fs::exists(run / "report.json")) << ends_early;
   }
+}
+
+TEST(Recorder, of_a_check_that_loses_only_its_page_ends_with_the_exit_code_of_the_report) {
+  const Folder folder;
+  Recorder recorder;
+  Options options = options_in(folder);
+  options.command = "check";
+  options.formats = {"console", "html"};
+  const fs::path run = recorder.open(options, report_to_record(), {});
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  ExitCode code = ExitCode::environment;
+  {
+    const SmallFiles full(16 << 10);  // the report fits, the page does not
+    code = recorder.finish(ExitCode::ok);
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
+  testing::internal::GetCapturedStdout();
+  const reports::Report left = reports::read_report((run / "report.json").string());
+  EXPECT_EQ(left.status, "complete");
+  EXPECT_EQ(left.exit_code, code);
+}
+
+// The report is a pipe that is full and stays so.
+TEST(Recorder, of_a_check_waits_a_moment_only_for_a_disk_that_does_not_answer) {
+  const Folder folder;
+  Recorder recorder;
+  Options options = options_in(folder);
+  options.command = "check";
+  options.formats = {"console"};
+  const fs::path report = recorder.open(options, report_to_record(), {}) / "report.json";
+  fs::remove(report);
+  ASSERT_EQ(::mkfifo(report.c_str(), 0600), 0);
+  ASSERT_GE(::open(report.c_str(), O_RDONLY | O_NONBLOCK), 0) << "stays open, since the writer waits for ever";
+  recorder.remark(std::string(1 << 18, 'x'));
+  recorder.write_report();
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  const auto began = Clock::now();
+  recorder.add_file("topology.json", "{}");
+  EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::environment);
+  EXPECT_LT(since(began).count, 20);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a file system does not answer"));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("Report: ")));
 }
 
 TEST(Recorder, of_a_check_goes_on_without_a_disk) {

@@ -221,7 +221,8 @@ class Recorder final : public Observer {
   // Results measured beside the plan, and the names of NICs as Case::nic counts them.
   void add_unplanned(const std::vector<std::vector<std::string>>& nics_of_rank,
                      const std::vector<Measurement>& measured);
-  // Returns when the file is on disk. Throws EnvironmentError; the caller decides if that ends the run.
+  // Returns when the file is on disk, but for a check, which does not wait for it. Throws EnvironmentError; the caller
+  // decides if that ends the run.
   void add_file(const std::string& name, const std::string& text);
 
   // ---- the end

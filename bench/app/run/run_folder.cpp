@@ -137,13 +137,13 @@ void FileWriter::append(const std::filesystem::path& path, std::string line) {
 }
 
 void FileWriter::flush(Seconds timeout) {
-  constexpr Seconds once_more{1};
+  const Seconds once_more{std::min(1.0, timeout.count / 10)};
   std::unique_lock lock(state_->mutex);
   const auto is_idle = [&] { return state_->waiting.empty() && state_->writing.empty(); };
   const auto wait = [&](Seconds time, const auto& ends) {
     state_->changed.wait_for(lock, std::chrono::duration<double>(time.count), ends);
   };
-  if (state_->unanswered) wait({std::min(once_more.count, timeout.count)}, [&] { return !state_->unanswered; });
+  if (state_->unanswered) wait(once_more, [&] { return !state_->unanswered; });
   if (!state_->unanswered) wait(timeout, is_idle);
   state_->unanswered = !is_idle();
   if (state_->unanswered)
@@ -169,9 +169,8 @@ namespace fs = std::filesystem;
 constexpr const char* note_prefix = "lost-rank-";
 constexpr Bytes largest_note = KiB(64);
 
-// Timeout for writing the files at the end of a run, and for reading or writing a note. Other ranks wait for the sum of
-// both.
-constexpr Seconds flush_timeout{60}, note_timeout{10};
+// Timeout for writing or removing a note.
+constexpr Seconds note_timeout{10};
 
 // `latest` may be replaced only if it is a link.
 void require_link_or_nothing(const fs::path& link) {
@@ -290,7 +289,7 @@ void RunFolder::add_to_journal(const reports::Result& result) {
 }
 
 void RunFolder::flush() {
-  if (files_) files_->flush(flush_timeout);
+  if (files_) files_->flush(flush_timeout_);
 }
 
 namespace {
@@ -314,7 +313,7 @@ std::string take_notes_in(const fs::path& folder) {
 
 std::string RunFolder::take_notes() const {
   if (!files_) return "";
-  return call_within<std::string>(note_timeout, [folder = path_] { return take_notes_in(folder); }).value_or("");
+  return call_within<std::string>(note_timeout_, [folder = path_] { return take_notes_in(folder); }).value_or("");
 }
 
 void require_no_file_of_run(std::string_view option, const fs::path& file) {
