@@ -275,7 +275,7 @@ class LaunchRunner {
           });
     } catch (const PhaseFailed& failed) {
       failed_rank_ = failed.rank;
-      problem = failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
+      problem = with_rank(failed.rank, failed.what);
     }
     if (!problem.empty()) {
       problem = "it did not start: " + problem;

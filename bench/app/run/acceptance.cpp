@@ -68,9 +68,6 @@ bool gpus_can_be_checked(const Run& run) {
          (run.arms.all.front().backend->joined() || all_was_measured_before(run));
 }
 
-// Half of a burn is products alone, the other half is under load.
-static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
-
 // Time by which the cases under load may be prolonged, at most `wanted`. They do not run if it is less than 0: if they
 // do not fit, if a case failed, or if a rank lacks rates of correct matrix products alone.
 static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases,
@@ -207,10 +204,11 @@ static void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failure
 // what lacked time ends when it is aborted, and what hangs does not.
 static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
   const bool failed_later = found.alone;
+  const Seconds half{run.options.burn.count / 2};  // of a burn: products alone; the other half is under load
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    measure_alone(run, backend, half_of_burn(run), found);
-    measure_under_load(run, backend, half_of_burn(run), found);
+    measure_alone(run, backend, half, found);
+    measure_under_load(run, backend, half, found);
     found.complete = true;
     found.hung = false;
     if (run.options.burn.count == 0) measure_suspects_again(run, backend, found);
@@ -255,16 +253,13 @@ void check_gpus_alone(Run& run) {
     const bool again = problem && first->rank && problem->rank == first->rank && in_time;
     // The limit cut a repetition short, after all GPUs had been checked, and none of them hung.
     const bool suffices = problem && found.complete && !found.hung && !in_time;
-    const auto told = [](const PhaseFailed& failed) {
-      return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
-    };
-    const std::string then = repeated && problem && !again ? "; then " + told(*problem) : "";
+    const std::string then = repeated && problem && !again ? "; then " + with_rank(problem->rank, problem->what) : "";
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
                                     !problem   ? "failed once and passed when it was repeated"
                                     : again    ? "failed twice"
                                     : suffices ? "was complete, and its repetition was not within the limit"
                                                : "failed, but not twice at the same rank within the limit",
-                                    told(*first) + then));
+                                    with_rank(first->rank, first->what) + then));
     if (problem && !again && !suffices) {
       run.code = worse(run.code, ExitCode::unfinished);
       std::vector<PhaseFailed> failures{*first};
