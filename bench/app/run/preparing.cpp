@@ -346,10 +346,6 @@ std::vector<RankProcess> exchange_processes(ControlPlane& control) {
       [](const std::vector<RankProcess>& all) { return all; });
 }
 
-}  // namespace
-
-namespace {
-
 Plan plan_cases(Run& run) try {
   const Machine& machine = run.machine;
   return run.options.checks()

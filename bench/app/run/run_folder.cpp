@@ -93,6 +93,19 @@ struct FileWriter::State {
     return std::make_exception_ptr(EnvironmentError(failure.what()));
   }
 
+  // A newer text of a file replaces one that still waits.
+  void add(Task task) {
+    const std::lock_guard lock(mutex);
+    const auto last =
+        std::find_if(waiting.rbegin(), waiting.rend(), [&](const Task& each) { return each.path == task.path; });
+    if (last != waiting.rend() && last->action == Action::replace && task.action == Action::replace)
+      last->text = std::move(task.text);
+    else
+      waiting.push_back(std::move(task));
+    changed.notify_all();
+    throw_problem();
+  }
+
   // Requires the lock.
   void throw_problem(bool flushes = false) {
     if (problem && (flushes || !only_in_flush)) std::rethrow_exception(std::exchange(problem, nullptr));
@@ -110,31 +123,13 @@ FileWriter::~FileWriter() {
   state_->changed.notify_all();
 }
 
-void FileWriter::write(const std::filesystem::path& path, std::string text) {
-  const std::lock_guard lock(state_->mutex);
-  const auto last = std::find_if(state_->waiting.rbegin(), state_->waiting.rend(),
-                                 [&](const State::Task& task) { return task.path == path; });
-  if (last != state_->waiting.rend() && last->action == State::Action::replace)
-    last->text = std::move(text);
-  else
-    state_->waiting.push_back({path, std::move(text)});
-  state_->changed.notify_all();
-  state_->throw_problem();
-}
-
-void FileWriter::remove(const std::filesystem::path& path) {
-  const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, "", State::Action::remove});
-  state_->changed.notify_all();
-  state_->throw_problem();
-}
+void FileWriter::write(const std::filesystem::path& path, std::string text) { state_->add({path, std::move(text)}); }
 
 void FileWriter::append(const std::filesystem::path& path, std::string line) {
-  const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, std::move(line), State::Action::append});
-  state_->changed.notify_all();
-  state_->throw_problem();
+  state_->add({path, std::move(line), State::Action::append});
 }
+
+void FileWriter::remove(const std::filesystem::path& path) { state_->add({path, "", State::Action::remove}); }
 
 void FileWriter::flush(Seconds timeout) {
   const Seconds once_more{std::min(1.0, timeout.count / 10)};
@@ -553,11 +548,6 @@ std::string requeued_job() {
   return restarts.empty() || restarts == "0" ? "" : value_or_empty(environment, job_variable);
 }
 
-std::string job_of(const reports::Report& report) {
-  const auto job = report.context.find(std::string("env.") + job_variable);
-  return job == report.context.end() ? "" : job->second;
-}
-
 // True if its first host is this one, or it was simulated.
 bool began_here(const reports::Report& report) {
   const std::vector<topo::Host>& hosts = report.topology.hosts;
@@ -614,7 +604,9 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
       EarlierRun run{fs::canonical(folder), reports::read_report(file, not_needed)};
       if (!began_here(run.report) || !began(run) || !may_be_continued(options, run.report)) continue;
       const bool same = words_of_plan(run.report.run.command) == words_of_plan(arguments);
-      if (!requeued.empty() && (!same || job_of(run.report) != requeued)) continue;
+      if (!requeued.empty() &&
+          (!same || value_or_empty(run.report.context, std::string("env.") + job_variable) != requeued))
+        continue;
       if (!same && others_are_closed) continue;
       const bool complete = run.report.status == "complete";
       if (complete && !requeued.empty()) break;
