@@ -742,12 +742,15 @@ topo::Finding failed_check(const Report& report, std::optional<int> rank, const 
                         .action = "run again; if it recurs, replace that GPU's host",
                         .about = topo::About::hardware};
   if (may_be_of_host(what)) {
-    finding.action =
-        is_of_versions(what)
-            ? fmt::format("{}, all of one version, on all hosts", topo::beside_each_other)
-            : "look at the memory limit of the container (dmesg names processes that were killed), and at ulimit -a; "
-              "run again";
     finding.about = topo::About::host;
+    if (is_of_versions(what))
+      finding.action = fmt::format("{}, all of one version, on all hosts", topo::beside_each_other);
+    else if (is_of_log(what))
+      finding.action = "log less (NCCL_DEBUG, FI_LOG_LEVEL), or into a file (NCCL_DEBUG_FILE); run again";
+    else
+      finding.action =
+          "look at the memory limit of the container (dmesg names processes that were killed), and at ulimit -a; run "
+          "again";
   }
   const Device device = rank ? device_of(report, static_cast<std::size_t>(*rank)) : Device{};
   if (device.host) finding.subject = {device.host->name, device.host->instance, device.gpu, {}};

@@ -359,13 +359,15 @@ bool may_be_of_host(const std::string& failure) {
                              "OS call failed",
                              "unhandled system error"};
   if (const std::optional<topo::Remedy> known = topo::remedy_for(failure)) return known->about != topo::About::hardware;
-  return has_any_of(failure, words) || is_of_versions(failure);
+  return has_any_of(failure, words) || is_of_versions(failure) || is_of_log(failure);
 }
 
 bool is_of_versions(const std::string& failure) {
   constexpr std::array words{"reply is not understood", "uses another protocol", "the worker knows no order"};
   return has_any_of(failure, words);
 }
+
+bool is_of_log(const std::string& failure) { return failure.find("faster than it could be read") != std::string::npos; }
 
 std::string join_message(const JoinFailure& failure) {
   const std::optional<topo::Remedy> known = topo::remedy_for(failure.said);

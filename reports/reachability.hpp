@@ -39,6 +39,8 @@ std::string join_message(const JoinFailure& failure);
 bool may_be_of_host(const std::string& failure);
 // True for a failure that shows that two programs of p5bench are of different versions: of no part of the machine.
 bool is_of_versions(const std::string& failure);
+// True for the failure of a worker that p5bench ended because it logged too much.
+bool is_of_log(const std::string& failure);
 
 // True of an error that names who does not join: the run gave up its ranks at it.
 bool is_join_error(const topo::Finding& finding);

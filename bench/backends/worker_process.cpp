@@ -323,7 +323,8 @@ StalledError WorkerProcess::stalled(Seconds waited, bool late) {
                   to_text(waited), page_->completed.load(), at_rest ? "became idle" : "did not become idle",
                   waits_for_.empty() ? "" : "; " + waits_for_),
       std::nullopt, progress(at_rest));
-  problem.hangs = !at_rest;
+  // Ranks that make communicators wait for each other in a call of the library, which no abort ends.
+  problem.hangs = !at_rest && order != protocol::order_number("open");
   return problem;
 }
 

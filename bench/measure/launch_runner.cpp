@@ -20,14 +20,6 @@ namespace {
 // A case that failed this often in an arm is not tried again: each attempt may cost a timeout.
 constexpr int most_failures = 2;
 
-Measurement not_measured(const Case& c, Outcome outcome, std::string because) {
-  Measurement m;
-  m.measured_case = c;
-  m.outcome = outcome;
-  m.because = std::move(because);
-  return m;
-}
-
 // One launch: its repetitions in order, and the cases they belong to.
 struct LaunchPlan {
   struct Step {
@@ -250,7 +242,10 @@ class LaunchRunner {
   void record_failed_start(const std::string& problem) {
     for (std::size_t at = 0; at < cases_.size(); ++at) {
       if (is_done(order_[position_], at)) continue;
-      Measurement m = not_measured(case_in_arm(at), Outcome::failed, problem);
+      Measurement m;
+      m.measured_case = case_in_arm(at);
+      m.outcome = Outcome::failed;
+      m.because = problem;
       m.failed_in = Phase::open;
       m.failed_rank = failed_rank_;
       if (control_.is_leader()) observer_.repetition_started(m.measured_case, progress_of(at, 0, 1, {}));
@@ -275,7 +270,7 @@ class LaunchRunner {
           });
     } catch (const PhaseFailed& failed) {
       failed_rank_ = failed.rank;
-      problem = failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
+      problem = with_rank(failed.rank, failed.what);
     }
     if (!problem.empty()) {
       problem = "it did not start: " + problem;

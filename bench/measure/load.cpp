@@ -56,10 +56,7 @@ class LoadRun {
           session_ = backend_.open(load_.all, 0);
           return session_->unavailable();
         },
-        [](const std::vector<std::string>& parts) {
-          const auto some = std::ranges::find_if(parts, [](const std::string& each) { return !each.empty(); });
-          return some == parts.end() ? std::string() : *some;
-        });
+        first_told);
     if (!unavailable.empty()) return false;
     step(Phase::warm_up, [&] { session_->warm_up(1, ""); });
     const auto start = Clock::now();

@@ -22,10 +22,6 @@ constexpr Seconds least_limit{5};
 // A start may take this many times as long as the longest one so far before it counts as a failure.
 constexpr double starts_of_limit = 2;
 
-std::string name_rank(const PhaseFailed& failed) {
-  return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
-}
-
 std::vector<std::string> names_of(const std::vector<int>& hosts, const std::vector<std::string>& names) {
   std::vector<std::string> found;
   for (const int host : hosts) found.push_back(names.at(static_cast<std::size_t>(host)));
@@ -72,17 +68,13 @@ std::optional<int> rank_at_fault(const JoinFault& culprit, const PhaseFailed& fi
   return std::nullopt;
 }
 
-RendezvousGroups whole_job(const ControlPlane& control) {
-  Group everybody(static_cast<std::size_t>(control.ranks()));
-  std::iota(everybody.begin(), everybody.end(), 0);
-  return {.groups = {everybody}};
-}
-
 }  // namespace
 
 void join_ranks(ControlPlane& control, Backend& backend) {
   if (backend.joined()) return;
-  const RendezvousGroups rendezvous_groups = whole_job(control);
+  Group all(static_cast<std::size_t>(control.ranks()));
+  std::iota(all.begin(), all.end(), 0);
+  const RendezvousGroups rendezvous_groups{.groups = {all}};
   const std::string terms = agree(
       control, Phase::open, backend.recovers(), [&] { return backend.advertise(rendezvous_groups); },
       [&](const std::vector<std::string>& offers) { return backend.negotiate(rendezvous_groups, offers); });
@@ -200,7 +192,7 @@ void Rendezvous::search_for_fault(Backend& backend, const PhaseFailed& first) {
     const std::optional<PhaseFailed> again = join_again(backend);
     if (!again) return tell(first, std::nullopt);
     if (again->cut_short) throw_cut_off(first, trials);
-    culprit.because = name_rank(*again);
+    culprit.because = with_rank(again->rank, again->what);
     if (again->rank) culprit.ranks.push_back(*again->rank);
   }
   // Another search would give no new information.
@@ -252,8 +244,11 @@ bool Rendezvous::try_round(Backend& backend, const std::vector<std::vector<int>>
   const auto failures = join_groups(control_, backend, rendezvous_groups);
   bool all = true;
   for (std::size_t i = 0; i < hosts.size(); ++i) {
-    trials.push_back({.hosts = hosts[i], .failure = "", .rank = {}});
-    if (failures[i]) trials.back().failure = name_rank(*failures[i]), trials.back().rank = failures[i]->rank;
+    JoinAttempt& trial = trials.emplace_back(JoinAttempt{.hosts = hosts[i], .failure = "", .rank = {}});
+    if (failures[i]) {
+      trial.rank = failures[i]->rank;
+      trial.failure = with_rank(trial.rank, failures[i]->what);
+    }
     all = all && !failures[i];
     cut_off_ = cut_off_ || (failures[i] && failures[i]->cut_short);
   }
@@ -288,9 +283,10 @@ void Rendezvous::start_anew(Backend& backend) {
 
 void Rendezvous::tell(const PhaseFailed& first, const std::optional<JoinFault>& culprit) {
   if (!control_.is_leader()) return;
-  JoinFailure failure{.culprit = culprit, .hosts = hosts_.names, .one_host = hosts_.one_host, .said = name_rank(first)};
-  if (culprit) failure.said = describe(*culprit, hosts_);
-  observer_.joining_failed(failure);
+  observer_.joining_failed({.culprit = culprit,
+                            .hosts = hosts_.names,
+                            .one_host = hosts_.one_host,
+                            .said = culprit ? describe(*culprit, hosts_) : with_rank(first.rank, first.what)});
 }
 
 }  // namespace p5

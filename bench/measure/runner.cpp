@@ -175,10 +175,7 @@ class RoundRun {
           session_ = backend_.open(case_, round_);
           return session_->unavailable();
         },
-        [](const std::vector<std::string>& parts) {
-          const auto some = std::ranges::find_if(parts, [](const std::string& each) { return !each.empty(); });
-          return some == parts.end() ? "" : *some;
-        });
+        first_told);
     if (!unavailable.empty()) {
       result_.outcome = Outcome::skipped;
       result_.because = unavailable;
@@ -543,10 +540,11 @@ void CaseRun::fail(const PhaseFailed& failed) {
   if (result_.outcome == Outcome::failed) return;
   result_.outcome = Outcome::failed;
   result_.failed_in = failed.phase;
-  result_.failed_rank = failed.rank;
+  // A device that alone does not become idle hangs, however short the wait was.
+  result_.failed_rank =
+      failed.rank || failed.hung.size() != 1 ? failed.rank : std::optional(failed.hung.begin()->first);
   result_.failure_context = failed.failure_context;
-  const std::string where = failed.rank ? fmt::format("rank {} in ", *failed.rank) : "";
-  result_.because = fmt::format("{}{}: {}", where, name_of(failed.phase), failed.what);
+  result_.because = describe(failed);
 }
 
 // Records which of several concurrent groups made no progress; of those that may have waited for them nothing is known,

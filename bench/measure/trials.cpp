@@ -64,17 +64,6 @@ struct Unavailable {
   std::string why;
 };
 
-// The first text that is not empty; "" if none.
-std::string first_told(const std::vector<std::string>& parts) {
-  const auto found = std::ranges::find_if(parts, [](const std::string& part) { return !part.empty(); });
-  return found == parts.end() ? std::string() : *found;
-}
-
-std::string failure_text(const PhaseFailed& failed) {
-  return fmt::format("{}{}: {}", failed.rank ? fmt::format("rank {} in ", *failed.rank) : "", name_of(failed.phase),
-                     failed.what);
-}
-
 }  // namespace
 
 struct TrialOrder {
@@ -107,15 +96,15 @@ void Trials::announce(const TrialOrder& order) { shared_by_leader(control_, orde
 void Trials::follow() {
   for (;;) {
     const auto order = shared_by_leader(control_, TrialOrder{});
-    if (order.what == "finish") return close_session();
     execute(order);
+    if (order.what == "finish") return;
   }
 }
 
 void Trials::execute(const TrialOrder& order) {
   if (order.what == "block") run_block(order);
+  if (order.what == "restart" || order.what == "finish") close_session();
   if (order.what == "restart") {
-    close_session();
     for (const std::size_t arm : order.arms) arms_[arm]->stop();
     for (const std::size_t arm : order.arms) arms_[arm]->abandon();
   }
@@ -128,21 +117,10 @@ void Trials::execute(const TrialOrder& order) {
   }
 }
 
-void Trials::prepare(const std::vector<std::size_t>& arms) {
-  const TrialOrder order{"prepare", {}, {}, {}, arms};
+void Trials::give_order(const std::string& what, const std::vector<std::size_t>& arms) {
+  const TrialOrder order{what, {}, {}, {}, arms};
   announce(order);
   execute(order);
-}
-
-void Trials::restart(const std::vector<std::size_t>& arms) {
-  const TrialOrder order{"restart", {}, {}, {}, arms};
-  announce(order);
-  execute(order);
-}
-
-void Trials::finish() {
-  announce({"finish", {}, {}, {}});
-  close_session();
 }
 
 std::vector<Offer> Trials::cost_table(TrialTarget place, std::string& problem) {
@@ -159,7 +137,7 @@ Answer Trials::announce_and_query(const TrialOrder& order, Answer (Session::*cal
   try {
     return query(order, call);
   } catch (const PhaseFailed& failed) {
-    problem = failure_text(failed);
+    problem = describe(failed);
     return {};
   }
 }
@@ -345,7 +323,7 @@ std::vector<Trial> Trials::run_block(const TrialOrder& order) {
       trials.push_back({Trial::Outcome::skipped, {}, unavailable.why});
       break;
     } catch (const PhaseFailed& failed) {
-      trials.push_back({Trial::Outcome::failed, {}, failure_text(failed)});
+      trials.push_back({Trial::Outcome::failed, {}, describe(failed)});
       abandon_arm(order.place.arm);
       break;
     }

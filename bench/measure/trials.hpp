@@ -58,16 +58,17 @@ class Trials {
   // Operations of a sample of Quantity::together: the case's own, then those of each work; empty before the first one.
   std::vector<int> operations_together(std::size_t at) const;
   // Starts the workers of the arms that are used next, all at the same time.
-  void prepare(const std::vector<std::size_t>& arms);
+  void prepare(const std::vector<std::size_t>& arms) { give_order("prepare", arms); }
   // Ends the arms' workers and prepares new ones: their next use is a new launch.
-  void restart(const std::vector<std::size_t>& arms);
+  void restart(const std::vector<std::size_t>& arms) { give_order("restart", arms); }
   // Ends follow() on the other participants.
-  void finish();
+  void finish() { give_order("finish", {}); }
 
   // ---- at all others: executes the leader's orders until finish().
   void follow();
 
  private:
+  void give_order(const std::string& what, const std::vector<std::size_t>& arms);
   void announce(const TrialOrder& order);
   void execute(const TrialOrder& order);
 

@@ -7,6 +7,24 @@
 
 #include <fmt/format.h>
 
+namespace p5 {
+
+std::string with_rank(std::optional<int> rank, const std::string& what) {
+  return rank ? fmt::format("rank {}: {}", *rank, what) : what;
+}
+
+std::string describe(const PhaseFailed& failed) {
+  return fmt::format("{}{}: {}", failed.rank ? fmt::format("rank {} in ", *failed.rank) : "", name_of(failed.phase),
+                     failed.what);
+}
+
+std::string first_told(const std::vector<std::string>& of_ranks) {
+  const auto found = std::ranges::find_if_not(of_ranks, &std::string::empty);
+  return found == of_ranks.end() ? "" : *found;
+}
+
+}  // namespace p5
+
 namespace p5::agreement {
 
 namespace {
@@ -29,7 +47,7 @@ std::optional<Failure> find_stalled_rank(const Failures& failures) {
   }
   if (cut_short) {
     behind->cut_short = true;
-    if (behind->rank) behind->what = fmt::format("rank {}: {}", *behind->rank, behind->what);
+    behind->what = with_rank(behind->rank, behind->what);
     behind->rank.reset();
   }
   return behind;
@@ -79,7 +97,7 @@ Failure current_failure(int rank) try { throw; } catch (const JobLost&) {
 }
 
 void raise(const Failure& failure) {
-  const std::string what = failure.rank ? fmt::format("rank {}: {}", *failure.rank, failure.what) : failure.what;
+  const std::string what = with_rank(failure.rank, failure.what);
   if (failure.kind == Kind::usage) throw UsageError(what);
   if (failure.kind == Kind::other) throw std::runtime_error(what);
   throw EnvironmentError(what);

@@ -38,6 +38,13 @@ struct PhaseFailed {
   bool cut_short = false;
 };
 
+// "rank N: what"; `what` alone where no rank failed.
+std::string with_rank(std::optional<int> rank, const std::string& what);
+// "rank N in PHASE: what".
+std::string describe(const PhaseFailed& failed);
+// The first text that is not empty, of all ranks; "" if none.
+std::string first_told(const std::vector<std::string>& of_ranks);
+
 namespace agreement {
 
 // usage, environment, other: UsageError, EnvironmentError, or any other exception outside of the backend.

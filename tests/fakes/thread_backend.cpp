@@ -394,6 +394,11 @@ std::unique_ptr<Session> ThreadBackend::open(const Case& c, int round) {
     problem.cut_short = trouble.cut_short;
     throw problem;
   }
+  if (std::ranges::find(trouble.hung, rank_) != trouble.hung.end()) {
+    StalledError problem("its device does not become idle", rank_);
+    problem.cut_short = problem.hangs = true;
+    throw problem;
+  }
   return std::make_unique<ThreadSession>(threads_, c, round, rank_, troubled);
 }
 

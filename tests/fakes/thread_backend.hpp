@@ -22,6 +22,7 @@ struct Trouble {
   Phase phase = Phase::open;       // throws, stalls
   std::optional<int> only_case{};  // number of the case in the order of opening, from 0; null: all
   bool cut_short = false;          // as StalledError::cut_short, of a rank that stalls in Phase::open
+  std::vector<int> hung{};         // ranks whose device hangs in Phase::open, in a wait that is cut short
 };
 
 // A barrier for threads; if one aborts, all that wait or arrive later get its reason.

@@ -1,11 +1,13 @@
 // Files left by a run that ends unexpectedly.
 #include "bench/app/run/phases.hpp"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -577,6 +579,51 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
   }
 }
 
+// Its ranks do not answer.
+class Silent final : public Backend {
+ public:
+  explicit Silent(bool recovers) : recovers_(recovers) {}
+  std::unique_ptr<Session> open(const Case&, int) override { return nullptr; }
+  Bytes memory_per_rank(const Case&) const override { return {}; }
+  CostModel cost() const override { return {}; }
+  bool recovers() const override { return recovers_; }
+
+ private:
+  const bool recovers_;
+};
+
+// The leader waits for its own worker. In an operation from which ranks do not recover, it may wait for any of them.
+TEST(Acceptance, tells_the_host_of_the_leader_alone_where_the_leader_awaits_no_rank_at_the_time_limit) {
+  for (const bool recovers : {true, false}) {
+    Shutdown shutdown;
+    const std::vector<std::string> arguments{"check"};
+    const Options options = parse_options(arguments).options;
+    const FaultHooks fault_hooks;
+    reports::Report report;
+    report.topology.hosts.resize(2);
+    report.topology.hosts[0].name = "n0";
+    report.topology.hosts[1].name = "n1";
+    report.topology.host_of_rank = {0, 1};
+    testing::internal::CaptureStdout();
+    testing::internal::CaptureStderr();
+    run_threads(2, [&](ControlPlane& control) {
+      if (!control.is_leader()) return;
+      const Request request{control, options, arguments, shutdown, fault_hooks};
+      p5::Run run(control, request);
+      run.machine.topology = report.topology;
+      run.machine.backend = std::make_unique<Silent>(recovers);
+      run.recorder.open(options, report, {});
+      run.opened = true;
+      EXPECT_EQ(actions_before_end(run).on_limit(), ExitCode::unfinished);
+    });
+    testing::internal::GetCapturedStderr();
+    const std::string shown = testing::internal::GetCapturedStdout();
+    const std::string why = "no answer within 20 s while starting: rank 0 on n0";
+    EXPECT_THAT(shown, HasSubstr(recovers ? "n0: NOT FINISHED: gpu.check_failed" : "n0: NOT FINISHED: " + why));
+    EXPECT_THAT(shown, HasSubstr((recovers ? "n1: NOT CHECKED: " : "n1: NOT FINISHED: ") + why));
+  }
+}
+
 // The load is left out where time runs short, and as if it were where the time limit cuts it, unless it failed before
 // or a device hangs.
 TEST(Acceptance, calls_a_node_fit_whose_load_the_time_limit_cut_short) {
@@ -947,11 +994,10 @@ TEST(Recorder, that_ends_early_has_the_exit_code_of_the_report_on_disk) {
   }
 }
 
-// Limits the size of this process's files, like a full disk: the lines fit, the report does not.
+// Limits the size of this process's files, like a full disk.
 class SmallFiles {
  public:
-  SmallFiles() {
-    constexpr rlim_t bytes = 400;
+  explicit SmallFiles(rlim_t bytes) {
     ::getrlimit(RLIMIT_FSIZE, &before_);
     const rlimit now{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
     ::setrlimit(RLIMIT_FSIZE, &now);
@@ -982,7 +1028,7 @@ TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
     testing::internal::CaptureStdout();
     ExitCode code = ExitCode::ok;
     {
-      const SmallFiles full;
+      const SmallFiles full(400);  // the lines fit, the report does not
       code = ends_early ? recorder.end_early("a signal") : recorder.finish(ExitCode::ok);
     }
     EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
@@ -990,6 +1036,50 @@ TEST(Recorder, of_a_check_leaves_no_report_with_another_answer) {
     EXPECT_EQ(code, ends_early ? ExitCode::unfinished : ExitCode::environment);
     EXPECT_FALSE(fs::exists(run / "report.json")) << ends_early;
   }
+}
+
+TEST(Recorder, of_a_check_that_loses_only_its_page_ends_with_the_exit_code_of_the_report) {
+  const Folder folder;
+  Recorder recorder;
+  Options options = options_in(folder);
+  options.command = "check";
+  options.formats = {"console", "html"};
+  const fs::path run = recorder.open(options, report_to_record(), {});
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  ExitCode code = ExitCode::environment;
+  {
+    const SmallFiles full(16 << 10);  // the report fits, the page does not
+    code = recorder.finish(ExitCode::ok);
+  }
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("cannot write"));
+  testing::internal::GetCapturedStdout();
+  const reports::Report left = reports::read_report((run / "report.json").string());
+  EXPECT_EQ(left.status, "complete");
+  EXPECT_EQ(left.exit_code, code);
+}
+
+// The report is a pipe that is full and stays so.
+TEST(Recorder, of_a_check_waits_a_moment_only_for_a_disk_that_does_not_answer) {
+  const Folder folder;
+  Recorder recorder;
+  Options options = options_in(folder);
+  options.command = "check";
+  options.formats = {"console"};
+  const fs::path report = recorder.open(options, report_to_record(), {}) / "report.json";
+  fs::remove(report);
+  ASSERT_EQ(::mkfifo(report.c_str(), 0600), 0);
+  ASSERT_GE(::open(report.c_str(), O_RDONLY | O_NONBLOCK), 0) << "stays open, since the writer waits for ever";
+  recorder.remark(std::string(1 << 18, 'x'));
+  recorder.write_report();
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  const auto began = Clock::now();
+  recorder.add_file("topology.json", "{}");
+  EXPECT_EQ(recorder.finish(ExitCode::ok), ExitCode::environment);
+  EXPECT_LT(since(began).count, 20);
+  EXPECT_THAT(testing::internal::GetCapturedStderr(), HasSubstr("a file system does not answer"));
+  EXPECT_THAT(testing::internal::GetCapturedStdout(), Not(HasSubstr("Report: ")));
 }
 
 TEST(Recorder, of_a_check_goes_on_without_a_disk) {

@@ -836,6 +836,13 @@ TEST(LocalChecks, of_a_worker_of_another_version_condemn_no_gpu_and_say_how_to_i
   }
 }
 
+TEST(LocalChecks, of_a_worker_that_was_ended_for_its_log_condemn_no_gpu_and_say_how_to_log_less) {
+  const topo::Finding found = failed_check(report_of_checks({{}, {}, {}}), 1,
+                                           "its worker (process 71) wrote to its log faster than it could be read");
+  EXPECT_EQ(found.about, topo::About::host);
+  EXPECT_THAT(found.action, HasSubstr("NCCL_DEBUG"));
+}
+
 TEST(LocalChecks, of_two_measurements_count_by_their_better_figures) {
   LocalChecks first{.figures = {{"bf16_tflop_per_s", 600}, {"launch_us", 3}, {"host_to_device_gb_per_s", 55}}};
   const LocalChecks second{

@@ -391,6 +391,19 @@ TEST(Runner, takes_no_pair_for_silent_whose_wait_the_time_limit_of_the_command_c
   }
 }
 
+TEST(Runner, names_the_only_rank_whose_device_hangs_in_a_wait_that_the_time_limit_of_the_command_cut_short) {
+  for (const std::vector<int>& hung : {std::vector{1}, std::vector{1, 2}}) {
+    RunnerJob job;
+    job.ranks = 3;
+    job.options.collectives = {"all_reduce"};
+    job.trouble.hung = hung;
+    const std::vector<Measurement> measurements = job.run();
+    ASSERT_EQ(measurements.size(), 1u);
+    EXPECT_EQ(measurements[0].outcome, Outcome::failed);
+    EXPECT_EQ(measurements[0].failed_rank, hung.size() == 1 ? std::optional(1) : std::nullopt);
+  }
+}
+
 TEST(Runner, after_two_failures_the_others_of_a_round_are_not_tried) {
   RunnerJob job;
   job.ranks = 4;

@@ -17,6 +17,7 @@
 #include <fstream>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <string_view>
 #include <thread>
 
 namespace p5 {
@@ -234,6 +235,32 @@ signal.pause()
                        {}, 8);
   EXPECT_EQ(reply_to(worker, 60).at("done"), json::array());
   EXPECT_THROW(reply_to(worker, 0.3), StalledError) << "the page is read for this";
+}
+
+// Ranks make communicators in a call of the library that waits for the others and looks for no abort.
+TEST_F(Workers, that_make_communicators_do_not_hang_where_they_are_not_at_rest_after_an_abort) {
+  for (const std::string_view order : {"open", "sample"}) {
+    WorkerProcess worker(program(answering(fmt::format(R"(
+page = mmap.mmap(4, 0)
+page[16:28] = struct.pack("QI", 1, {})
+print("ready", flush=True)
+while page[28] == 0:
+    pass
+ours.sendall(message(head, b'{{"gave_up": true, "at_rest": false}}'))
+signal.pause()
+)",
+                                                       protocol::order_number(order)))),
+                         {}, 8);
+    worker.send({{"order", std::string(order)}});
+    printed(worker, "ready\n");
+    try {
+      worker.wait(
+          {0}, [] { return false; }, [] {});
+      FAIL() << "there is no reply";
+    } catch (const StalledError& problem) {
+      EXPECT_EQ(problem.hangs, order == "sample") << problem.what();
+    }
+  }
 }
 
 TEST_F(Workers, that_abort_say_why_with_the_last_lines_of_their_standard_error) {

@@ -277,15 +277,17 @@ class Unfit(Checks):
         self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
 
     def test_of_several_hosts_only_that_of_the_gpu_that_hangs_alone_is_not_finished(self):
-        for burn in ((), ("--burn", "10s")) if NIGHTLY else ((),):
-            with self.subTest(burn):
+        every = [(rank, burn) for rank in (3, 0) for burn in ((), ("--burn", "10s"))]
+        for rank, burn in every if NIGHTLY else every[:1]:
+            with self.subTest(rank=rank, burn=burn):
                 notes = tempfile.mkdtemp(dir=self.folder)
                 code, output = self.check(*burn, program=self.on_hosts_of_two(), ranks=4, gpus=4, limit=SHORT,
-                                          LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"), P5BENCH_MISBEHAVE="endless@3:check_locally#1",
+                                          LD_PRELOAD=str(BUILD / "tests/gpu/misbehave.so"), P5BENCH_MISBEHAVE=f"endless@{rank}:check_locally#1",
                                           P5BENCH_MISBEHAVE_NOTES=notes)
                 self.assertEqual(code, 12, output)
-                self.assertRegex(output, r"(?m)^node1: NOT FINISHED: gpu.check_failed GPU 3(,.*)?$")
-                self.assertNotRegex(output, r"(?m)^node0: (NOT FIT|NOT FINISHED|IN DOUBT)")
+                node, other = ("node0", "node1") if rank == 0 else ("node1", "node0")
+                self.assertRegex(output, rf"(?m)^{node}: NOT FINISHED: gpu.check_failed GPU {rank}(,.*)?$")
+                self.assertNotRegex(output, rf"(?m)^{other}: (NOT FIT|NOT FINISHED|IN DOUBT)")
 
     def test_a_gpu_that_hangs_under_load_when_the_time_ends_is_not_called_fit(self):
         # The wait for the load is longer than the limit.

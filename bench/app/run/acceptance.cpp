@@ -35,6 +35,8 @@ namespace p5 {
 
 // ---- The phases that measure and tune: the cases, each GPU alone, and the tuning.
 
+namespace {
+
 void start_watching(Run& run) { run.case_monitor.emplace(run.control, run.machine); }
 
 void measure(Run& run) {
@@ -68,13 +70,10 @@ bool gpus_can_be_checked(const Run& run) {
          (run.arms.all.front().backend->joined() || all_was_measured_before(run));
 }
 
-// Half of a burn is products alone, the other half is under load.
-static Seconds half_of_burn(const Run& run) { return {run.options.burn.count / 2}; }
-
 // Time by which the cases under load may be prolonged, at most `wanted`. They do not run if it is less than 0: if they
 // do not fit, if a case failed, or if a rank lacks rates of correct matrix products alone.
-static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases,
-                              const CostModel& cost, Seconds wanted) {
+Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks, std::size_t cases, const CostModel& cost,
+                       Seconds wanted) {
   bool failed = false;
   run.recorder.add([&](ReportBuilder& builder) {
     failed = std::ranges::any_of(builder.report().results, [](const reports::Result& each) {
@@ -93,7 +92,7 @@ static Seconds time_that_fits(Run& run, const std::vector<LocalChecks>& of_ranks
   return {shared_by_leader(run.control, can_be_measured ? std::min(wanted.count, rest) : -1)};
 }
 
-static void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<LocalChecks>& more) {
+void keep_better(std::vector<LocalChecks>& of_ranks, const std::vector<LocalChecks>& more) {
   for (std::size_t rank = 0; rank < std::min(of_ranks.size(), more.size()); ++rank)
     reports::keep_better(of_ranks[rank], more[rank]);
 }
@@ -106,7 +105,7 @@ struct FoundAlone {
 };
 
 // A report has the figures of the checks alone.
-static void refuse_unknown_figures(Run& run, const std::vector<LocalChecks>& of_ranks) {
+void refuse_unknown_figures(Run& run, const std::vector<LocalChecks>& of_ranks) {
   const std::vector<std::string> unknown = from_leader(run.control, [&] {
     std::vector<std::string> names;
     for (const LocalChecks& each : of_ranks) names.push_back(reports::unknown_figure(each.figures));
@@ -121,7 +120,7 @@ static void refuse_unknown_figures(Run& run, const std::vector<LocalChecks>& of_
 
 // If the copies fail, what was measured before them is kept, and of the copies nothing: figures of some ranks only
 // would condemn the others.
-static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& found) {
+void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& found) {
   const NodeOfRank& host_of_rank = run.machine.topology.host_of_rank;
   const Seconds from = run.case_monitor ? run.case_monitor->now() : Seconds{0};
   std::vector<LocalChecks> more = check_locally(run.control, backend, burn);
@@ -140,7 +139,7 @@ static void measure_alone(Run& run, Backend& backend, Seconds burn, FoundAlone& 
 }
 
 // If it fails, the wrong results until then are kept.
-static void measure_under_load(Run& run, Backend& backend, Seconds time, FoundAlone& found) {
+void measure_under_load(Run& run, Backend& backend, Seconds time, FoundAlone& found) {
   const std::vector<LoadCase> cases = load_cases(run.machine.backend_name, job_facts(run.machine, run.seed));
   time = time_that_fits(run, found.of_ranks, cases.size(), backend.cost(), time);
   if (time.count < 0) return;
@@ -160,7 +159,7 @@ static void measure_under_load(Run& run, Backend& backend, Seconds time, FoundAl
 // messages overlap unfavourably; it is never too high. If a GPU is slower than the others alone or under load, all GPUs
 // are therefore measured once more in that way, under load for longer, and the better figures count. It is not begun
 // where the time left is too short for it.
-static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found) {
+void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found) {
   constexpr Seconds longer{4};
   if (count_variable("P5BENCH_MOST_SAMPLES")) return;  // tests of right data need no rate
   bool alone = false, under_load = false;
@@ -174,7 +173,7 @@ static void measure_suspects_again(Run& run, Backend& backend, FoundAlone& found
 }
 
 // Tells the hosts of ranks that did not answer, and why, which are not finished by it, and not condemned.
-static void tell_unanswered(Run& run, const std::map<int, std::string>& why_of_rank) {
+void tell_unanswered(Run& run, const std::map<int, std::string>& why_of_rank) {
   run.recorder.add([&](ReportBuilder& built) {
     for (const auto& [rank, why] : why_of_rank)
       built.add_findings({reports::unanswered_check(built.report(), rank, why)});
@@ -184,7 +183,7 @@ static void tell_unanswered(Run& run, const std::map<int, std::string>& why_of_r
 // The rank that failed, at the leader; else those that did not answer, of which none waits for another while each GPU
 // is checked alone. If no rank answered, as where ranks wait for each other under load, those alone stand out whose
 // device hangs. With the failure of each.
-static std::map<int, std::string> unanswered_in(const Run& run, const PhaseFailed& failed) {
+std::map<int, std::string> unanswered_in(const Run& run, const PhaseFailed& failed) {
   if (failed.rank) return {{*failed.rank, failed.what}};
   std::map<int, std::string> ranks = failed.hung;
   if (std::cmp_equal(failed.stalled.size() + failed.waiting.size(), run.control.ranks())) return ranks;
@@ -194,7 +193,7 @@ static std::map<int, std::string> unanswered_in(const Run& run, const PhaseFaile
 }
 
 // Tells each rank with the first failure that is about it.
-static void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failures) {
+void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failures) {
   std::map<int, std::string> why_of_rank;
   for (const PhaseFailed& failed : failures)
     for (const auto& [rank, what] : unanswered_in(run, failed))
@@ -205,12 +204,13 @@ static void tell_failed_checks(Run& run, const std::vector<PhaseFailed>& failure
 // Returns the failure, if any. A step that the deadline cuts short after each GPU was checked alone, without a burn, is
 // as if it had been left out for lack of time, unless it failed before, or a device did not become idle afterwards:
 // what lacked time ends when it is aborted, and what hangs does not.
-static std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
+std::optional<PhaseFailed> try_gpus_alone(Run& run, Backend& backend, FoundAlone& found) {
   const bool failed_later = found.alone;
+  const Seconds half{run.options.burn.count / 2};  // of a burn: products alone; the other half is under load
   try {
     if (!backend.joined()) join_ranks(run.control, backend);
-    measure_alone(run, backend, half_of_burn(run), found);
-    measure_under_load(run, backend, half_of_burn(run), found);
+    measure_alone(run, backend, half, found);
+    measure_under_load(run, backend, half, found);
     found.complete = true;
     found.hung = false;
     if (run.options.burn.count == 0) measure_suspects_again(run, backend, found);
@@ -255,16 +255,13 @@ void check_gpus_alone(Run& run) {
     const bool again = problem && first->rank && problem->rank == first->rank && in_time;
     // The limit cut a repetition short, after all GPUs had been checked, and none of them hung.
     const bool suffices = problem && found.complete && !found.hung && !in_time;
-    const auto told = [](const PhaseFailed& failed) {
-      return failed.rank ? fmt::format("rank {}: {}", *failed.rank, failed.what) : failed.what;
-    };
-    const std::string then = repeated && problem && !again ? "; then " + told(*problem) : "";
+    const std::string then = repeated && problem && !again ? "; then " + with_rank(problem->rank, problem->what) : "";
     run.recorder.remark(fmt::format("the check of each GPU alone {}: {}",
                                     !problem   ? "failed once and passed when it was repeated"
                                     : again    ? "failed twice"
                                     : suffices ? "was complete, and its repetition was not within the limit"
                                                : "failed, but not twice at the same rank within the limit",
-                                    told(*first) + then));
+                                    with_rank(first->rank, first->what) + then));
     if (problem && !again && !suffices) {
       run.code = worse(run.code, ExitCode::unfinished);
       std::vector<PhaseFailed> failures{*first};
@@ -293,8 +290,6 @@ void report_library_log(Run& run) {
   run.recorder.add([&](ReportBuilder& report) { report.add_findings(std::move(findings)); });
 }
 
-namespace {
-
 std::string reason_not_to_tune(Run& run) {
   return from_leader(run.control, [&] {
     const std::string& shared = run.machine.why_not_judged;
@@ -316,6 +311,17 @@ std::string tuning_mode(const Options& options) {
 
 bool may_tune(const Run& run) {
   return tuning_mode(run.options) != "off" && run.machine.backend_info().tunable && run.options.command != "ab";
+}
+
+namespace {
+
+// Records that tuning was refused; `because` is one sentence.
+void report_tuning_refused(Run& run, const std::string& because) {
+  reports::Tuning refused;
+  refused.mode = tuning_mode(run.options);
+  refused.outcome = "refused";
+  refused.because = because;
+  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(refused)); });
 }
 
 void tune_settings(Run& run) {
@@ -349,18 +355,8 @@ void tune_settings(Run& run) {
   run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(tuned)); });
 }
 
-void report_tuning_refused(Run& run, const std::string& because) {
-  reports::Tuning refused;
-  refused.mode = tuning_mode(run.options);
-  refused.outcome = "refused";
-  refused.because = because;
-  run.recorder.add([&](ReportBuilder& report) { report.add_tuning(std::move(refused)); });
-}
-
 // ---- Early ends of a run: by a signal, a hung rank or a lost rank. The leader writes the report, and the other ranks
 // give it time to.
-
-namespace {
 
 // Time that ranks other than the leader wait before they exit, so that the leader writes its report first: the launcher
 // ends the leader with them. After a signal the launcher allows about a second; after a hang there is no such limit,
@@ -428,10 +424,8 @@ std::string describe_stopped_ranks(const Run& run) {
 }
 
 // A check whose ranks wait for some that do not answer tells their hosts. None stands out if no rank answered.
-void tell_missing_ranks(Run& run, const std::string& why) {
-  if (!run.opened || !run.options.checks()) return;
-  const std::vector<int> missing = run.control.missing_participants();
-  if (std::cmp_equal(missing.size(), run.control.ranks())) return;
+void tell_missing_ranks(Run& run, const std::vector<int>& missing, const std::string& why) {
+  if (!run.opened || !run.options.checks() || std::cmp_equal(missing.size(), run.control.ranks())) return;
   std::map<int, std::string> why_of_rank;
   for (const int rank : missing) why_of_rank[rank] = why;
   tell_unanswered(run, why_of_rank);
@@ -471,7 +465,7 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   if (run.control.is_leader()) {
     wait_while(hang.lasts, notes_time);
     if (!hang.lasts()) return;
-    tell_missing_ranks(run, why);
+    tell_missing_ranks(run, run.control.missing_participants(), why);
   } else {
     const bool leader_sees_it = run.opened && same_host(run, 0, run.control.participant());
     if (!awaited.empty() && !leader_sees_it) write_abort_note(run, awaited);
@@ -486,15 +480,16 @@ void handle_hang(Run& run, const Watchdog::Hang& hang) {
   run.request.shutdown.exit(run.recorder.end_early(why));
 }
 
-void abort_job(Run& run, const JobLost& lost) {
+namespace {
+
+// Leaves a note for the leader and ends the process: other ranks wait for this one in calls that nothing else ends.
+[[noreturn]] void abort_job(Run& run, const JobLost& lost) {
   if (!run.control.is_leader()) {
     print_error(lost.what());
     write_abort_note(run, lost.what());
   }
   run.request.shutdown.exit(run.recorder.end_early(lost.what(), lost.code));
 }
-
-namespace {
 
 std::optional<ExitCode> end_by_signal(Run& run, const std::string& signal) {
   if (!run.opened) {
@@ -526,15 +521,18 @@ std::string lines_at_limit(const Run& run, const std::string& why) {
   return text;
 }
 
-// Names the ranks that have not answered. Timeouts of the leader's own workers are shorter than the limit.
+// Names the ranks that have not answered. Where the leader awaits none, all wait for the leader: it still waits for its
+// own worker, or for the end of it. In an operation from which ranks do not recover, it may wait for any of them.
 std::optional<ExitCode> end_by_limit(Run& run) {
   if (!run.control.is_leader()) return std::nullopt;
+  std::vector<int> missing = run.control.missing_participants();
+  if (missing.empty() && run.opened && run.machine.backend->recovers()) missing = run.control.hosted();
   const std::string awaited = describe_missing_ranks(run);
   const std::string why =
       fmt::format("no answer within {} while {}: {}", to_text(run.options.limit_with_burn()), run.phase.load(),
                   awaited.empty() ? describe_rank(run, run.control.participant()) : awaited);
   if (!run.opened) print_result(lines_at_limit(run, why));
-  tell_missing_ranks(run, why);
+  tell_missing_ranks(run, missing, why);
   return run.recorder.end_early(why);
 }
 

@@ -124,10 +124,7 @@ Arms make_arms(ControlPlane& control, const Options& options, const Machine& mac
 }
 
 std::string launch_mismatch(const std::vector<Environment>& of_ranks, const Machine& machine) {
-  const auto value = [&](std::size_t rank, const char* key) {
-    const auto found = of_ranks[rank].find(key);
-    return found == of_ranks[rank].end() ? std::string() : found->second;
-  };
+  const auto value = [&](std::size_t rank, const char* key) { return value_or_empty(of_ranks[rank], key); };
   for (std::size_t rank = 0; rank < of_ranks.size(); ++rank) {
     if (value(rank, "nccl") != value(0, "nccl"))
       return fmt::format("rank {} loaded {} ({}), rank 0 {} ({})", rank, value(rank, "nccl"), value(rank, "nccl.path"),

@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -196,10 +197,7 @@ reports::Side side_of(const reports::Report& report, const std::vector<reports::
 // Warns if an arm sets LD_LIBRARY_PATH but both arms loaded the same libraries: the path may be misspelt.
 std::vector<std::string> library_path_warnings(const reports::Report& report) {
   std::vector<std::string> found;
-  const auto libraries = [](const reports::ArmInfo& arm) {
-    const auto place = arm.context.find("libraries");
-    return place == arm.context.end() ? std::string() : place->second;
-  };
+  const auto libraries = [](const reports::ArmInfo& arm) { return value_or_empty(arm.context, "libraries"); };
   for (const reports::ArmInfo& arm : report.arms)
     if (arm.settings.contains("LD_LIBRARY_PATH") && !libraries(arm).empty() &&
         libraries(report.arms.front()) == libraries(report.arms.back()))

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "bench/app/machine/fabric.hpp"
 #include "bench/app/machine/workers.hpp"
@@ -437,9 +436,7 @@ void add_waiting_for_cores(Run& run) {
   for (const Backend* const backend : {run.arms.all.front().backend, static_cast<Backend*>(run.fabric.get())})
     if (const std::optional<double> its = backend ? backend->share_of_waiting() : std::nullopt)
       mine = std::max(mine.value_or(0), *its);
-  std::vector<std::optional<double>> shares;
-  for (const nlohmann::json& share : gather_json(run.control, mine ? nlohmann::json(*mine) : nlohmann::json()))
-    shares.push_back(share.is_number() ? std::optional(share.get<double>()) : std::nullopt);
+  const std::vector<std::optional<double>> shares = gather_at_leader(run.control, mine);
   run.recorder.add([&](ReportBuilder& report) { report.add_waiting(shares); });
 }
 

@@ -89,6 +89,7 @@ class CaseMonitor {
 // ---- The run
 
 struct Run;
+// Called on the watchdog's thread. Ends the process unless the hung step resumes.
 void handle_hang(Run& run, const Watchdog::Hang& hang);
 
 // A rank's process; its id means something only within its namespace (of containers).
@@ -148,18 +149,11 @@ struct Run {
 
 // Limit for waiting for other ranks outside of cases; beyond it a rank counts as hung.
 Seconds longest_wait(const Run& run);
-// Called on the watchdog's thread. Ends the process unless the hung step resumes.
-void handle_hang(Run& run, const Watchdog::Hang& hang);
-// Leaves a note for the leader and ends the process: other ranks wait for this one in calls that nothing else ends.
-[[noreturn]] void abort_job(Run& run, const JobLost& lost);
 // The first action after a signal or at the time limit of `check`: the leader ends the run with a report.
 Shutdown::Actions actions_before_end(Run& run);
 
 // ---- preparing.cpp, acceptance.cpp: only for `check`
 
-// Plans all pairs within nodes and all GPUs of each node together, with the largest message that fits; on several nodes
-// also all GPUs together.
-Plan plan_check(const Run& run);
 // The time left under --limit, and that for cases before the checks of each GPU alone.
 Seconds time_left(const Run& run);
 Seconds time_for_cases(const Run& run);
@@ -172,8 +166,6 @@ Seconds time_for_host_copies(const NodeOfRank& host_of_rank);
 Seconds time_under_load(std::size_t cases, const CostModel& cost);
 // On all ranks: the leader's answer, whether so much is left before the deadline.
 bool agree_on_time_left(Run& run, Seconds needed);
-// On one host, treats each GPU as a host, so that a failure to join names the GPU.
-RanksOnHosts gpus_as_hosts(const Run& run);
 // False after the deadline for steps that may hang.
 bool has_time_left(const Run& run);
 // The leader's has_time_left() on all ranks.
@@ -190,15 +182,6 @@ void open_report(Run& run);
 void check_reachability_of_hosts(Run& run);
 // Adds limits and findings of the machine, then allocates the budget.
 void evaluate_machine(Run& run);
-
-// ---- acceptance.cpp: the cases, each GPU alone
-
-void start_watching(Run& run);
-void measure(Run& run);
-void report_watch_findings(Run& run);
-bool gpus_can_be_checked(const Run& run);
-void check_gpus_alone(Run& run);
-void report_library_log(Run& run);
 
 // ---- programs.cpp
 
@@ -228,9 +211,6 @@ void add_waiting_for_cores(Run& run);
 
 std::string tuning_mode(const Options& options);
 bool may_tune(const Run& run);
-void tune_settings(Run& run);
-// Records that tuning was refused; `because` is one sentence.
-void report_tuning_refused(Run& run, const std::string& because);
 
 // ---- Measurements beside the plan that locate slow parts of the cluster. All ranks call them together.
 

@@ -61,8 +61,8 @@ void keep_largest_size(Plan& plan) {
   std::erase_if(plan.cases, [&](const Case& c) { return c.bytes < largest || c.pattern == "ping_pong"; });
 }
 
-}  // namespace
-
+// Plans all pairs within nodes and all GPUs of each node together, with the largest message that fits; on several nodes
+// also all GPUs together.
 Plan plan_check(const Run& run) {
   const Machine& machine = run.machine;
   if (!machine.why_idle.empty()) return {};
@@ -87,6 +87,25 @@ Plan plan_check(const Run& run) {
                            [](const Case& c) { return std::pair(c.collective->pairwise, c.pattern == "one_way"); });
   return plan;
 }
+
+// On one host, treats each GPU as a host, so that a failure to join names the GPU.
+RanksOnHosts gpus_as_hosts(const Run& run) {
+  const topo::Topology& topology = run.machine.topology;
+  const topo::Host& host = topology.hosts.front();
+  RanksOnHosts gpus{.host_of_rank = {}, .names = {}, .one_host = host.name};
+  for (int rank = 0; rank < run.control.ranks(); ++rank) {
+    gpus.host_of_rank.push_back(rank);
+    const auto at = static_cast<std::size_t>(rank);
+    const auto gpu = at < topology.gpu_of_rank.size()
+                         ? std::ranges::find(host.gpu_devices, topology.gpu_of_rank[at], &topo::Gpu::uuid)
+                         : host.gpu_devices.end();
+    gpus.names.push_back(gpu == host.gpu_devices.end() ? fmt::format("rank {}", rank)
+                                                       : fmt::format("GPU {}", gpu - host.gpu_devices.begin()));
+  }
+  return gpus;
+}
+
+}  // namespace
 
 Seconds time_left(const Run& run) {
   return run.options.deadline ? Seconds{-since(*run.options.deadline).count} : run.options.limit;
@@ -116,22 +135,6 @@ Seconds time_for_parts(const Run& run) {
 
 bool agree_on_time_left(Run& run, Seconds needed) {
   return shared_by_leader(run.control, !run.options.deadline || time_left(run).count > needed.count);
-}
-
-RanksOnHosts gpus_as_hosts(const Run& run) {
-  const topo::Topology& topology = run.machine.topology;
-  const topo::Host& host = topology.hosts.front();
-  RanksOnHosts gpus{.host_of_rank = {}, .names = {}, .one_host = host.name};
-  for (int rank = 0; rank < run.control.ranks(); ++rank) {
-    gpus.host_of_rank.push_back(rank);
-    const auto at = static_cast<std::size_t>(rank);
-    const auto gpu = at < topology.gpu_of_rank.size()
-                         ? std::ranges::find(host.gpu_devices, topology.gpu_of_rank[at], &topo::Gpu::uuid)
-                         : host.gpu_devices.end();
-    gpus.names.push_back(gpu == host.gpu_devices.end() ? fmt::format("rank {}", rank)
-                                                       : fmt::format("GPU {}", gpu - host.gpu_devices.begin()));
-  }
-  return gpus;
 }
 
 bool agree_on_time_left(Run& run) { return shared_by_leader(run.control, has_time_left(run)); }
@@ -345,10 +348,6 @@ std::vector<RankProcess> exchange_processes(ControlPlane& control) {
       },
       [](const std::vector<RankProcess>& all) { return all; });
 }
-
-}  // namespace
-
-namespace {
 
 Plan plan_cases(Run& run) try {
   const Machine& machine = run.machine;

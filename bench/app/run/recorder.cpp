@@ -149,7 +149,10 @@ const std::filesystem::path& Recorder::open(const Options& options, reports::Rep
     parts_->write();
     parts_->folder.flush();
   });
-  if (options.checks()) parts_->folder.throw_only_in_flush();  // the lines of a check need no file
+  if (options.checks()) {  // its lines need no file
+    parts_->folder.throw_only_in_flush();
+    parts_->folder.limit_waits({1});
+  }
   return parts_->folder.path();
 }
 
@@ -245,11 +248,8 @@ void Recorder::add_file(const std::string& name, const std::string& text) {
   on_disk([](Parts&) {});
   with_parts([&](Parts& parts) {
     parts.folder.write(name, text);
-    const auto flush = [&] { parts.folder.flush(); };
-    if (parts.options.checks())
-      parts.on_disk(flush);
-    else
-      with_disk_remedy(parts.options, parts.folder.path(), flush);
+    if (parts.options.checks()) return;  // its end waits for all files
+    with_disk_remedy(parts.options, parts.folder.path(), [&] { parts.folder.flush(); });
   });
 }
 
@@ -344,8 +344,11 @@ ExitCode Recorder::finish(ExitCode code) {
     const bool incomplete = !attempt.problem().empty() || !last.problem().empty();
     const FirstProblem first = attempt.problem().empty() ? last : attempt;
     const bool only_files_are_lost = options.checks() && first.is_of_disk();
-    code = !incomplete ? report.exit_code
-                       : worse(report.exit_code, only_files_are_lost ? ExitCode::environment : ExitCode::unfinished);
+    // Where the report is there, its exit code is that of the process, whatever other file is lost.
+    const ExitCode of_files = !only_files_are_lost     ? ExitCode::unfinished
+                              : last.problem().empty() ? ExitCode::ok
+                                                       : ExitCode::environment;
+    code = incomplete ? worse(report.exit_code, of_files) : report.exit_code;
     ended_with_ = code;
     finished_ = true;
     if (incomplete) {

@@ -130,10 +130,9 @@ class ReportBuilder {
     bool combined = true;  // the result includes all launches
   };
 
-  reports::Result add(std::size_t number, const Measurement& m);
-  // One of several launches of a case that the end of the run interrupted, without wrong data until then. It is no
-  // failure of the case, whose result is that of its other launches. Returns the line for the journal.
-  reports::Result add_interrupted(std::size_t number, const Measurement& m);
+  // Returns the line for the journal. `interrupted`: the end of the run interrupted this one of several launches,
+  // without wrong data until then. It is no failure of the case, whose result is that of its other launches.
+  reports::Result add(std::size_t number, const Measurement& m, bool interrupted = false);
   void combine_launches();
   void remark_on_unmeasured();
   reports::Verdict judge(const Measurement& m) const;
@@ -221,7 +220,8 @@ class Recorder final : public Observer {
   // Results measured beside the plan, and the names of NICs as Case::nic counts them.
   void add_unplanned(const std::vector<std::vector<std::string>>& nics_of_rank,
                      const std::vector<Measurement>& measured);
-  // Returns when the file is on disk. Throws EnvironmentError; the caller decides if that ends the run.
+  // Returns when the file is on disk, but for a check, which does not wait for it. Throws EnvironmentError; the caller
+  // decides if that ends the run.
   void add_file(const std::string& name, const std::string& text);
 
   // ---- the end

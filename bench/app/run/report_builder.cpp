@@ -363,7 +363,7 @@ std::vector<reports::Result> ReportBuilder::fail_unfinished(const std::string& w
     }
     if (progress_.several) m.launch = progress_.launch;
     const bool is_left_out = interrupted && m.launch && m.wrong_elements == 0;
-    lines.push_back(is_left_out ? add_interrupted(number, m) : add(number, m));
+    lines.push_back(add(number, m, is_left_out));
   }
   return lines;
 }
@@ -458,7 +458,7 @@ std::vector<reports::Result> ReportBuilder::launches() const {
   return all;
 }
 
-reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
+reports::Result ReportBuilder::add(std::size_t number, const Measurement& m, bool interrupted) {
   reports::Result line{m, judge(m)};
   // A soak is never resumed, and its journal is long.
   if (!planned_launches_)
@@ -467,28 +467,16 @@ reports::Result ReportBuilder::add(std::size_t number, const Measurement& m) {
       launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
   if (first) report_.results.emplace_back();
   reports::Result& result = report_.results[place->second.at];
-  if (m.launch) {
+  if (m.launch && !interrupted) {
     place->second.together.add(m);
     place->second.combined = false;
     if (!report_.arms.empty()) place->second.all.push_back(m);
     if (first) result.measurement.measured_case = m.measured_case;
-  } else {
+  } else if (place->second.together.count() == 0) {
     result = line;
+    result.measurement.launch.reset();
     drop_samples(result.measurement);
   }
-  return line;
-}
-
-reports::Result ReportBuilder::add_interrupted(std::size_t number, const Measurement& m) {
-  reports::Result line{m, judge(m)};
-  const auto [place, first] =
-      launches_.try_emplace(number, Launches{.at = report_.results.size(), .together = {}, .all = {}});
-  if (first) report_.results.emplace_back();
-  if (place->second.together.count() > 0) return line;
-  reports::Result& result = report_.results[place->second.at];
-  result = line;
-  result.measurement.launch.reset();
-  drop_samples(result.measurement);
   return line;
 }
 

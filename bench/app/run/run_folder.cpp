@@ -93,6 +93,19 @@ struct FileWriter::State {
     return std::make_exception_ptr(EnvironmentError(failure.what()));
   }
 
+  // A newer text of a file replaces one that still waits.
+  void add(Task task) {
+    const std::lock_guard lock(mutex);
+    const auto last =
+        std::find_if(waiting.rbegin(), waiting.rend(), [&](const Task& each) { return each.path == task.path; });
+    if (last != waiting.rend() && last->action == Action::replace && task.action == Action::replace)
+      last->text = std::move(task.text);
+    else
+      waiting.push_back(std::move(task));
+    changed.notify_all();
+    throw_problem();
+  }
+
   // Requires the lock.
   void throw_problem(bool flushes = false) {
     if (problem && (flushes || !only_in_flush)) std::rethrow_exception(std::exchange(problem, nullptr));
@@ -110,40 +123,22 @@ FileWriter::~FileWriter() {
   state_->changed.notify_all();
 }
 
-void FileWriter::write(const std::filesystem::path& path, std::string text) {
-  const std::lock_guard lock(state_->mutex);
-  const auto last = std::find_if(state_->waiting.rbegin(), state_->waiting.rend(),
-                                 [&](const State::Task& task) { return task.path == path; });
-  if (last != state_->waiting.rend() && last->action == State::Action::replace)
-    last->text = std::move(text);
-  else
-    state_->waiting.push_back({path, std::move(text)});
-  state_->changed.notify_all();
-  state_->throw_problem();
-}
-
-void FileWriter::remove(const std::filesystem::path& path) {
-  const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, "", State::Action::remove});
-  state_->changed.notify_all();
-  state_->throw_problem();
-}
+void FileWriter::write(const std::filesystem::path& path, std::string text) { state_->add({path, std::move(text)}); }
 
 void FileWriter::append(const std::filesystem::path& path, std::string line) {
-  const std::lock_guard lock(state_->mutex);
-  state_->waiting.push_back({path, std::move(line), State::Action::append});
-  state_->changed.notify_all();
-  state_->throw_problem();
+  state_->add({path, std::move(line), State::Action::append});
 }
 
+void FileWriter::remove(const std::filesystem::path& path) { state_->add({path, "", State::Action::remove}); }
+
 void FileWriter::flush(Seconds timeout) {
-  constexpr Seconds once_more{1};
+  const Seconds once_more{std::min(1.0, timeout.count / 10)};
   std::unique_lock lock(state_->mutex);
   const auto is_idle = [&] { return state_->waiting.empty() && state_->writing.empty(); };
   const auto wait = [&](Seconds time, const auto& ends) {
     state_->changed.wait_for(lock, std::chrono::duration<double>(time.count), ends);
   };
-  if (state_->unanswered) wait({std::min(once_more.count, timeout.count)}, [&] { return !state_->unanswered; });
+  if (state_->unanswered) wait(once_more, [&] { return !state_->unanswered; });
   if (!state_->unanswered) wait(timeout, is_idle);
   state_->unanswered = !is_idle();
   if (state_->unanswered)
@@ -169,9 +164,8 @@ namespace fs = std::filesystem;
 constexpr const char* note_prefix = "lost-rank-";
 constexpr Bytes largest_note = KiB(64);
 
-// Timeout for writing the files at the end of a run, and for reading or writing a note. Other ranks wait for the sum of
-// both.
-constexpr Seconds flush_timeout{60}, note_timeout{10};
+// Timeout for writing or removing a note.
+constexpr Seconds note_timeout{10};
 
 // `latest` may be replaced only if it is a link.
 void require_link_or_nothing(const fs::path& link) {
@@ -290,7 +284,7 @@ void RunFolder::add_to_journal(const reports::Result& result) {
 }
 
 void RunFolder::flush() {
-  if (files_) files_->flush(flush_timeout);
+  if (files_) files_->flush(flush_timeout_);
 }
 
 namespace {
@@ -314,7 +308,7 @@ std::string take_notes_in(const fs::path& folder) {
 
 std::string RunFolder::take_notes() const {
   if (!files_) return "";
-  return call_within<std::string>(note_timeout, [folder = path_] { return take_notes_in(folder); }).value_or("");
+  return call_within<std::string>(note_timeout_, [folder = path_] { return take_notes_in(folder); }).value_or("");
 }
 
 void require_no_file_of_run(std::string_view option, const fs::path& file) {
@@ -554,11 +548,6 @@ std::string requeued_job() {
   return restarts.empty() || restarts == "0" ? "" : value_or_empty(environment, job_variable);
 }
 
-std::string job_of(const reports::Report& report) {
-  const auto job = report.context.find(std::string("env.") + job_variable);
-  return job == report.context.end() ? "" : job->second;
-}
-
 // True if its first host is this one, or it was simulated.
 bool began_here(const reports::Report& report) {
   const std::vector<topo::Host>& hosts = report.topology.hosts;
@@ -615,7 +604,9 @@ std::optional<EarlierRun> newest_of_this_job(const Options& options, const std::
       EarlierRun run{fs::canonical(folder), reports::read_report(file, not_needed)};
       if (!began_here(run.report) || !began(run) || !may_be_continued(options, run.report)) continue;
       const bool same = words_of_plan(run.report.run.command) == words_of_plan(arguments);
-      if (!requeued.empty() && (!same || job_of(run.report) != requeued)) continue;
+      if (!requeued.empty() &&
+          (!same || value_or_empty(run.report.context, std::string("env.") + job_variable) != requeued))
+        continue;
       if (!same && others_are_closed) continue;
       const bool complete = run.report.status == "complete";
       if (complete && !requeued.empty()) break;
