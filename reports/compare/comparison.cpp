@@ -509,21 +509,6 @@ void refuse_other_waiting(const Side& base, const Side& fresh) {
         throw UsageError(fmt::format("{} is not comparable: {}; compare runs of the same kind", base.name, why));
 }
 
-// Before 2026-11-23 pairs used the job's communicator, in which NCCL gives every pair the fewest channels of any pair;
-// reports do not record which kind they used.
-std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
-  const auto has = [](const Side& side, bool with_kind) {
-    return std::ranges::any_of(side.observations, [&](const Observation& each) {
-      const Case& c = each.measured_case;
-      return c.collective->pairwise && c.pair.empty() != with_kind;
-    });
-  };
-  if (!(has(base, false) && has(fresh, true)) && !(has(base, true) && has(fresh, false))) return "";
-  return "p2p is left out: reports before 2026-11-23 measured pairs in the job's communicator, newer ones in "
-         "communicators "
-         "of their own, so the figures are not comparable";
-}
-
 bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
 // Remarks that say of imports whether they are simulated, or means over ranks beside the slowest rank's times.
@@ -580,8 +565,7 @@ std::vector<std::string> remarks_on_samples(const Comparison& c) {
 
 void add_remarks(const Side& base, const Side& fresh, const Matched& matched, const std::vector<BandPairs>& rows,
                  Comparison& out) {
-  for (std::string why : {why_pairs_do_not_match(base, fresh), why_ambiguous(matched.ambiguous, fresh)})
-    if (!why.empty()) out.remarks.push_back(std::move(why));
+  if (std::string why = why_ambiguous(matched.ambiguous, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh}) {
     out.remarks.insert(out.remarks.end(), side->remarks.begin(), side->remarks.end());
     for (std::size_t i = 0; i < side->reports.size(); ++i)
@@ -638,8 +622,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated, in_both, out.remarks);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
-    std::string why = why_pairs_do_not_match(base, fresh);
-    if (matched.ambiguous > 0) why = why_ambiguous(matched.ambiguous, fresh);
+    std::string why = why_ambiguous(matched.ambiguous, fresh);
     if (!options.across_hardware && match(base, fresh, true).in_common)
       why =
           "they have some in other backends, or on other numbers of ranks or nodes: give --across-hardware to compare "
