@@ -69,12 +69,9 @@ void keep_hardware_of_newest(std::span<const Run> runs, std::vector<std::size_t>
   const Run& newest = runs[*std::ranges::max_element(
       kept, {}, [&](std::size_t i) { return std::string_view(runs[i].report.run.started); })];
   std::erase_if(kept, [&](std::size_t i) {
-    std::vector<std::string> hardware;
-    for (const Difference& each : other_hardware(runs[i].report, newest.report))
-      hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
-    if (!hardware.empty())
-      excluded.push_back({runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name,
-                                                    join(hardware, "; "))});
+    if (const std::string hardware = other_hardware({&runs[i].report, 1}, {&newest.report, 1}); !hardware.empty())
+      excluded.push_back(
+          {runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name, hardware)});
     else if (const std::string waiting = other_waiting(runs[i].report, newest.report); !waiting.empty())
       excluded.push_back({runs[i].name, waiting});
     else
@@ -371,7 +368,6 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
   report.run.held.clear();
   for (const Run& run : kept) std::ranges::move(held_by(run), std::back_inserter(report.run.held));
-  if (side.sources.size() != kept.size()) report.run.held.clear();  // not as its launches count them
   for (const ExcludedRun& each : baseline.excluded)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;

@@ -494,12 +494,9 @@ std::string provenance_of(const Side& base, const Side& fresh) {
 }
 
 void refuse_other_hardware(const Side& base, const Side& fresh) {
-  std::vector<std::string> hardware;
-  for (const Difference& each : other_hardware(base, fresh))
-    hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
-  if (!hardware.empty())
-    throw UsageError(fmt::format("the hardware is not the same ({}); give --across-hardware to compare all the same",
-                                 join(hardware, "; ")));
+  if (const std::string hardware = other_hardware(base.reports, fresh.reports); !hardware.empty())
+    throw UsageError(
+        fmt::format("the hardware is not the same ({}); give --across-hardware to compare all the same", hardware));
 }
 
 void refuse_other_waiting(const Side& base, const Side& fresh) {
@@ -612,7 +609,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.new_sources = fresh.sources;
   out.provenance = provenance_of(base, fresh);
   out.seed = options.seed;
-  out.differences = differences_of(base, fresh);
+  out.differences = differences_of(base.reports, fresh.reports);
   refuse_other_waiting(base, fresh);
   if (!options.across_hardware) refuse_other_hardware(base, fresh);
   const Matched matched = match(base, fresh, options.across_hardware);

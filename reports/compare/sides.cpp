@@ -517,55 +517,46 @@ std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_coun
   return why;
 }
 
-std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
+// Removes the runs that have a reason, with a remark each.
+static std::vector<std::string> leave_out(std::vector<Run>& runs, const std::vector<std::string>& why) {
   std::vector<std::string> remarks;
-  const std::vector<std::string> repeated = why_repeated(runs);
   std::vector<Run> kept;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (why[i].empty())
+      kept.push_back(std::move(runs[i]));
+    else
+      remarks.push_back(format_printable("{} is left out: {}", runs[i].name, why[i]));
+  runs = std::move(kept);
+  return remarks;
+}
+
+std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
+  std::vector<std::string> why = why_repeated(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Report& report = runs[i].report;
     // A report without results is that of a tuning, or of a run that ended before its first case.
     const bool may_hold_it =
         report.status != "complete" && report.results.empty() && report.arms.empty() && !report.tuning;
-    if (!repeated[i].empty())
-      remarks.push_back(format_printable("{} is left out: {}", runs[i].name, repeated[i]));
-    else if (!may_hold_it && !holds_arm(runs[i], arm))
-      remarks.push_back(format_printable("{} is left out: it holds nothing of the arm '{}'; it has: {}", runs[i].name,
-                                         arm, arms_of({&runs[i], 1})));
-    else
-      kept.push_back(std::move(runs[i]));
+    if (why[i].empty() && !may_hold_it && !holds_arm(runs[i], arm))
+      why[i] = fmt::format("it holds nothing of the arm '{}'; it has: {}", arm, arms_of({&runs[i], 1}));
   }
-  runs = std::move(kept);
-  return remarks;
+  return leave_out(runs, why);
 }
 
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
-  std::vector<std::string> remarks;
-  std::vector<Run> kept;
-  for (Run& run : runs) {
-    std::vector<std::string> hardware;
-    for (const Difference& each : other_hardware(run.report, runs.back().report))
-      hardware.push_back(fmt::format("{}: {}, now {}", each.name, each.base, each.fresh));
-    if (hardware.empty())
-      kept.push_back(std::move(run));
-    else
-      remarks.push_back(format_printable("{} is left out: it is of other hardware ({}); --across-hardware keeps it",
-                                         run.name, join(hardware, "; ")));
+  std::vector<std::string> why;
+  for (const Run& run : runs) {
+    const std::string hardware = other_hardware({&run.report, 1}, {&runs.back().report, 1}, ", now ");
+    why.push_back(hardware.empty() ? ""
+                                   : fmt::format("it is of other hardware ({}); --across-hardware keeps it", hardware));
   }
-  runs = std::move(kept);
-  return remarks;
+  return leave_out(runs, why);
 }
 
 std::vector<std::string> leave_out_other_waiting(std::vector<Run>& runs) {
-  std::vector<std::string> remarks;
-  std::vector<Run> kept;
-  for (Run& run : runs) {
-    if (const std::string why = other_waiting(run.report, runs.back().report); !why.empty())
-      remarks.push_back(format_printable("{} is left out: {}", run.name, why));
-    else
-      kept.push_back(std::move(run));
-  }
-  runs = std::move(kept);
-  return remarks;
+  std::vector<std::string> why;
+  for (const Run& run : runs) why.push_back(other_waiting(run.report, runs.back().report));
+  return leave_out(runs, why);
 }
 
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {
