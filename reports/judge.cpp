@@ -714,27 +714,29 @@ bool tells_wrong_data(const topo::Finding& finding) {
   return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
 }
 
-namespace {
+bool is_at_fault(const Report& report) {
+  return !report.suspects.empty() || !report.open_questions.empty() ||
+         std::ranges::any_of(report.findings, topo::condemns);
+}
 
-// Failures with a tried setting are that setting's; failures with the default are the machine's.
-bool fails_by_default(const Report& report, bool wrong_data) {
-  return report.tuning && std::ranges::any_of(report.tuning->failures, [&](const TuningFailure& failure) {
-           return failure.setting == "default" && failure.wrong_data == wrong_data;
-         });
+std::vector<const TuningFailure*> failures_of_default(const Report& report, bool wrong_data) {
+  std::vector<const TuningFailure*> failures;
+  if (report.tuning)
+    for (const TuningFailure& each : report.tuning->failures)
+      if (each.setting == "default" && each.wrong_data == wrong_data) failures.push_back(&each);
+  return failures;
 }
 
 // Wrong data that no measurement has.
-bool has_wrong_data(const Report& report) {
-  return std::ranges::any_of(report.findings, tells_wrong_data) || fails_by_default(report, true);
+static bool has_wrong_data(const Report& report) {
+  return std::ranges::any_of(report.findings, tells_wrong_data) || !failures_of_default(report, true).empty();
 }
-
-}  // namespace
 
 Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
     if (grade == Grade::wrong && has_wrong_data(report)) return grade;
-    if (grade == Grade::failed && fails_by_default(report, false)) return grade;
+    if (grade == Grade::failed && !failures_of_default(report, false).empty()) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
     if (grade == Grade::slow && (!report.suspects.empty() || !report.open_questions.empty())) return grade;
   }
@@ -752,10 +754,8 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
       code = worse(code, ExitCode::unfinished);
   }
   // Missing or failing parts count even if no figure shows them yet.
-  if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
-      !report.open_questions.empty())
-    code = worse(code, ExitCode::slow);
-  if (fails_by_default(report, false)) code = worse(code, ExitCode::unfinished);
+  if (is_at_fault(report)) code = worse(code, ExitCode::slow);
+  if (!failures_of_default(report, false).empty()) code = worse(code, ExitCode::unfinished);
   const auto has_finding = [&](std::string_view id) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };
