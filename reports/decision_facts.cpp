@@ -61,11 +61,6 @@ bool pairs_within_nodes_measured(const Report& report) {
   });
 }
 
-std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
-  if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
-  return static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)]);
-}
-
 bool is_slow_gpu(const topo::Finding& finding) {
   return finding.id == slow_alone_id || finding.id == slow_under_load_id;
 }

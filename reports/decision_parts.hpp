@@ -49,9 +49,6 @@ bool is_slower_than_baseline(const Report& report);
 // True if a comparison with a baseline has no answer.
 bool may_be_slower_than_baseline(const Report& report);
 
-// The rank's place in the topology; null where the report has none.
-std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
-
 // ---- who is at fault
 
 // Hosts that are slow by themselves, but for those against which there is a reason of their own.

@@ -47,6 +47,8 @@ bool has_figures_to_show(const Measurement& m);
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);
 
+// The index of the rank's host; null where the topology has none.
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
 // "rank 3 on HOST", without the host if it is unknown.
 std::string name_of_rank(const topo::Topology& topology, int rank);
 
