@@ -136,11 +136,11 @@ Trend trend_of(std::span<const Run> runs, std::string_view arm) {
     point.started = runs[i].report.run.started;
     point.software = software_of(runs[i].report);
     if (i > 0) point.differences = differences_of({&runs[i - 1].report, 1}, {&runs[i].report, 1});
-    for (const auto& [row, cases] : times[i].rows) {
+    for (const auto& [row, its] : times[i].rows) {
       About& about = rows[row];
-      about.shown = times[i].shown.at(row);
-      about.limits.negligible = std::max(about.limits.negligible, times[i].negligible.at(row));
-      about.limits.matters = std::max(about.limits.matters, times[i].matters.at(row));
+      about.shown = its.shown;
+      about.limits.negligible = std::max(about.limits.negligible, its.negligible);
+      about.limits.matters = std::max(about.limits.matters, its.matters);
     }
   }
   for (const auto& [row, about] : rows) {
