@@ -608,10 +608,6 @@ std::string xids_of(const LocalActivity& activity) {
   return activity.xids.empty() ? "none" : fmt::format("{}", fmt::join(activity.xids, ", "));
 }
 
-}  // namespace
-
-namespace {
-
 // A row for each GPU of a host: of each part the rate alone, under load, and the share that is left.
 std::string load_table(const Report& report, std::size_t host) {
   std::string rows, titles = fmt::format("  {:<8}", "GPU");

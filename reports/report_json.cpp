@@ -567,6 +567,7 @@ std::string_view name_of(Grade grade) {
 }
 
 json to_json(const Case& c) { return written(c); }
+json to_json(const Suspect& suspect) { return written(suspect); }
 
 // Figures derived from the times, for readers.
 static void add_ratios(const Concurrency& concurrency, json& j) {

@@ -94,14 +94,6 @@ json bad_end_json(const FailedRun& end) {
   return {{"source", end.source}, {"exit_code", static_cast<int>(end.code)}, {"because", end.because}};
 }
 
-json suspect_json(const Suspect& suspect) {
-  return {{"kind", suspect.kind},         {"name", suspect.name},
-          {"host", suspect.host},         {"instance", suspect.instance},
-          {"device", suspect.device},     {"confidence", written(suspect.confidence)},
-          {"evidence", suspect.evidence}, {"partners_tested", suspect.partners_tested},
-          {"action", suspect.action},     {"fault", suspect.fault}};
-}
-
 json level_json(const Trend::Level& level) {
   return {{"row", level.row}, {"first", level.first}, {"last", level.last}, {"ratio", written(level.ratio)}};
 }
@@ -154,7 +146,7 @@ json to_json(const Comparison& c) {
           {"differences", list(c.differences, difference_json)},
           {"troubles", list(c.troubles, trouble_json)},
           {"bad_ends", list(c.bad_ends, bad_end_json)},
-          {"new_suspects", list(c.new_suspects, suspect_json)},
+          {"new_suspects", list(c.new_suspects, to_json)},
           {"only_in_base", c.only_in_base},
           {"only_in_new", c.only_in_new},
           {"remarks", c.remarks},

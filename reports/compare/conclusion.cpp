@@ -420,26 +420,20 @@ void conclude(Comparison& c) {
                                : "REGRESSION: ";
   const bool figures_too =
       std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
-  if (faulty_run != c.bad_ends.end()) {
-    const std::string found =
-        fmt::format("{} found {}", c.new_name, printable(faulty_run->because.substr(0, faulty_run->because.find(':'))));
-    if (figures_too)
-      last += "; " + found;
-    else
-      first += word + found + "; ";
-  }
+  std::vector<std::string> accusations;
+  if (faulty_run != c.bad_ends.end())
+    accusations.push_back(fmt::format("{} found {}", c.new_name,
+                                      printable(faulty_run->because.substr(0, faulty_run->because.find(':')))));
   if (!c.new_suspects.empty()) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
-    const std::string suspicion = fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list));
-    if (figures_too)
-      last += "; " + suspicion;
-    else if (faulty_run != c.bad_ends.end())
-      first += suspicion + "; ";
-    else
-      first += word + suspicion + "; ";
+    accusations.push_back(fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list)));
   }
+  if (figures_too)
+    for (const std::string& each : accusations) last += "; " + each;
+  else if (!accusations.empty())
+    first += word + join(accusations, "; ") + "; ";
   if (c.screening) last += " (screening)";
   const std::size_t taken = first.size() + last.size();
   c.headline = first + text_of_figures(c, longest_headline - std::min(longest_headline, taken)) + last;
