@@ -194,11 +194,12 @@ std::vector<FailedCase> troubles_of(const Side& fresh, const Matched& matched) {
   return troubles;
 }
 
+bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
+
 std::size_t without_baseline(const Side& base) {
   const auto all_wrong = [](const Observation& each) {
     return each.wrong_data && each.latency.empty() && each.throughput.empty();
   };
-  const auto ended_wrong = [](const Report& each) { return each.exit_code == ExitCode::wrong_data; };
   const auto cases = static_cast<std::size_t>(std::ranges::count_if(base.observations, all_wrong));
   // If no measurement records wrong data, the cases that had it are unknown.
   const bool none_told = std::ranges::none_of(base.observations, &Observation::wrong_data);
@@ -407,7 +408,7 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
     const std::string& source = source_of(fresh, i);
-    if (report.exit_code == ExitCode::wrong_data) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
+    if (ended_wrong(report)) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
     const bool never_began = report.exit_code == ExitCode::environment;
     if (report.status != "complete" || never_began || (report.exit_code == ExitCode::unfinished && !has_failures))
       ends.push_back({source, ExitCode::unfinished,
@@ -505,8 +506,6 @@ void refuse_other_waiting(const Side& base, const Side& fresh) {
       if (const std::string why = other_waiting(was, is); !why.empty())
         throw UsageError(fmt::format("{} is not comparable: {}; compare runs of the same kind", base.name, why));
 }
-
-bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
 // Remarks that say of imports whether they are simulated, or means over ranks beside the slowest rank's times.
 void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std::string>& remarks) {

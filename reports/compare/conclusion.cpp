@@ -326,10 +326,6 @@ std::string text_of_failed_run(const Comparison& c, ExitCode code) {
                                       : fmt::format("{} DID NOT FINISH ({})", c.new_name, printable(found->because));
 }
 
-std::string kind_for_people(const std::string& kind) {
-  return kind == "gpu" || kind == "nic" ? upper_case(kind) : kind;
-}
-
 }  // namespace
 
 std::vector<Difference> differences_of(std::span<const Report> base, std::span<const Report> fresh) {
@@ -382,7 +378,8 @@ std::string shown_name(const BandRow& row) {
 }
 
 std::string text_of(const Suspect& suspect) {
-  return fmt::format("{} {}", kind_for_people(suspect.kind), suspect.name);
+  const std::string& kind = suspect.kind;
+  return fmt::format("{} {}", kind == "gpu" || kind == "nic" ? upper_case(kind) : kind, suspect.name);
 }
 
 void conclude(Comparison& c) {
