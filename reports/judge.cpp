@@ -631,7 +631,7 @@ bool is_not_judged_on(const Verdict& verdict, std::string_view host) {
 }
 
 bool is_not_judged(const Group& group, const Result& result, const Report& report) {
-  return std::ranges::any_of(group, [&](int rank) {
+  return !result.verdict.not_judged_hosts.empty() && std::ranges::any_of(group, [&](int rank) {
     const std::optional<std::size_t> host = host_of(report.topology, rank);
     return host && is_not_judged_on(result.verdict, report.topology.hosts[*host].name);
   });
