@@ -43,7 +43,7 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
   Outlier worst;
   std::set<std::string> rows;
   for (const RunTimes* run : runs)
-    for (const auto& [row, times] : run->rows) rows.insert(row);
+    for (const auto& [row, its] : run->rows) rows.insert(row);
   for (const std::string& row : rows) {
     const std::map<const RunTimes*, RunDeviation> off = deviations(runs, row);
     std::vector<double> sizes;
@@ -51,7 +51,7 @@ Outlier find_outlier(const std::vector<const RunTimes*>& runs) {
     const double scatter = standard_deviation_per_mad * median(sizes);
     for (const auto& [run, own] : off) {
       const double deviation = own.log;
-      const double matters = run->matters.at(row);
+      const double matters = run->rows.at(row).matters;
       if (std::abs(deviation) <= matters || std::abs(deviation) <= outlying * scatter) continue;
       if (std::abs(deviation) / matters <= worst.times_matters) continue;
       worst = {run, std::abs(deviation) / matters,
@@ -69,12 +69,9 @@ void keep_hardware_of_newest(std::span<const Run> runs, std::vector<std::size_t>
   const Run& newest = runs[*std::ranges::max_element(
       kept, {}, [&](std::size_t i) { return std::string_view(runs[i].report.run.started); })];
   std::erase_if(kept, [&](std::size_t i) {
-    std::vector<std::string> hardware;
-    for (const Difference& each : other_hardware(runs[i].report, newest.report))
-      hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
-    if (!hardware.empty())
-      excluded.push_back({runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name,
-                                                    join(hardware, "; "))});
+    if (const std::string hardware = other_hardware({&runs[i].report, 1}, {&newest.report, 1}); !hardware.empty())
+      excluded.push_back(
+          {runs[i].name, fmt::format("it is of other hardware than the newest, {} ({})", newest.name, hardware)});
     else if (const std::string waiting = other_waiting(runs[i].report, newest.report); !waiting.empty())
       excluded.push_back({runs[i].name, waiting});
     else
@@ -253,13 +250,13 @@ RunTimes times_of(const Run& run, const RowLabels& labels, std::string_view arm)
       if (launches->empty() || !decides(observation, quantity)) continue;
       const Case& c = observation.measured_case;
       const BandRule& band = band_of(c);
-      const std::string label = labels.of(c), row = row_name(label, quantity, band.name);
-      const double time = median_of(*launches);
-      times.rows[row][identity_of(c)] = std::log(time);
-      const double share = matters_at(band, time);
-      times.matters[row] = std::max(times.matters[row], std::log1p(share));
-      times.negligible[row] = std::max(times.negligible[row], std::log1p(band.negligible * share));
-      times.shown[row] = row_name(label, quantity, meaning_of(band.name));
+      const std::string label = labels.of(c);
+      RunTimes::Row& row = times.rows[row_name(label, quantity, band.name)];
+      const double time = median_of(*launches), share = matters_at(band, time);
+      row.times[identity_of(c)] = std::log(time);
+      row.matters = std::max(row.matters, std::log1p(share));
+      row.negligible = std::max(row.negligible, std::log1p(band.negligible * share));
+      row.shown = row_name(label, quantity, meaning_of(band.name));
     }
   return times;
 }
@@ -324,7 +321,7 @@ std::map<const RunTimes*, RunDeviation> deviations(const std::vector<const RunTi
     if (found == run->rows.end()) continue;
     RowOfRun& own = with_row.emplace_back();
     own.run = run;
-    for (const auto& [which, time] : found->second)
+    for (const auto& [which, time] : found->second.times)
       own.times.emplace_back(numbers.try_emplace(which, numbers.size()).first->second, time);
   }
   group_by_cases(with_row, numbers.size());
@@ -371,7 +368,6 @@ Baseline make_baseline(std::span<const Run> runs, const std::string& made) {
   report.run.remarks.insert(report.run.remarks.end(), side.remarks.begin(), side.remarks.end());
   report.run.held.clear();
   for (const Run& run : kept) std::ranges::move(held_by(run), std::back_inserter(report.run.held));
-  if (side.sources.size() != kept.size()) report.run.held.clear();  // not as its launches count them
   for (const ExcludedRun& each : baseline.excluded)
     report.run.remarks.push_back(fmt::format("left out of the baseline: {} ({})", each.name, each.because));
   return baseline;

@@ -37,10 +37,12 @@ class RowLabels;
 
 // Logarithm of a run's time for each case and quantity, grouped by comparison row.
 struct RunTimes {
-  std::map<std::string, std::map<std::string, double>> rows;
-  std::map<std::string, double> matters;     // threshold of each row, as a logarithm
-  std::map<std::string, double> negligible;  // relative effect to ignore, as a logarithm
-  std::map<std::string, std::string> shown;  // displayed name of each row
+  struct Row {
+    std::map<std::string, double> times;
+    double matters = 0, negligible = 0;  // threshold, and relative effect to ignore, as logarithms
+    std::string shown;                   // displayed name
+  };
+  std::map<std::string, Row> rows;
 };
 
 RunTimes times_of(const Run& run, const RowLabels& labels, std::string_view arm = "default");

@@ -76,6 +76,34 @@ std::string concurrency_table(const Report& report) {
          text;
 }
 
+static bool begins_character(char c) { return (c & 0xc0) != 0x80; }
+
+std::size_t width_of(std::string_view text) {
+  return static_cast<std::size_t>(std::ranges::count_if(text, begins_character));
+}
+
+std::string wrapped(std::string_view text, std::size_t widest, std::size_t hanging) {
+  std::string out;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    std::string line(text.substr(0, end));
+    text.remove_prefix(std::min(end + 1, text.size()));
+    const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + hanging, ' ');
+    while (width_of(line) > widest) {
+      std::size_t full = 0;  // bytes of as many columns as there may be
+      for (std::size_t columns = 0; full < line.size() && (columns < widest || !begins_character(line[full])); ++full)
+        columns += begins_character(line[full]);
+      std::size_t space = line.rfind(' ', full);
+      if (space == std::string::npos || space < indent.size()) space = line.find(' ', full);
+      if (space == std::string::npos) break;
+      out += line.substr(0, space) + "\n";
+      line = indent + line.substr(space + 1);
+    }
+    out += line + "\n";
+  }
+  return out;
+}
+
 namespace {
 
 constexpr std::string_view none = "N/A";
@@ -405,30 +433,6 @@ std::string findings_lines(const Report& report) {
   std::string text;
   for (const topo::Finding& finding : report.findings) text += finding_line(finding);
   return text;
-}
-
-constexpr std::size_t widest_line = 100;
-
-// Wraps lines at `widest_line` columns between words; continuation lines are indented by two more. Longer words stay
-// whole.
-std::string wrapped(const std::string& text) {
-  std::string out;
-  std::size_t begin = 0;
-  while (begin < text.size()) {
-    const std::size_t end = std::min(text.find('\n', begin), text.size());
-    std::string line = text.substr(begin, end - begin);
-    const std::string indent(std::min(line.find_first_not_of(' '), line.size()) + 2, ' ');
-    while (line.size() > widest_line) {
-      std::size_t space = line.rfind(' ', widest_line);
-      if (space == std::string::npos || space < indent.size()) space = line.find(' ', widest_line);
-      if (space == std::string::npos) break;
-      out += line.substr(0, space) + "\n";
-      line = indent + line.substr(space + 1);
-    }
-    out += line + "\n";
-    begin = end + 1;
-  }
-  return out;
 }
 
 std::string steps_lines(const Decision& decision) {

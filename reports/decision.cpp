@@ -42,7 +42,7 @@ std::string_view word_of(const Report& report) {
     case ExitCode::wrong_data:
       return reject;
     default:
-      return decision::is_at_fault(report) || !decision::rejected_as_slow_alone(report).empty() ? reject : cannot_tell;
+      return is_at_fault(report) || !decision::rejected_as_slow_alone(report).empty() ? reject : cannot_tell;
   }
 }
 

@@ -30,11 +30,6 @@ std::string shortened(const std::vector<std::string>& names) {
   return fmt::format("{} and {} more", join({names.begin(), names.begin() + most_named}), names.size() - most_named);
 }
 
-bool is_at_fault(const Report& report) {
-  return !report.suspects.empty() || !report.open_questions.empty() ||
-         std::ranges::any_of(report.findings, topo::condemns);
-}
-
 std::set<std::string> rejected_as_slow_alone(const Report& report) {
   std::set<std::string> hosts = hosts_slow_alone(report);
   if (hosts.empty()) return hosts;
@@ -50,23 +45,12 @@ std::set<std::string> rejected_as_slow_alone(const Report& report) {
   return hosts;
 }
 
-bool is_of_default(const TuningFailure& failure) { return failure.setting == "default" && !failure.wrong_data; }
-
-const TuningFailure* wrong_data_of_default(const Report& report) {
-  if (!report.tuning) return nullptr;
-  const auto found = std::ranges::find_if(report.tuning->failures, [](const TuningFailure& failure) {
-    return failure.setting == "default" && failure.wrong_data;
-  });
-  return found == report.tuning->failures.end() ? nullptr : &*found;
-}
-
 bool names_a_rank(const Report& report) {
   return report.run.ended_by.find("rank ") != std::string::npos ||
          std::ranges::any_of(report.results,
                              [](const Result& each) { return each.measurement.failed_rank.has_value(); }) ||
-         (report.tuning && std::ranges::any_of(report.tuning->failures, [](const TuningFailure& failure) {
-            return is_of_default(failure) && failure.because.starts_with("rank ");
-          }));
+         std::ranges::any_of(failures_of_default(report, false),
+                             [](const TuningFailure* failure) { return failure->because.starts_with("rank "); });
 }
 
 bool is_pairwise(const Result& result) { return result.measurement.measured_case.collective->pairwise; }
@@ -75,11 +59,6 @@ bool pairs_within_nodes_measured(const Report& report) {
   return std::ranges::any_of(report.results, [](const Result& each) {
     return was_measured(each) && is_pairwise(each) && each.measurement.measured_case.nodes == 1;
   });
-}
-
-std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
-  if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
-  return static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)]);
 }
 
 bool is_slow_gpu(const topo::Finding& finding) {

@@ -35,13 +35,6 @@ double judged_fraction(const Result& result);
 // The slow measurement with the lowest fraction of its limit; of those on at most so many nodes.
 const Result* slowest(const Report& report, int most_nodes = std::numeric_limits<int>::max());
 
-// True for a failure of NCCL's own settings in a tuning, which says as much of the machine as a failed measurement. A
-// failure of a setting that was tried is that setting's.
-bool is_of_default(const TuningFailure& failure);
-
-// The first failure of NCCL's own settings in a tuning that was wrong data; null without any.
-const TuningFailure* wrong_data_of_default(const Report& report);
-
 // True if a failure names a rank. An end by a signal or by a full disk names none.
 bool names_a_rank(const Report& report);
 
@@ -56,13 +49,7 @@ bool is_slower_than_baseline(const Report& report);
 // True if a comparison with a baseline has no answer.
 bool may_be_slower_than_baseline(const Report& report);
 
-// The rank's place in the topology; null where the report has none.
-std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
-
 // ---- who is at fault
-
-// True if a part is known to be at fault, even in unfinished runs.
-bool is_at_fault(const Report& report);
 
 // Hosts that are slow by themselves, but for those against which there is a reason of their own.
 std::set<std::string> rejected_as_slow_alone(const Report& report);

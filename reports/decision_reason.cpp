@@ -113,10 +113,10 @@ std::string about_wrong(const Report& report, std::set<std::string>& told) {
         findings.push_back(fmt::format("{} ({})", finding.id, finding.evidence));
         told.insert(finding.subject.host);
       }
-    const TuningFailure* const tuned = wrong_data_of_default(report);
-    if (findings.empty() && tuned)
-      return fmt::format("tuning: wrong data with NCCL's own settings, {} {}", tuned->collective,
-                         to_text(Bytes{tuned->bytes}));
+    const std::vector<const TuningFailure*> tuned = failures_of_default(report, true);
+    if (findings.empty() && !tuned.empty())
+      return fmt::format("tuning: wrong data with NCCL's own settings, {} {}", tuned.front()->collective,
+                         to_text(Bytes{tuned.front()->bytes}));
     return shortened(findings);
   }
   std::string text = fmt::format("wrong data in {} of {}", wrong, counted(report.results.size(), "measurement"));
@@ -138,13 +138,11 @@ std::string at_first_rank(const Report& report, const std::string& because) {
 
 // Sizes at which NCCL's own settings failed in the tuning; "" without any.
 std::string about_failed_tuning(const Report& report) {
-  if (!report.tuning) return "";
   std::set<std::pair<std::string, std::uint64_t>> sizes;
   const TuningFailure* first = nullptr;
-  for (const TuningFailure& failure : report.tuning->failures) {
-    if (!is_of_default(failure)) continue;
-    sizes.insert({failure.collective, failure.bytes});
-    if (!first || (!first->because.starts_with("rank ") && failure.because.starts_with("rank "))) first = &failure;
+  for (const TuningFailure* const each : failures_of_default(report, false)) {
+    sizes.insert({each->collective, each->bytes});
+    if (!first || (!first->because.starts_with("rank ") && each->because.starts_with("rank "))) first = each;
   }
   if (!first) return "";
   return fmt::format("tuning: NCCL's own settings failed at {}{}", counted(sizes.size(), "size"),

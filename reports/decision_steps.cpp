@@ -128,7 +128,7 @@ std::vector<std::string> steps(const Report& report, std::string_view word) {
   for (const topo::Finding& finding : report.findings)
     if (topo::condemns(finding)) add_step(list, step_for(finding));
   for (const OpenQuestion& question : report.open_questions) add_step(list, question.next);
-  if (word == reject && wrong_data_of_default(report))
+  if (word == reject && !failures_of_default(report, true).empty())
     add_step(list,
              "run p5bench again without tuning (--tuning off); if data is wrong again, measure halves of the hosts");
   if (word == reject && fraction_of_other_pairs(report))

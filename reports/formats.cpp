@@ -178,24 +178,22 @@ std::string name_of_case(const Case& c, std::string_view quantity) {
   return name;
 }
 
+// One of the repetitions of a case; without its figures.
+json repetition_of(const Case& c, std::string_view quantity, int family, std::size_t all = 1, std::size_t index = 0) {
+  const std::string name = name_of_case(c, quantity);
+  return {{"name", name},       {"family_index", family},    {"run_name", name}, {"per_family_instance_index", 0},
+          {"repetitions", all}, {"repetition_index", index}, {"threads", 1},     {"run_type", "iteration"}};
+}
+
 void add_repetitions(json& out, const Measurement& m, std::string_view quantity, const std::optional<Series>& series,
                      std::vector<double> launches, int family) {
   if (!series) return;
   if (launches.empty()) launches = {series->summary.median};
-  const std::string name = name_of_case(m.measured_case, quantity);
   for (std::size_t i = 0; i < launches.size(); ++i) {
-    json row{{"name", name},
-             {"family_index", family},
-             {"per_family_instance_index", 0},
-             {"run_name", name},
-             {"run_type", "iteration"},
-             {"repetitions", launches.size()},
-             {"repetition_index", i},
-             {"threads", 1},
-             {"iterations", series->summary.samples * series->operations_per_sample},
-             {"real_time", launches[i] * 1e6},
-             {"cpu_time", launches[i] * 1e6},
-             {"time_unit", "us"}};
+    json row = repetition_of(m.measured_case, quantity, family, launches.size(), i);
+    row["iterations"] = series->summary.samples * series->operations_per_sample;
+    row["real_time"] = row["cpu_time"] = launches[i] * 1e6;
+    row["time_unit"] = "us";
     if (quantity == "throughput")
       row["bytes_per_second"] = algorithm_bandwidth(m.measured_case, {launches[i]}).count * 1e9;
     out.push_back(std::move(row));
@@ -209,17 +207,10 @@ bool is_broken(const Result& result) {
 
 // As Google Benchmark writes a benchmark that called SkipWithError().
 void add_error(json& out, const Result& result, int family) {
-  const std::string name = name_of_case(result.measurement.measured_case, "throughput");
-  out.push_back({{"name", name},
-                 {"family_index", family},
-                 {"per_family_instance_index", 0},
-                 {"run_name", name},
-                 {"run_type", "iteration"},
-                 {"repetitions", 1},
-                 {"repetition_index", 0},
-                 {"threads", 1},
-                 {"error_occurred", true},
-                 {"error_message", because_of(result)}});
+  json row = repetition_of(result.measurement.measured_case, "throughput", family);
+  row["error_occurred"] = true;
+  row["error_message"] = because_of(result);
+  out.push_back(std::move(row));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <limits>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -125,26 +126,18 @@ double time_in(std::string_view text) {
   return seconds;
 }
 
-double rounding_in(std::string_view text) {
-  double microseconds = 0;
-  if (number_at(text, microseconds) != text.data() + text.size() || !(microseconds >= 0))
-    throw NotJson(fmt::format("{} is no rounding error of a time", in_quotes(text)));
-  return microseconds;
+// A number in [0, most]. `what`: it is none of these otherwise.
+template <class Number>
+Number number_in(std::string_view text, std::string_view what, Number most = std::numeric_limits<Number>::max()) {
+  Number value = 0;
+  if (number_at(text, value) != text.data() + text.size() || !(value >= 0 && value <= most))
+    throw NotJson(fmt::format("{} is no {}", in_quotes(text), what));
+  return value;
 }
 
 // The index of a launch, or of a run of a baseline.
 int launch_in(std::string_view text) {
-  int launch = 0;
-  if (number_at(text, launch) != text.data() + text.size() || launch < 0 || launch >= most_launches)
-    throw NotJson(fmt::format("{} is no launch, counted from 0 to {}", in_quotes(text), most_launches - 1));
-  return launch;
-}
-
-std::uint64_t count_in(std::string_view text) {
-  std::uint64_t count = 0;
-  if (number_at(text, count) != text.data() + text.size())
-    throw NotJson(fmt::format("{} is no number of elements", in_quotes(text)));
-  return count;
+  return number_in<int>(text, fmt::format("launch, counted from 0 to {}", most_launches - 1), most_launches - 1);
 }
 
 std::vector<double> times(std::string_view list) {
@@ -191,7 +184,8 @@ std::optional<Series> series_of(std::string_view text) {
       if (ends.size() != 2) throw NotJson("ci95_us does not have two ends");
       series.summary.interval = Interval{ends[0], ends[1]};
     }
-    if (key == "rounding_us" && value != "null") series.rounding_us = rounding_in(value);
+    if (key == "rounding_us" && value != "null")
+      series.rounding_us = number_in<double>(value, "rounding error of a time");
   });
   if (!has_median) throw NotJson("a series has no median_us");
   if (const std::string why = contradiction_of_samples(series); !why.empty()) throw NotJson("it " + why);
@@ -214,7 +208,7 @@ Result result_of(std::string_view line, Cases& cases) {
     if (key == "launch" && value != "null") m.launch = launch_in(value);
     if (key == "run") m.run = launch_in(value);
     if (key == "outcome" && value == R"("failed")") m.outcome = Outcome::failed;
-    if (key == "wrong_elements") m.wrong_elements = count_in(value);
+    if (key == "wrong_elements") m.wrong_elements = number_in<std::uint64_t>(value, "number of elements");
     if (key == "latency") m.latency = series_of(value);
     if (key == "throughput") m.throughput = series_of(value);
   });

@@ -506,10 +506,14 @@ bool uses_gpus(const Case& c) {
   return backend != backend_table().end() && backend->parts == BackendInfo::Parts::gpus;
 }
 
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank) {
+  if (rank < 0 || std::cmp_greater_equal(rank, topology.host_of_rank.size())) return std::nullopt;
+  return static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)]);
+}
+
 std::string name_of_rank(const topo::Topology& topology, int rank) {
-  const auto at = static_cast<std::size_t>(rank);
-  if (rank < 0 || at >= topology.host_of_rank.size()) return fmt::format("rank {}", rank);
-  return fmt::format("rank {} on {}", rank, topology.hosts[static_cast<std::size_t>(topology.host_of_rank[at])].name);
+  const std::optional<std::size_t> host = host_of(topology, rank);
+  return host ? fmt::format("rank {} on {}", rank, topology.hosts[*host].name) : fmt::format("rank {}", rank);
 }
 
 namespace {
@@ -518,9 +522,8 @@ namespace {
 std::set<int> hosts_among(const std::set<int>& hosts, const Group& group, const topo::Topology& topology) {
   std::set<int> its;
   for (const int rank : group)
-    if (rank >= 0 && std::cmp_less(rank, topology.host_of_rank.size()))
-      if (const int host = topology.host_of_rank[static_cast<std::size_t>(rank)]; hosts.contains(host))
-        its.insert(host);
+    if (const auto host = host_of(topology, rank); host && hosts.contains(static_cast<int>(*host)))
+      its.insert(static_cast<int>(*host));
   return its;
 }
 
@@ -628,12 +631,9 @@ bool is_not_judged_on(const Verdict& verdict, std::string_view host) {
 }
 
 bool is_not_judged(const Group& group, const Result& result, const Report& report) {
-  const topo::Topology& topology = report.topology;
   return !result.verdict.not_judged_hosts.empty() && std::ranges::any_of(group, [&](int rank) {
-    return rank >= 0 && std::cmp_less(rank, topology.host_of_rank.size()) &&
-           is_not_judged_on(
-               result.verdict,
-               topology.hosts[static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(rank)])].name);
+    const std::optional<std::size_t> host = host_of(report.topology, rank);
+    return host && is_not_judged_on(result.verdict, report.topology.hosts[*host].name);
   });
 }
 
@@ -662,14 +662,7 @@ static bool is_steadily_slow(const Result& result, const Report& report, const a
 
 std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes) {
   std::map<int, std::size_t> withdrawn;
-  const std::vector<int>& node_of_rank = report.topology.host_of_rank;
-  const auto waiting_nodes_of = [&](const Group& group) {
-    std::set<int> waiting;
-    for (const int rank : group)
-      if (std::cmp_less(rank, node_of_rank.size()) && nodes.contains(node_of_rank[static_cast<std::size_t>(rank)]))
-        waiting.insert(node_of_rank[static_cast<std::size_t>(rank)]);
-    return waiting;
-  };
+  const auto waiting_nodes_of = [&](const Group& group) { return hosts_among(nodes, group, report.topology); };
   for (Result& each : report.results) {
     if (each.verdict.grade != Grade::slow) continue;
     std::set<int> not_judged;
@@ -714,27 +707,29 @@ bool tells_wrong_data(const topo::Finding& finding) {
   return finding.id == corrupt || finding.id == nccl_tests::out_of_bounds;
 }
 
-namespace {
+bool is_at_fault(const Report& report) {
+  return !report.suspects.empty() || !report.open_questions.empty() ||
+         std::ranges::any_of(report.findings, topo::condemns);
+}
 
-// Failures with a tried setting are that setting's; failures with the default are the machine's.
-bool fails_by_default(const Report& report, bool wrong_data) {
-  return report.tuning && std::ranges::any_of(report.tuning->failures, [&](const TuningFailure& failure) {
-           return failure.setting == "default" && failure.wrong_data == wrong_data;
-         });
+std::vector<const TuningFailure*> failures_of_default(const Report& report, bool wrong_data) {
+  std::vector<const TuningFailure*> failures;
+  if (report.tuning)
+    for (const TuningFailure& each : report.tuning->failures)
+      if (each.setting == "default" && each.wrong_data == wrong_data) failures.push_back(&each);
+  return failures;
 }
 
 // Wrong data that no measurement has.
-bool has_wrong_data(const Report& report) {
-  return std::ranges::any_of(report.findings, tells_wrong_data) || fails_by_default(report, true);
+static bool has_wrong_data(const Report& report) {
+  return std::ranges::any_of(report.findings, tells_wrong_data) || !failures_of_default(report, true).empty();
 }
-
-}  // namespace
 
 Grade overall(const Report& report) {
   for (Grade grade : {Grade::wrong, Grade::failed, Grade::faulty, Grade::slow, Grade::ok}) {
     if (std::ranges::any_of(report.results, [&](const Result& r) { return r.verdict.grade == grade; })) return grade;
     if (grade == Grade::wrong && has_wrong_data(report)) return grade;
-    if (grade == Grade::failed && fails_by_default(report, false)) return grade;
+    if (grade == Grade::failed && !failures_of_default(report, false).empty()) return grade;
     if (grade == Grade::faulty && std::ranges::any_of(report.findings, topo::condemns)) return grade;
     if (grade == Grade::slow && (!report.suspects.empty() || !report.open_questions.empty())) return grade;
   }
@@ -752,10 +747,8 @@ ExitCode exit_code(const Report& report, bool wants_verdict) {
       code = worse(code, ExitCode::unfinished);
   }
   // Missing or failing parts count even if no figure shows them yet.
-  if (std::ranges::any_of(report.findings, topo::condemns) || !report.suspects.empty() ||
-      !report.open_questions.empty())
-    code = worse(code, ExitCode::slow);
-  if (fails_by_default(report, false)) code = worse(code, ExitCode::unfinished);
+  if (is_at_fault(report)) code = worse(code, ExitCode::slow);
+  if (!failures_of_default(report, false).empty()) code = worse(code, ExitCode::unfinished);
   const auto has_finding = [&](std::string_view id) {
     return std::ranges::find(report.findings, id, &topo::Finding::id) != report.findings.end();
   };

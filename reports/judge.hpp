@@ -47,6 +47,8 @@ bool has_figures_to_show(const Measurement& m);
 // True for a backend that moves data between GPUs.
 bool uses_gpus(const Case& c);
 
+// The index of the rank's host; null where the topology has none.
+std::optional<std::size_t> host_of(const topo::Topology& topology, int rank);
 // "rank 3 on HOST", without the host if it is unknown.
 std::string name_of_rank(const topo::Topology& topology, int rank);
 
@@ -59,6 +61,13 @@ void withdraw_sampled_pairs(std::vector<Result>& results);
 // with such ranks in its fastest sample. Returns the number of these measurements for each such node of their slowest
 // groups (for all nodes where the group is unknown).
 std::map<int, std::size_t> withdraw_slow_by_waiting(Report& report, const std::set<int>& nodes);
+
+// True if a part is known to be at fault, even in unfinished runs.
+bool is_at_fault(const Report& report);
+
+// Failures of NCCL's own settings in a tuning, which say as much of the machine as failed measurements, by wrong data
+// or otherwise. Failures of a setting that was tried are that setting's.
+std::vector<const TuningFailure*> failures_of_default(const Report& report, bool wrong_data);
 
 // Grade of the run, the first that applies: wrong, failed (both also of NCCL's own settings in a tuning), faulty (an
 // error about hardware or fabric), slow (also with a suspect or an open question), ok; unknown when nothing was judged.

@@ -25,9 +25,6 @@ namespace p5::reports {
 
 namespace {
 
-// Two GPUs suffice: no fault makes a GPU faster, so the slower one is at fault.
-constexpr std::size_t least_gpus = 2;
-
 struct Device {
   std::size_t rank = 0;
   const topo::Host* host = nullptr;
@@ -135,7 +132,8 @@ struct Deviation {
   double by;            // how much worse it is, relative to the others
 };
 
-// By rank, for all GPUs that have the figure.
+// By rank, for all GPUs that have the figure. Two of them suffice: no fault makes a GPU faster, so the slower one is at
+// fault.
 std::map<std::size_t, Deviation> deviations(const Report& report, const std::vector<Device>& alike,
                                             const LocalCheck& check) {
   std::map<std::size_t, double> all;
@@ -289,7 +287,6 @@ void add_whole_hosts(const Report& report, const std::vector<Device>& alike, con
 void find_worse_of(const Report& report, const std::vector<Device>& of_model, const std::vector<Device>& alike,
                    const LocalCheck& check, const std::vector<LoadOfRank>& loads,
                    std::vector<topo::Finding>& findings) {
-  if (alike.size() < least_gpus) return;
   std::vector<Worse> worse_ones;
   const std::map<std::size_t, Deviation> own = deviations(report, alike, check);
   std::map<std::size_t, Deviation> rates;
@@ -610,10 +607,6 @@ std::string clocks_of(const LocalActivity& activity) {
 std::string xids_of(const LocalActivity& activity) {
   return activity.xids.empty() ? "none" : fmt::format("{}", fmt::join(activity.xids, ", "));
 }
-
-}  // namespace
-
-namespace {
 
 // A row for each GPU of a host: of each part the rate alone, under load, and the share that is left.
 std::string load_table(const Report& report, std::size_t host) {

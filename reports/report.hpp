@@ -301,6 +301,7 @@ inline constexpr std::string_view schema_name = "p5bench.report/1";
 
 nlohmann::json to_json(const Report& report);
 nlohmann::json to_json(const Case& c);
+nlohmann::json to_json(const Suspect& suspect);
 // `with_samples` adds what a line of the journal has besides: journal.hpp.
 nlohmann::json to_json(const Result& result, bool with_samples);
 // Throws UsageError naming the missing or wrong field.

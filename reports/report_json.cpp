@@ -480,26 +480,23 @@ static void require_rates_of_time(const json& series, const Measurement& m) {
   }
 }
 
-// The shares of a limit, too, are derived: from the median time or, where groups on some hosts are not judged, from
-// that of another group. A baseline has the verdict of its newest run, and times of all. The share by the mean is
-// written where it is below that by the median.
+// The shares of a limit, too, are derived from the median time, except where groups on some hosts are not judged: then
+// it is that of another group, and comparisons read no groups. A baseline has the verdict of its newest run, and times
+// of all. The share by the mean is written where it is below that by the median.
 static void require_fractions_of_time(const Verdict& verdict, const Measurement& m) {
   constexpr double share = 0.01;
   if (!m.throughput || !verdict.limit || !verdict.fraction) return;
-  if (m.throughput->stopped_because.starts_with("a baseline of ")) return;
-  const auto derived = [&](Seconds time) { return bus_bandwidth(m.measured_case, time).count / verdict.limit->count; };
-  const auto is_told = [&](double fraction) { return std::abs(*verdict.fraction - fraction) <= share * fraction; };
-  const double of_median = derived(Seconds{m.throughput->summary.median});
-  const bool is_of_group =
-      std::ranges::any_of(m.groups, [&](const GroupResult& each) { return is_told(derived(each.median)); });
-  if (of_median > 0 && !is_told(of_median) && !is_of_group)
-    throw json_fields::BadValue(
-        "/verdict/fraction_of_limit",
-        fmt::format("is {:.4g}, but {:.4g} by the limit and the median time", *verdict.fraction, of_median));
   if (verdict.mean_fraction && *verdict.mean_fraction > *verdict.fraction)
     throw json_fields::BadValue(
         "/verdict/mean_fraction_of_limit",
         fmt::format("is {:.4g}, but no more than {:.4g}, the median's", *verdict.mean_fraction, *verdict.fraction));
+  if (!verdict.not_judged_hosts.empty() || m.throughput->stopped_because.starts_with("a baseline of ")) return;
+  const double derived =
+      bus_bandwidth(m.measured_case, Seconds{m.throughput->summary.median}).count / verdict.limit->count;
+  if (derived > 0 && std::abs(*verdict.fraction - derived) > share * derived)
+    throw json_fields::BadValue(
+        "/verdict/fraction_of_limit",
+        fmt::format("is {:.4g}, but {:.4g} by the limit and the median time", *verdict.fraction, derived));
 }
 
 // A measurement that is ok has at least the fraction from which its grade is ok.
@@ -570,6 +567,7 @@ std::string_view name_of(Grade grade) {
 }
 
 json to_json(const Case& c) { return written(c); }
+json to_json(const Suspect& suspect) { return written(suspect); }
 
 // Figures derived from the times, for readers.
 static void add_ratios(const Concurrency& concurrency, json& j) {

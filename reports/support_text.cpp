@@ -1,7 +1,6 @@
 // The text for a support case.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstddef>
 #include <optional>
 #include <set>
@@ -10,6 +9,7 @@
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "reports/decision.hpp"
+#include "reports/judge.hpp"
 #include "reports/part_names.hpp"
 #include "reports/suspect_text.hpp"
 #include "reports/suspects.hpp"
@@ -17,8 +17,7 @@
 namespace p5::reports {
 
 std::string support_text(const Report& report) {
-  const bool found = std::ranges::any_of(report.findings, topo::condemns);
-  if (report.suspects.empty() && report.open_questions.empty() && !found) return "";
+  if (!is_at_fault(report)) return "";
   std::string text = printable(report.decision.sentence) + "\n\n";
   text += fmt::format("p5bench {}: {} on {}, {} ranks on {} nodes, {}, {}\n", report.run.version, report.provenance,
                       report.run.cluster, report.run.ranks, report.run.nodes,

@@ -22,16 +22,12 @@ namespace {
 
 constexpr std::size_t most_shown_parts = 16;
 
-struct LoadAtLevel {
-  topo::TrafficLoad load;
-  topo::Level level;
-};
-
-std::optional<LoadAtLevel> load_of(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
+std::optional<std::pair<topo::TrafficLoad, topo::Level>> load_of(const Case& c, const topo::Limits& limits,
+                                                                 const topo::Topology& topology) {
   if (!c.rounds || c.rounds->empty() || c.shape.traffic->matrix.ranks != c.ranks) return std::nullopt;
   for (const topo::Level level : {topo::Level::achievable, topo::Level::wire})
     if (auto load = topo::load_of(c.shape.traffic->matrix, c.rounds->front(), topology, limits, level))
-      return LoadAtLevel{std::move(*load), level};
+      return std::pair(std::move(*load), level);
   return std::nullopt;
 }
 
@@ -51,7 +47,7 @@ std::vector<std::vector<double>> shares_of(const p5::MatrixTraffic& traffic) {
 std::optional<topo::Limit> traffic_limit(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
   const auto found = load_of(c, limits, topology);
   if (!found) return std::nullopt;
-  return topo::limit_of(found->load, found->level, c.collective->bus_factor(c.ranks));
+  return topo::limit_of(found->first, found->second, c.collective->bus_factor(c.ranks));
 }
 
 static Traffic describe(const Case& c, const topo::Limits& limits, const topo::Topology& topology) {
@@ -64,11 +60,12 @@ static Traffic describe(const Case& c, const topo::Limits& limits, const topo::T
                   .parts = {}};
   auto found = load_of(c, limits, topology);
   if (!found) return traffic;
-  traffic.level = topo::name_of(found->level);
-  traffic.sent_imbalance = found->load.sent_imbalance;
-  traffic.received_imbalance = found->load.received_imbalance;
-  traffic.incast_loss = found->load.incast_loss;
-  traffic.parts = std::move(found->load.parts);
+  auto& [load, level] = *found;
+  traffic.level = topo::name_of(level);
+  traffic.sent_imbalance = load.sent_imbalance;
+  traffic.received_imbalance = load.received_imbalance;
+  traffic.incast_loss = load.incast_loss;
+  traffic.parts = std::move(load.parts);
   if (traffic.parts.size() > most_shown_parts) traffic.parts.resize(most_shown_parts);
   return traffic;
 }

@@ -2,6 +2,7 @@
 // writers.cpp.
 #pragma once
 
+#include <cstddef>
 #include <span>
 #include <string>
 #include <string_view>
@@ -76,6 +77,12 @@ struct SummaryRow {
 
 // One row per operation, in reading order.
 std::vector<SummaryRow> summary_of(const Report& report);
+
+// Columns of a text on a terminal, one for each character.
+std::size_t width_of(std::string_view text);
+// Breaks lines of more columns than `widest` between words; continuation lines are indented by `hanging` more. Longer
+// words stay whole.
+std::string wrapped(std::string_view text, std::size_t widest = 100, std::size_t hanging = 2);
 
 // Displayed grade: "not judged" for unknown.
 std::string_view shown(Grade grade);

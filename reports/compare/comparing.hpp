@@ -20,14 +20,13 @@ namespace p5::reports {
 std::string side_key(const Case& c);
 
 // Differences between the sides, hardware first. A fact that one side does not know is no difference.
-std::vector<Difference> differences_of(const Side& base, const Side& fresh);
-std::vector<Difference> differences_between(const Report& base, const Report& fresh);
+std::vector<Difference> differences_of(std::span<const Report> base, std::span<const Report> fresh);
 
-// Hardware in which the sides are not of one machine: what it is, whatever its state, so that a NIC that is down or an
-// NVLink that is not active is no difference. GPUs, NVLinks and NICs of a run that found its machine faulty do not
-// count.
-std::vector<Difference> other_hardware(const Side& base, const Side& fresh);
-std::vector<Difference> other_hardware(const Report& base, const Report& fresh);
+// Hardware in which the sides are not of one machine, as "nodes: 3 and 4": what it is, whatever its state, so that a
+// NIC that is down or an NVLink that is not active is no difference. GPUs, NVLinks and NICs of a run that found its
+// machine faulty do not count. "" if there is none.
+std::string other_hardware(std::span<const Report> base, std::span<const Report> fresh,
+                           std::string_view between = " and ");
 
 // The reason for which figures of two runs are of other quantities: nccl-tests waited for each operation (-z) in one of
 // them only. "" if they are not, or one does not say it.

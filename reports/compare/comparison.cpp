@@ -194,11 +194,12 @@ std::vector<FailedCase> troubles_of(const Side& fresh, const Matched& matched) {
   return troubles;
 }
 
+bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
+
 std::size_t without_baseline(const Side& base) {
   const auto all_wrong = [](const Observation& each) {
     return each.wrong_data && each.latency.empty() && each.throughput.empty();
   };
-  const auto ended_wrong = [](const Report& each) { return each.exit_code == ExitCode::wrong_data; };
   const auto cases = static_cast<std::size_t>(std::ranges::count_if(base.observations, all_wrong));
   // If no measurement records wrong data, the cases that had it are unknown.
   const bool none_told = std::ranges::none_of(base.observations, &Observation::wrong_data);
@@ -407,7 +408,7 @@ std::vector<FailedRun> bad_ends_of(const Side& base, const Side& fresh, const Ma
   for (std::size_t i = 0; i < fresh.reports.size(); ++i) {
     const Report& report = fresh.reports[i];
     const std::string& source = source_of(fresh, i);
-    if (report.exit_code == ExitCode::wrong_data) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
+    if (ended_wrong(report)) ends.push_back({source, ExitCode::wrong_data, "its data were wrong"});
     const bool never_began = report.exit_code == ExitCode::environment;
     if (report.status != "complete" || never_began || (report.exit_code == ExitCode::unfinished && !has_failures))
       ends.push_back({source, ExitCode::unfinished,
@@ -494,12 +495,9 @@ std::string provenance_of(const Side& base, const Side& fresh) {
 }
 
 void refuse_other_hardware(const Side& base, const Side& fresh) {
-  std::vector<std::string> hardware;
-  for (const Difference& each : other_hardware(base, fresh))
-    hardware.push_back(fmt::format("{}: {} and {}", each.name, each.base, each.fresh));
-  if (!hardware.empty())
-    throw UsageError(fmt::format("the hardware is not the same ({}); give --across-hardware to compare all the same",
-                                 join(hardware, "; ")));
+  if (const std::string hardware = other_hardware(base.reports, fresh.reports); !hardware.empty())
+    throw UsageError(
+        fmt::format("the hardware is not the same ({}); give --across-hardware to compare all the same", hardware));
 }
 
 void refuse_other_waiting(const Side& base, const Side& fresh) {
@@ -508,23 +506,6 @@ void refuse_other_waiting(const Side& base, const Side& fresh) {
       if (const std::string why = other_waiting(was, is); !why.empty())
         throw UsageError(fmt::format("{} is not comparable: {}; compare runs of the same kind", base.name, why));
 }
-
-// Before 2026-11-23 pairs used the job's communicator, in which NCCL gives every pair the fewest channels of any pair;
-// reports do not record which kind they used.
-std::string why_pairs_do_not_match(const Side& base, const Side& fresh) {
-  const auto has = [](const Side& side, bool with_kind) {
-    return std::ranges::any_of(side.observations, [&](const Observation& each) {
-      const Case& c = each.measured_case;
-      return c.collective->pairwise && c.pair.empty() != with_kind;
-    });
-  };
-  if (!(has(base, false) && has(fresh, true)) && !(has(base, true) && has(fresh, false))) return "";
-  return "p2p is left out: reports before 2026-11-23 measured pairs in the job's communicator, newer ones in "
-         "communicators "
-         "of their own, so the figures are not comparable";
-}
-
-bool ended_wrong(const Report& report) { return report.exit_code == ExitCode::wrong_data; }
 
 // Remarks that say of imports whether they are simulated, or means over ranks beside the slowest rank's times.
 void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std::string>& remarks) {
@@ -580,8 +561,7 @@ std::vector<std::string> remarks_on_samples(const Comparison& c) {
 
 void add_remarks(const Side& base, const Side& fresh, const Matched& matched, const std::vector<BandPairs>& rows,
                  Comparison& out) {
-  for (std::string why : {why_pairs_do_not_match(base, fresh), why_ambiguous(matched.ambiguous, fresh)})
-    if (!why.empty()) out.remarks.push_back(std::move(why));
+  if (std::string why = why_ambiguous(matched.ambiguous, fresh); !why.empty()) out.remarks.push_back(std::move(why));
   for (const Side* side : {&base, &fresh}) {
     out.remarks.insert(out.remarks.end(), side->remarks.begin(), side->remarks.end());
     for (std::size_t i = 0; i < side->reports.size(); ++i)
@@ -628,7 +608,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.new_sources = fresh.sources;
   out.provenance = provenance_of(base, fresh);
   out.seed = options.seed;
-  out.differences = differences_of(base, fresh);
+  out.differences = differences_of(base.reports, fresh.reports);
   refuse_other_waiting(base, fresh);
   if (!options.across_hardware) refuse_other_hardware(base, fresh);
   const Matched matched = match(base, fresh, options.across_hardware);
@@ -638,8 +618,7 @@ Comparison compare(const Side& base, const Side& fresh, const ComparisonOptions&
   out.bad_ends = bad_ends_of(base, fresh, matched, options.history, out.repeated, in_both, out.remarks);
   // Without cases of one side, that side skipped all of them.
   if (!matched.in_common && !matched.only_in_base.empty() && !matched.only_in_new.empty() && out.bad_ends.empty()) {
-    std::string why = why_pairs_do_not_match(base, fresh);
-    if (matched.ambiguous > 0) why = why_ambiguous(matched.ambiguous, fresh);
+    std::string why = why_ambiguous(matched.ambiguous, fresh);
     if (!options.across_hardware && match(base, fresh, true).in_common)
       why =
           "they have some in other backends, or on other numbers of ranks or nodes: give --across-hardware to compare "

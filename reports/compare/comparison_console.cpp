@@ -1,6 +1,7 @@
 // The comparison on a terminal: the answer first, then each band, the sizes concerned, and other differences.
 #include <algorithm>
 #include <filesystem>
+#include <span>
 
 #include <fmt/format.h>
 
@@ -15,35 +16,14 @@ namespace p5::reports {
 namespace {
 
 constexpr std::size_t most_listed = 12;  // sizes or differences; the other formats list all
-constexpr std::size_t most_columns = 120;
 
-// Width of a text on a terminal, at one column per character.
-std::size_t width_of(std::string_view text) {
-  return static_cast<std::size_t>(std::ranges::count_if(text, [](char c) { return (c & 0xc0) != 0x80; }));
-}
+// Those of a list that are shown.
+auto first_listed(const auto& list) { return std::span(list).first(std::min(list.size(), most_listed)); }
 
-// Folds a line that is too long at its blanks; continuation lines are indented by four more columns.
-std::string folded(std::string_view line) {
-  std::string text(line);
-  const std::size_t indent = std::min(line.find_first_not_of(' '), line.size()) + 4;
-  for (std::size_t begin = 0, first = indent - 4; width_of(text.substr(begin)) > most_columns; first = indent) {
-    std::size_t end = begin;
-    for (std::size_t width = 0; end < text.size() && (width < most_columns || (text[end] & 0xc0) == 0x80); ++end)
-      width += (text[end] & 0xc0) != 0x80;
-    std::size_t at = text.rfind(' ', end);
-    if (at == std::string::npos || at <= begin + first) at = text.find(' ', end);  // one long word, such as a path
-    if (at == std::string::npos) break;
-    text.replace(at, 1, "\n" + std::string(indent, ' '));
-    begin = at + 1;
-  }
-  return text;
-}
-
-std::string all_folded(const std::string& text) {
-  std::string lines;
-  for (const std::string& line : split(text, '\n')) lines += folded(line) + "\n";
-  lines.pop_back();  // the text ends with a newline, so the last element is empty
-  return lines;
+// A line that counts the others; "" if there are none.
+std::string count_of_others(const auto& list) {
+  if (list.size() <= most_listed) return "";
+  return format_printable("  and {} more; see --format json\n", list.size() - most_listed);
 }
 
 // A table whose columns are as wide as their widest entry; the first `left` columns and the last are left-aligned.
@@ -104,17 +84,14 @@ std::string sizes_table(const Comparison& c) {
       format_printable("\nWhere single sizes differ ({} of {}; the worst first):\n", marked.size(), c.sizes.size());
   const CaseNames cases(c);
   std::vector<std::vector<std::string>> rows;
-  for (const SizeRow* row : std::span(marked).first(std::min(marked.size(), most_listed)))
+  for (const SizeRow* row : first_listed(marked))
     rows.push_back({printable(cases.of(row->measured_case)), std::string(name_of(row->quantity)),
                     format_printable("{:.2f} us", row->base_s * 1e6), format_printable("{:.2f} us", row->new_s * 1e6),
                     change(row->time.ratio),
                     row->base_selection == row->new_selection
                         ? ""
                         : format_printable("{} -> {}", row->base_selection, row->new_selection)});
-  text += table_of(rows, 2, "  ");
-  if (marked.size() > most_listed)
-    text += format_printable("  and {} more; see --format json\n", marked.size() - most_listed);
-  return text;
+  return text + table_of(rows, 2, "  ") + count_of_others(marked);
 }
 
 std::string or_nothing(const std::string& text) { return text.empty() ? "(not set)" : text; }
@@ -122,12 +99,10 @@ std::string or_nothing(const std::string& text) { return text.empty() ? "(not se
 std::string differences_table(const Comparison& c) {
   if (c.differences.empty()) return "";
   std::string text = "\nWhat else differs:\n";
-  for (const Difference& each : std::span(c.differences).first(std::min(c.differences.size(), most_listed)))
+  for (const Difference& each : first_listed(c.differences))
     text +=
         format_printable("  {}, {}: {} -> {}\n", each.kind, each.name, or_nothing(each.base), or_nothing(each.fresh));
-  if (c.differences.size() > most_listed)
-    text += format_printable("  and {} more; see --format json\n", c.differences.size() - most_listed);
-  return text;
+  return text + count_of_others(c.differences);
 }
 
 // Hosts by their type only, since lists of names would fill the screen.
@@ -150,8 +125,7 @@ std::string changes_table(const Trend& trend) {
       "Changes of level, the newest first (chance that any of {} rows shows one where nothing changed: {:.0f} %):\n",
       rows, 100 * chance_of_change);
   std::vector<std::vector<std::string>> lines{{"from", "row", "time", "runs", "p", ""}};
-  const auto shown = std::span(trend.changes).first(std::min(trend.changes.size(), most_listed));
-  for (const Trend::Change& each : shown) {
+  for (const Trend::Change& each : first_listed(trend.changes)) {
     const Trend::Point& first = trend.points[each.first];
     lines.push_back({first.started.empty() ? "(not known)" : printable(first.started),
                      printable(trend.shown_rows[each.row]), change(each.ratio),
@@ -160,14 +134,12 @@ std::string changes_table(const Trend& trend) {
   }
   text += table_of(lines, 2, "  ");
   const Trend::Change* above = nullptr;
-  for (const Trend::Change& each : shown) {
+  for (const Trend::Change& each : first_listed(trend.changes)) {
     if (!above || above->first != each.first || above->before != each.before)
       text += format_printable("  Changed with run {}: {}\n", each.first + 1, at_the_time(each.differences));
     above = &each;
   }
-  if (trend.changes.size() > most_listed)
-    text += format_printable("  and {} more; see --format json\n", trend.changes.size() - most_listed);
-  return text;
+  return text + count_of_others(trend.changes);
 }
 
 // The name of a run: its folder, which is named after its time, or its file.
@@ -232,24 +204,23 @@ std::string render_console(const Comparison& c) {
   text += "Ratios are NEW over BASE: + is slower. Bands: small up to 64 KiB, large from 64 MiB on.\n\n" +
           bands_table(c) + sizes_table(c) + differences_table(c);
   if (!c.bad_ends.empty()) text += format_printable("\n{} found or ended with:\n", c.new_name);
-  for (const FailedRun& end : std::span(c.bad_ends).first(std::min(c.bad_ends.size(), most_listed)))
+  for (const FailedRun& end : first_listed(c.bad_ends))
     text += format_printable("  {}{}\n", c.new_sources.size() > 1 ? end.source + ": " : "", end.because);
-  if (c.bad_ends.size() > most_listed)
-    text += format_printable("  and {} more; see --format json\n", c.bad_ends.size() - most_listed);
+  text += count_of_others(c.bad_ends);
   const CaseNames cases(c);
   if (!c.troubles.empty()) text += format_printable("\nWrong or failed in {}:\n", c.new_name);
-  for (const FailedCase& trouble : std::span(c.troubles).first(std::min(c.troubles.size(), most_listed)))
+  for (const FailedCase& trouble : first_listed(c.troubles))
     text += format_printable("  {}: {}{}\n", cases.of(trouble.measured_case), trouble.what,
                              trouble.in_base ? format_printable(" (in {} too)", c.base_name) : "");
-  if (c.troubles.size() > most_listed)
-    text += format_printable("  and {} more; see --format json\n", c.troubles.size() - most_listed);
+  text += count_of_others(c.troubles);
   if (!c.new_suspects.empty()) text += format_printable("\nSuspected by {}:\n", c.new_name);
   for (const Suspect& suspect : c.new_suspects)
     text += format_printable("  {}{}: {}\n", text_of(suspect),
                              suspect.host.empty() ? "" : format_printable(" of {}", suspect.host), suspect.evidence);
   text += "\n" + not_compared(c.only_in_base, c.base_name) + not_compared(c.only_in_new, c.new_name);
   for (const std::string& remark : c.remarks) text += format_printable("{}\n", remark);
-  return all_folded(text) + format_printable("{}\n", c.headline);
+  constexpr std::size_t widest = 120, hanging = 4;
+  return wrapped(text, widest, hanging) + format_printable("{}\n", c.headline);
 }
 
 }  // namespace p5::reports

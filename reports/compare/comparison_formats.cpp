@@ -94,14 +94,6 @@ json bad_end_json(const FailedRun& end) {
   return {{"source", end.source}, {"exit_code", static_cast<int>(end.code)}, {"because", end.because}};
 }
 
-json suspect_json(const Suspect& suspect) {
-  return {{"kind", suspect.kind},         {"name", suspect.name},
-          {"host", suspect.host},         {"instance", suspect.instance},
-          {"device", suspect.device},     {"confidence", written(suspect.confidence)},
-          {"evidence", suspect.evidence}, {"partners_tested", suspect.partners_tested},
-          {"action", suspect.action},     {"fault", suspect.fault}};
-}
-
 json level_json(const Trend::Level& level) {
   return {{"row", level.row}, {"first", level.first}, {"last", level.last}, {"ratio", written(level.ratio)}};
 }
@@ -154,7 +146,7 @@ json to_json(const Comparison& c) {
           {"differences", list(c.differences, difference_json)},
           {"troubles", list(c.troubles, trouble_json)},
           {"bad_ends", list(c.bad_ends, bad_end_json)},
-          {"new_suspects", list(c.new_suspects, suspect_json)},
+          {"new_suspects", list(c.new_suspects, to_json)},
           {"only_in_base", c.only_in_base},
           {"only_in_new", c.only_in_new},
           {"remarks", c.remarks},
@@ -219,33 +211,29 @@ std::string render_junit(const Comparison& c) {
       c.made.empty() ? "" : fmt::format(" timestamp=\"{}\"", for_xml(c.made.substr(0, c.made.find('Z')))));
   text += fmt::format(
       "<properties><property name=\"base\" value=\"{}\"/><property name=\"new\" value=\"{}\"/>"
-      "<property name=\"provenance\" value=\"{}\"/><property name=\"exit code\" value=\"{}\"/></properties>\n"
-      "<testcase classname=\"answer\" name=\"answer\" time=\"0\">{}</testcase>\n",
-      for_xml(join(c.base_sources)), for_xml(join(c.new_sources)), for_xml(c.provenance), static_cast<int>(c.exit_code),
-      answer_of(c));
+      "<property name=\"provenance\" value=\"{}\"/><property name=\"exit code\" value=\"{}\"/></properties>\n",
+      for_xml(join(c.base_sources)), for_xml(join(c.new_sources)), for_xml(c.provenance),
+      static_cast<int>(c.exit_code));
   TestNames names;
+  const auto add_test = [&](std::string_view group, const std::string& name, const std::string& result) {
+    text += fmt::format("<testcase classname=\"{}\" name=\"{}\" time=\"0\">{}</testcase>\n", for_xml(group),
+                        for_xml(names.unique(group, name)), result);
+  };
+  add_test("answer", "answer", answer_of(c));
   const CaseNames cases(c);
   for (const BandRow& row : c.bands)
-    text += fmt::format(
-        "<testcase classname=\"{}\" name=\"{}\" time=\"0\">{}</testcase>\n", for_xml(shown_name(row)),
-        for_xml(names.unique(shown_name(row), fmt::format("{} {}", name_of(row.quantity), row.threshold.band))),
-        outcome(row));
+    add_test(shown_name(row), fmt::format("{} {}", name_of(row.quantity), row.threshold.band), outcome(row));
   for (const FailedCase& trouble : c.troubles)
-    text += fmt::format(
-        "<testcase classname=\"{}\" name=\"{}\" time=\"0\"><error type=\"{}\" message=\"{}\"/></testcase>\n",
-        trouble.measured_case.collective->name,
-        for_xml(names.unique(trouble.measured_case.collective->name, cases.of(trouble.measured_case))),
-        trouble.wrong_data ? "wrong data" : "failed", for_xml(trouble.what));
+    add_test(trouble.measured_case.collective->name, cases.of(trouble.measured_case),
+             fmt::format("<error type=\"{}\" message=\"{}\"/>", trouble.wrong_data ? "wrong data" : "failed",
+                         for_xml(trouble.what)));
   for (const FailedRun& end : c.bad_ends)
-    text +=
-        fmt::format("<testcase classname=\"run\" name=\"{}\" time=\"0\"><{} type=\"{}\" message=\"{}\"/></testcase>\n",
-                    for_xml(names.unique("run", end.source)), is_broken(end) ? "failure" : "error", kind_of_end(end),
-                    for_xml(end.because));
+    add_test("run", end.source,
+             fmt::format("<{} type=\"{}\" message=\"{}\"/>", is_broken(end) ? "failure" : "error", kind_of_end(end),
+                         for_xml(end.because)));
   for (const Suspect& suspect : c.new_suspects)
-    text += fmt::format(
-        "<testcase classname=\"suspect\" name=\"{}\" time=\"0\"><failure type=\"suspect\" message=\"{}\"/>"
-        "</testcase>\n",
-        for_xml(names.unique("suspect", text_of(suspect))), for_xml(suspect.evidence));
+    add_test("suspect", text_of(suspect),
+             fmt::format("<failure type=\"suspect\" message=\"{}\"/>", for_xml(suspect.evidence)));
   std::string said = c.headline + "\n";
   for (const std::string& remark : c.remarks) said += remark + "\n";
   return text + fmt::format("<system-out>{}</system-out>\n</testsuite>\n</testsuites>\n", for_xml(said));

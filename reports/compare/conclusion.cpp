@@ -21,7 +21,7 @@ namespace p5::reports {
 namespace {
 
 using Values = std::set<std::string>;
-using Reports = std::span<const Report* const>;
+using Reports = std::span<const Report>;
 
 std::string text_of(const Values& values) {
   return join(std::vector<std::string>(values.begin(), values.end()), " | ");
@@ -106,24 +106,24 @@ constexpr const char *gpus_fact = "GPUs", *models_fact = "GPU";
 
 Facts hardware_of(Reports reports, HardwareFacts which) {
   Facts facts;
-  for (const Report* const report : reports) {
-    const std::vector<topo::Host>& hosts = report->topology.hosts;
+  for (const Report& report : reports) {
+    const std::vector<topo::Host>& hosts = report.topology.hosts;
     // Parts of a faulty machine may be missing, which makes it no other one.
-    const bool has_all_parts = which == HardwareFacts::found || std::ranges::none_of(report->findings, topo::condemns);
+    const bool has_all_parts = which == HardwareFacts::found || std::ranges::none_of(report.findings, topo::condemns);
     // Imports lack provenance and hardware; an unknown fact is no difference.
-    if (report->provenance != "imported") add(facts, "provenance", report->provenance);
-    add(facts, "platform", report->topology.platform);
+    if (report.provenance != "imported") add(facts, "provenance", report.provenance);
+    add(facts, "platform", report.topology.platform);
     add(facts, "instance type", describe_counts(hosts, [](const topo::Host& host) { return host.instance_type; }));
     add(facts, "processor", describe_counts(hosts, [](const topo::Host& host) { return host.cpu_model; }));
     if (has_all_parts) {
       // An import has the GPUs that the ranks used, which may be some of a machine's.
-      if (report->provenance != "imported") add(facts, gpus_fact, describe_counts(hosts, gpus_of));
+      if (report.provenance != "imported") add(facts, gpus_fact, describe_counts(hosts, gpus_of));
       add(facts, models_fact, models_of(hosts));
       add(facts, "NVLinks", describe_counts(hosts, [&](const topo::Host& host) { return links_of(host, which); }));
       add(facts, "NICs", describe_counts(hosts, [&](const topo::Host& host) { return nics_of(host, which); }));
     }
-    if (report->run.nodes > 0) add(facts, "nodes", fmt::format("{}", report->run.nodes));
-    if (report->run.ranks > 0) add(facts, "ranks", fmt::format("{}", report->run.ranks));
+    if (report.run.nodes > 0) add(facts, "nodes", fmt::format("{}", report.run.nodes));
+    if (report.run.ranks > 0) add(facts, "ranks", fmt::format("{}", report.run.ranks));
   }
   return facts;
 }
@@ -139,19 +139,19 @@ bool is_job_specific(std::string_view name) {
 
 Facts context_of(Reports reports, bool variables) {
   Facts facts;
-  for (const Report* const report : reports) {
-    for (const auto& [name, value] : report->context)
+  for (const Report& report : reports) {
+    for (const auto& [name, value] : report.context)
       if (name.starts_with(variable_prefix) == variables && !is_job_specific(name))
         add(facts, variables ? name.substr(variable_prefix.size()) : name, value);
     if (variables) continue;
-    add(facts, "p5bench", report->run.version);
-    add(facts, "backend", report->run.backend);
-    for (const topo::Host& host : report->topology.hosts) {
+    add(facts, "p5bench", report.run.version);
+    add(facts, "backend", report.run.backend);
+    for (const topo::Host& host : report.topology.hosts) {
       add(facts, "kernel", host.kernel);
       add(facts, "GPU driver", host.gpu_driver);
       // The loaded library counts, and not the installed one. NVML reports the driver too.
       for (const auto& [name, value] : host.versions)
-        if (name != "nvidia driver" && !report->context.contains(name)) add(facts, name, value);
+        if (name != "nvidia driver" && !report.context.contains(name)) add(facts, name, value);
     }
   }
   return facts;
@@ -159,16 +159,16 @@ Facts context_of(Reports reports, bool variables) {
 
 Facts topology_of(Reports reports) {
   Facts facts;
-  for (const Report* const report : reports) {
+  for (const Report& report : reports) {
     std::vector<std::string> names, instances, order;
-    for (const topo::Host& host : report->topology.hosts) {
+    for (const topo::Host& host : report.topology.hosts) {
       names.push_back(host.host_name.empty() ? host.name : host.host_name);
       if (!host.instance.empty()) instances.push_back(host.instance);
     }
     add(facts, "order of hosts", join(names));
     std::ranges::sort(instances);
     add(facts, "instances", join(instances));
-    for (const int host : report->topology.host_of_rank) order.push_back(std::to_string(host));
+    for (const int host : report.topology.host_of_rank) order.push_back(std::to_string(host));
     add(facts, "host of each rank", join(order, " "));
   }
   return facts;
@@ -197,29 +197,7 @@ void compare_hardware(Reports base, Reports fresh, HardwareFacts which, std::vec
 }
 
 bool all_imported(Reports reports) {
-  return std::ranges::all_of(reports, [](const Report* r) { return r->provenance == "imported"; });
-}
-
-std::vector<Difference> differences_of(Reports base, Reports fresh) {
-  std::vector<Difference> all;
-  compare_hardware(base, fresh, HardwareFacts::found, all);
-  compare(context_of(base, false), context_of(fresh, false), "software", false, all);
-  compare(context_of(base, true), context_of(fresh, true), "environment", !all_imported(base) && !all_imported(fresh),
-          all);
-  compare(topology_of(base), topology_of(fresh), "topology", false, all);
-  return all;
-}
-
-std::vector<Difference> other_hardware(Reports base, Reports fresh) {
-  std::vector<Difference> all;
-  compare_hardware(base, fresh, HardwareFacts::of_identity, all);
-  return all;
-}
-
-std::vector<const Report*> reports_of(const Side& side) {
-  std::vector<const Report*> reports;
-  for (const Report& report : side.reports) reports.push_back(&report);
-  return reports;
+  return std::ranges::all_of(reports, [](const Report& each) { return each.provenance == "imported"; });
 }
 
 constexpr std::size_t longest_headline = 120;  // exceeded only to name at least one part
@@ -348,30 +326,25 @@ std::string text_of_failed_run(const Comparison& c, ExitCode code) {
                                       : fmt::format("{} DID NOT FINISH ({})", c.new_name, printable(found->because));
 }
 
-std::string kind_for_people(const std::string& kind) {
-  return kind == "gpu" || kind == "nic" ? upper_case(kind) : kind;
-}
-
 }  // namespace
 
-std::vector<Difference> differences_of(const Side& base, const Side& fresh) {
-  return differences_of(reports_of(base), reports_of(fresh));
+std::vector<Difference> differences_of(std::span<const Report> base, std::span<const Report> fresh) {
+  std::vector<Difference> all;
+  compare_hardware(base, fresh, HardwareFacts::found, all);
+  compare(context_of(base, false), context_of(fresh, false), "software", false, all);
+  compare(context_of(base, true), context_of(fresh, true), "environment", !all_imported(base) && !all_imported(fresh),
+          all);
+  compare(topology_of(base), topology_of(fresh), "topology", false, all);
+  return all;
 }
 
-std::vector<Difference> differences_between(const Report& base, const Report& fresh) {
-  const Report* const one = &base;
-  const Report* const other = &fresh;
-  return differences_of(Reports(&one, 1), Reports(&other, 1));
-}
-
-std::vector<Difference> other_hardware(const Side& base, const Side& fresh) {
-  return other_hardware(reports_of(base), reports_of(fresh));
-}
-
-std::vector<Difference> other_hardware(const Report& base, const Report& fresh) {
-  const Report* const one = &base;
-  const Report* const other = &fresh;
-  return other_hardware(Reports(&one, 1), Reports(&other, 1));
+std::string other_hardware(std::span<const Report> base, std::span<const Report> fresh, std::string_view between) {
+  std::vector<Difference> all;
+  compare_hardware(base, fresh, HardwareFacts::of_identity, all);
+  std::vector<std::string> texts;
+  for (const Difference& each : all)
+    texts.push_back(fmt::format("{}: {}{}{}", each.name, each.base, between, each.fresh));
+  return join(texts, "; ");
 }
 
 std::string other_waiting(const Report& base, const Report& fresh) {
@@ -405,7 +378,8 @@ std::string shown_name(const BandRow& row) {
 }
 
 std::string text_of(const Suspect& suspect) {
-  return fmt::format("{} {}", kind_for_people(suspect.kind), suspect.name);
+  const std::string& kind = suspect.kind;
+  return fmt::format("{} {}", kind == "gpu" || kind == "nic" ? upper_case(kind) : kind, suspect.name);
 }
 
 void conclude(Comparison& c) {
@@ -443,26 +417,20 @@ void conclude(Comparison& c) {
                                : "REGRESSION: ";
   const bool figures_too =
       std::ranges::any_of(c.bands, [](const BandRow& row) { return row.answer == Answer::regression; });
-  if (faulty_run != c.bad_ends.end()) {
-    const std::string found =
-        fmt::format("{} found {}", c.new_name, printable(faulty_run->because.substr(0, faulty_run->because.find(':'))));
-    if (figures_too)
-      last += "; " + found;
-    else
-      first += word + found + "; ";
-  }
+  std::vector<std::string> accusations;
+  if (faulty_run != c.bad_ends.end())
+    accusations.push_back(fmt::format("{} found {}", c.new_name,
+                                      printable(faulty_run->because.substr(0, faulty_run->because.find(':')))));
   if (!c.new_suspects.empty()) {
     std::vector<std::string> names;
     for (const Suspect& each : c.new_suspects) names.push_back(text_of(each));
     constexpr std::size_t longest_list = 40;
-    const std::string suspicion = fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list));
-    if (figures_too)
-      last += "; " + suspicion;
-    else if (faulty_run != c.bad_ends.end())
-      first += suspicion + "; ";
-    else
-      first += word + suspicion + "; ";
+    accusations.push_back(fmt::format("{} suspects {}", c.new_name, list_of(names, "parts", longest_list)));
   }
+  if (figures_too)
+    for (const std::string& each : accusations) last += "; " + each;
+  else if (!accusations.empty())
+    first += word + join(accusations, "; ") + "; ";
   if (c.screening) last += " (screening)";
   const std::size_t taken = first.size() + last.size();
   c.headline = first + text_of_figures(c, longest_headline - std::min(longest_headline, taken)) + last;

@@ -62,42 +62,33 @@ constexpr std::array kinds{
 
 // Launches of a case. The report defines which launches count. The journal adds their samples and their numbers, in
 // which a launch without the case leaves a gap. A journal with another number of launches is incomplete or of another
-// run: only launches that both have then get samples.
+// run, and adds nothing.
 std::vector<Launch> launches_in(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
   const std::optional<Series>& series = m.*kind.series;
   if (!series) return {};
-  std::vector<double> medians = m.*kind.medians;
-  // Early reports do not list the launches of latency.
-  const bool not_listed = medians.empty();
-  if (not_listed) medians = {series->summary.median};
-  std::vector<Launch> of_journal;
+  const std::vector<double>& medians = m.*kind.medians;
+  std::vector<Launch> launches;
   if (lines)
     for (const auto& [number, line] : *lines)
       if (const std::optional<Series>& its = line->*kind.series)
-        of_journal.push_back({.number = number,
-                              .run = line->run,
-                              .median_s = its->summary.median,
-                              .samples_s = its->samples,
-                              .interval = its->summary.interval,
-                              .rounding_s = its->rounding_us.value_or(0) * 1e-6});
-  if (!of_journal.empty() && (not_listed || of_journal.size() == medians.size())) return of_journal;
-  std::vector<Launch> launches;
+        launches.push_back({.number = number,
+                            .run = line->run,
+                            .median_s = its->summary.median,
+                            .samples_s = its->samples,
+                            .interval = its->summary.interval,
+                            .rounding_s = its->rounding_us.value_or(0) * 1e-6});
+  if (launches.size() == medians.size()) return launches;
+  launches.clear();
   const std::vector<int>& its_runs = m.*kind.runs;
   for (std::size_t i = 0; i < medians.size(); ++i) {
-    const auto same = std::ranges::find_if(of_journal, [&](const Launch& each) {
-      return std::abs(each.median_s - medians[i]) <= rounding_of_reports * medians[i];
-    });
-    Launch launch;
-    if (same != of_journal.end()) launch = *same;
+    Launch& launch = launches.emplace_back();
     launch.number = static_cast<int>(i);
     if (its_runs.size() == medians.size()) launch.run = std::max(0, its_runs[i]);
     launch.median_s = medians[i];
     launch.rounding_s = series->rounding_us.value_or(0) * 1e-6;
-    if (medians.size() == 1 && same == of_journal.end()) {
-      launch.samples_s = series->samples;
-      launch.interval = series->summary.interval;
-    }
-    launches.push_back(std::move(launch));
+    if (medians.size() > 1) continue;
+    launch.samples_s = series->samples;
+    launch.interval = series->summary.interval;
   }
   return launches;
 }
@@ -192,18 +183,6 @@ bool holds_arm(const Run& run, std::string_view arm) {
   return std::ranges::any_of(run.report.results, [&](const Result& each) { return is_compared(each, arm); });
 }
 
-// One more than the largest number of a launch that launches_in() returns.
-int end_of_launches(const Measurement& m, const LinesOfCase* lines, const Figures& kind) {
-  if (!(m.*kind.series)) return 0;
-  const std::size_t named = (m.*kind.medians).size();
-  std::size_t count = 0;
-  int last = 0;
-  if (lines)
-    for (const auto& [number, line] : *lines)
-      if (line->*kind.series) ++count, last = number;
-  return count > 0 && (named == 0 || named == count) ? last + 1 : std::max(static_cast<int>(named), 1);
-}
-
 // Number of launches that the run made, which may be fewer than were planned.
 int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
   int most = 0;
@@ -212,7 +191,8 @@ int launches_of(const Run& run, std::string_view arm, const Lines& lines) {
     if (m.measured_case.arm != arm || m.measured_case.for_parts) continue;
     const auto found = lines.find(side_key(m.measured_case));
     for (const Figures& kind : kinds)
-      most = std::max(most, end_of_launches(m, found == lines.end() ? nullptr : &found->second, kind));
+      for (const Launch& launch : launches_in(m, found == lines.end() ? nullptr : &found->second, kind))
+        most = std::max(most, launch.number + 1);
   }
   return most;
 }
@@ -537,55 +517,46 @@ std::vector<std::string> why_repeated(std::span<const Run> runs, bool (*may_coun
   return why;
 }
 
-std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
+// Removes the runs that have a reason, with a remark each.
+static std::vector<std::string> leave_out(std::vector<Run>& runs, const std::vector<std::string>& why) {
   std::vector<std::string> remarks;
-  const std::vector<std::string> repeated = why_repeated(runs);
   std::vector<Run> kept;
+  for (std::size_t i = 0; i < runs.size(); ++i)
+    if (why[i].empty())
+      kept.push_back(std::move(runs[i]));
+    else
+      remarks.push_back(format_printable("{} is left out: {}", runs[i].name, why[i]));
+  runs = std::move(kept);
+  return remarks;
+}
+
+std::vector<std::string> leave_out_others(std::vector<Run>& runs, std::string_view arm) {
+  std::vector<std::string> why = why_repeated(runs);
   for (std::size_t i = 0; i < runs.size(); ++i) {
     const Report& report = runs[i].report;
     // A report without results is that of a tuning, or of a run that ended before its first case.
     const bool may_hold_it =
         report.status != "complete" && report.results.empty() && report.arms.empty() && !report.tuning;
-    if (!repeated[i].empty())
-      remarks.push_back(format_printable("{} is left out: {}", runs[i].name, repeated[i]));
-    else if (!may_hold_it && !holds_arm(runs[i], arm))
-      remarks.push_back(format_printable("{} is left out: it holds nothing of the arm '{}'; it has: {}", runs[i].name,
-                                         arm, arms_of({&runs[i], 1})));
-    else
-      kept.push_back(std::move(runs[i]));
+    if (why[i].empty() && !may_hold_it && !holds_arm(runs[i], arm))
+      why[i] = fmt::format("it holds nothing of the arm '{}'; it has: {}", arm, arms_of({&runs[i], 1}));
   }
-  runs = std::move(kept);
-  return remarks;
+  return leave_out(runs, why);
 }
 
 std::vector<std::string> leave_out_other_hardware(std::vector<Run>& runs) {
-  std::vector<std::string> remarks;
-  std::vector<Run> kept;
-  for (Run& run : runs) {
-    std::vector<std::string> hardware;
-    for (const Difference& each : other_hardware(run.report, runs.back().report))
-      hardware.push_back(fmt::format("{}: {}, now {}", each.name, each.base, each.fresh));
-    if (hardware.empty())
-      kept.push_back(std::move(run));
-    else
-      remarks.push_back(format_printable("{} is left out: it is of other hardware ({}); --across-hardware keeps it",
-                                         run.name, join(hardware, "; ")));
+  std::vector<std::string> why;
+  for (const Run& run : runs) {
+    const std::string hardware = other_hardware({&run.report, 1}, {&runs.back().report, 1}, ", now ");
+    why.push_back(hardware.empty() ? ""
+                                   : fmt::format("it is of other hardware ({}); --across-hardware keeps it", hardware));
   }
-  runs = std::move(kept);
-  return remarks;
+  return leave_out(runs, why);
 }
 
 std::vector<std::string> leave_out_other_waiting(std::vector<Run>& runs) {
-  std::vector<std::string> remarks;
-  std::vector<Run> kept;
-  for (Run& run : runs) {
-    if (const std::string why = other_waiting(run.report, runs.back().report); !why.empty())
-      remarks.push_back(format_printable("{} is left out: {}", run.name, why));
-    else
-      kept.push_back(std::move(run));
-  }
-  runs = std::move(kept);
-  return remarks;
+  std::vector<std::string> why;
+  for (const Run& run : runs) why.push_back(other_waiting(run.report, runs.back().report));
+  return leave_out(runs, why);
 }
 
 Side make_side(std::string name, std::span<const Run> runs, std::string_view arm) {

@@ -93,7 +93,7 @@ void add_changes(Trend& trend, std::size_t row, const Limits& limits, std::span<
                              .p = each.p,
                              .p_adjusted = std::min(1.0, each.p * rows),
                              .still = still ? std::optional(std::exp(*still)) : std::nullopt,
-                             .differences = differences_between(runs[before].report, runs[first].report)});
+                             .differences = differences_of({&runs[before].report, 1}, {&runs[first].report, 1})});
     add_level(each.first);
     begin = each.first;
   }
@@ -135,12 +135,12 @@ Trend trend_of(std::span<const Run> runs, std::string_view arm) {
     point.source = runs[i].name;
     point.started = runs[i].report.run.started;
     point.software = software_of(runs[i].report);
-    if (i > 0) point.differences = differences_between(runs[i - 1].report, runs[i].report);
-    for (const auto& [row, cases] : times[i].rows) {
+    if (i > 0) point.differences = differences_of({&runs[i - 1].report, 1}, {&runs[i].report, 1});
+    for (const auto& [row, its] : times[i].rows) {
       About& about = rows[row];
-      about.shown = times[i].shown.at(row);
-      about.limits.negligible = std::max(about.limits.negligible, times[i].negligible.at(row));
-      about.limits.matters = std::max(about.limits.matters, times[i].matters.at(row));
+      about.shown = its.shown;
+      about.limits.negligible = std::max(about.limits.negligible, its.negligible);
+      about.limits.matters = std::max(about.limits.matters, its.matters);
     }
   }
   for (const auto& [row, about] : rows) {

@@ -339,24 +339,6 @@ class Compare(Folder):
             self.assertEqual(row["answer"] == "regression", row["band"] == "bandwidth", row)
             self.assertIsNotNone(row["spread"])
 
-    def test_pairs_of_older_reports_are_not_compared_and_it_says_so(self):
-        new = self.simulate("new", "--collectives", "p2p,all_gather", "--nodes", "2")
-        old = self.folder / "old"
-        old.mkdir()
-        report = json.loads((new / "report.json").read_text())
-        for m in report["measurements"]:
-            m["case"].pop("pair")
-        (old / "report.json").write_text(json.dumps(report))
-        _, comparison = self.compare(old, new)
-        self.assertEqual({row["collective"] for row in comparison["bands"]}, {"all_gather"})
-        self.assertTrue(any("p2p is left out" in remark for remark in comparison["remarks"]), comparison["remarks"])
-        report["measurements"] = [m for m in report["measurements"] if m["case"]["collective"] == "p2p"]
-        (old / "report.json").write_text(json.dumps(report))
-        only = self.simulate("only", "--collectives", "p2p", "--nodes", "2")
-        code, said = self.compare(old, only)
-        self.assertEqual(code, USAGE)
-        self.assertIn("p2p is left out", said)
-
     def test_several_single_runs_are_as_many_launches(self):
         run = self.simulate("run")
         for i in range(7):

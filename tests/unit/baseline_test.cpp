@@ -375,6 +375,22 @@ TEST(Sides, are_made_of_runs_that_weigh_alike) {
   EXPECT_THAT(make_side("BASE", alike).remarks, SizeIs(0));
 }
 
+// A report that is rendered beside its run has no samples. A log that is imported again may have its start since then.
+TEST(Sides, count_the_copy_of_a_run_of_which_most_is_known) {
+  reports::Run bare = run_of("day1", 1), whole = bare;
+  whole.name = "whole";
+  whole.journal.push_back(line_of(whole, 0, whole.report.results.front().measurement.launches_s.front()));
+  EXPECT_THAT(why_repeated({{bare, whole}}), ElementsAre("it is a copy of whole", ""));
+  EXPECT_THAT(why_repeated({{whole, bare}}), ElementsAre("", "it is a copy of whole"));
+  reports::Run undated = bare, by_log = bare, stated = bare;
+  for (reports::Run* const run : {&undated, &by_log, &stated}) run->report.provenance = "imported";
+  undated.report.run.started = "";
+  by_log.report.run.remarks = {std::string(started_by_log) + "2026-11-21T00:00:00Z"};
+  stated.name = "stated";
+  EXPECT_THAT(why_repeated({{undated, by_log, stated}}),
+              ElementsAre("it is a copy of day1", "it is a copy of stated", ""));
+}
+
 TEST(Sides, keep_the_figures_of_gpus_alone) {
   std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
   runs[0].report.local_checks = {{{"bf16_tflop_per_s", 700}}};

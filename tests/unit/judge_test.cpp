@@ -493,6 +493,17 @@ TEST(Judge, shares_host_memory_among_the_ranks_of_a_host) {
   EXPECT_NEAR(*verdict(1).fraction, 0.25, 1e-9);
 }
 
+// Two nodes of four ranks each: four of seven blocks leave the node, and its ranks share the NICs.
+TEST(Judge, limits_exchanges_of_host_memory_by_what_leaves_a_node) {
+  const topo::Limits nics = {{std::string(topo::node_nics), topo::Level::wire, {nics_rate}, "nic", "made up"}};
+  const auto limit = [&](const Collective& collective) {
+    return judge(measured(collective, MiB(64), 1, 8, 2, "mpi"), nics, {}, {}).limit->count;
+  };
+  EXPECT_DOUBLE_EQ(limit(all_gather), nics_rate);
+  EXPECT_DOUBLE_EQ(limit(gather), nics_rate * 7 / 4);
+  EXPECT_DOUBLE_EQ(limit(all_to_all), nics_rate / 4 * 7 / 4);
+}
+
 TEST(Judge, is_unknown_without_a_limit) {
   const Measurement m = measured(all_reduce, GiB(1), 1, 8, 1, "sim");
   EXPECT_EQ(judge(m, {}, {}, {}).grade, Grade::unknown);

@@ -71,13 +71,10 @@ static std::vector<std::string> leave_out_others_than(const reports::Report& abo
   std::vector<std::string> remarks;
   std::string first;
   std::erase_if(runs, [&](const reports::Run& run) {
-    std::vector<std::string> hardware;
-    for (const reports::Difference& each : reports::other_hardware(run.report, here))
-      hardware.push_back(fmt::format("{}: {}, here {}", each.name, each.base, each.fresh));
+    const std::string hardware = reports::other_hardware({&run.report, 1}, {&here, 1}, ", here ");
     const std::string waiting = reports::other_waiting(run.report, here);
     if (hardware.empty() && waiting.empty()) return false;
-    const std::string why =
-        hardware.empty() ? waiting : fmt::format("it is of other hardware ({})", join(hardware, "; "));
+    const std::string why = hardware.empty() ? waiting : fmt::format("it is of other hardware ({})", hardware);
     if (first.empty()) first = why;
     remarks.push_back(format_printable("BASELINE: {} is left out: {}", run.name, why));
     return true;
