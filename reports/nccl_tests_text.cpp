@@ -120,7 +120,7 @@ class Reader {
 
   void take_whole(const Line& line) {
     line_ = line.last;
-    if (is_blank(line.text)) return take_blank();
+    if (is_blank(line.text)) return;
     if (begins_program(line)) end_program();
     if (!line.foreign) note_program(line.text);
     note_versions(line.text);
@@ -282,7 +282,6 @@ class Reader {
 
   void comment(const std::string& text) {
     drop_pending();
-    last_.reset();
     stray_.clear();
     if (std::optional<Device> device = device_in(text))
       return add_device(next_, std::move(*device), fmt::format("line {}", line_));
@@ -370,7 +369,6 @@ class Reader {
                       lost_.size() == 1 ? "line" : "lines", lines_in_words(lost_)));
     std::ranges::move(missing_sizes(table(), has_footer_), std::back_inserter(log_.remarks));
     columns_.reset();
-    last_.reset();
     next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
     next_.nccl = std::exchange(following_nccl_, "");
@@ -456,8 +454,6 @@ class Reader {
 
   // ---- rows
 
-  void take_blank() { last_.reset(); }
-
   void keep(ResultRow row) {
     consistency_->learn(row);
     table().rows.push_back(std::move(row));
@@ -536,7 +532,6 @@ class Reader {
     if (std::optional<ResultRow> row =
             unanimous(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
       drop_pending();
-      last_ = {line.text, line.first};
       return keep(std::move(*row));
     }
     if (std::optional<ResultRow> row = unanimous(texts, [&](auto& text) { return continue_pending(text, line.ended); }))
@@ -547,20 +542,7 @@ class Reader {
         drop_pending();
         return keep(std::move(*row));
       }
-    if (extend_last_row(line)) return;
-    last_.reset();
     note_piece(line);
-  }
-
-  // Continues the last figure of the previous row: NCCL's line end split "17" into "1" and "7".
-  bool extend_last_row(const Line& line) {
-    if (!last_ || !is_number(line.text)) return false;
-    const std::optional<ResultRow> row = trusted(last_->text + line.text, true, line.ended);
-    if (!row || table().rows.empty()) return false;
-    table().rows.back() = *row;
-    table().rows.back().line = last_->line;
-    last_.reset();
-    return true;
   }
 
   void note_piece(const Line& line) {
@@ -687,11 +669,6 @@ class Reader {
   std::string title_;               // the previous comment
   std::optional<Consistency> consistency_;
   std::vector<Pending> pending_;  // pieces of a row in order
-  struct Last {
-    std::string text;
-    int line = 0;
-  };
-  std::optional<Last> last_;           // the previous line if it was a row
   std::vector<ResultRow> mismatched_;  // complete rows whose element count does not fit their size
   std::set<int> stray_;                // possible lines of rows outside a table since the last comment
   std::set<int> lost_;                 // lines of the table without a row
