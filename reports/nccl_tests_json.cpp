@@ -124,10 +124,7 @@ void add_devices(const json& device, int per_process, std::vector<Device>& devic
 
 template <class Take>
 void each_of(const json& object, const char* name, const Take& take) {
-  json_fields::at(name, [&, &list = member(object, name)] {
-    std::size_t number = 0;
-    for (const json& one : json_fields::list_in(list)) json_fields::at(number++, [&] { take(one); });
-  });
+  json_fields::at(name, [&, &list = member(object, name)] { json_fields::each_item(list, take); });
 }
 
 // nccl-tests writes booleans as text.

@@ -4,13 +4,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "topo/topology.hpp"
 
@@ -20,217 +21,180 @@ using nlohmann::json;
 
 namespace {
 
-// The fields of one object. Every field has to be there, in bounds and known.
+using json_fields::BadValue, json_fields::between, json_fields::or_null;
+
+// The fields of one object, which all have to be known.
 class Fields {
  public:
-  Fields(std::string_view file, const json& object, std::string prefix = "")
-      : file_(file), object_(object), prefix_(std::move(prefix)) {
-    if (!object_.is_object()) throw refused(prefix_, "has to be an object");
+  explicit Fields(const json& object) : object_(object) { json_fields::object_in(object); }
+
+  // A field that a function reads.
+  void take(const char* name, const auto& function) {
+    known_.emplace_back(name);
+    json_fields::at(name, [&, &j = json_fields::member(object_, name)] { function(j); });
   }
-
-  UsageError refused(std::string_view field, std::string_view why) const {
-    return UsageError(
-        fmt::format("platform file {}: {} {}", file_, field.empty() ? "it" : fmt::format("'{}'", field), why));
+  // A list of which a function reads each item.
+  void take_each(const char* name, const auto& function) {
+    take(name, [&](const json& list) { json_fields::each_item(list, function); });
   }
-
-  const json& at(const std::string& field) {
-    known_.insert(field);
-    if (!object_.contains(field)) throw refused(prefix_ + field, "is missing");
-    return object_[field];
+  void must(const char* name, auto&& value) {
+    take(name, [&](const json& j) { json_fields::read(j, value); });
   }
-
-  std::string text(const std::string& field) {
-    const json& value = at(field);
-    if (!value.is_string() || value.get_ref<const std::string&>().empty())
-      throw refused(prefix_ + field, fmt::format("has to be a text that is not empty, not {}", value.dump()));
-    return value.get<std::string>();
+  void may(const char* name, auto&& value) {
+    if (object_.contains(name))
+      must(name, value);
+    else
+      known_.emplace_back(name);
   }
-
-  double number(const std::string& field, double least, double most) {
-    const json& value = at(field);
-    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
-      throw refused(prefix_ + field,
-                    fmt::format("has to be a number from {} to {}, not {}", least, most, value.dump()));
-    return value.get<double>();
-  }
-
-  int whole(const std::string& field, int least, int most) {
-    const double value = number(field, least, most);
-    if (value != std::floor(value))
-      throw refused(prefix_ + field, fmt::format("has to be a whole number, not {}", value));
-    return static_cast<int>(value);
-  }
-
-  std::optional<double> number_or_null(const std::string& field, double least, double most) {
-    if (at(field).is_null()) return std::nullopt;
-    return number(field, least, most);
-  }
-
-  std::string text_or_null(const std::string& field) { return at(field).is_null() ? "" : text(field); }
-
-  // A field that need not be there, as the next one.
-  int whole_or(const std::string& field, int least, int most, int otherwise) {
-    known_.insert(field);
-    return object_.contains(field) ? whole(field, least, most) : otherwise;
-  }
-
-  std::string text_or(const std::string& field, const std::string& otherwise) {
-    known_.insert(field);
-    return object_.contains(field) ? text_or_null(field) : otherwise;
-  }
-
-  bool yes(const std::string& field) {
-    const json& value = at(field);
-    if (!value.is_boolean())
-      throw refused(prefix_ + field, fmt::format("has to be true or false, not {}", value.dump()));
-    return value.get<bool>();
-  }
-
-  GBps rate(const std::string& field) { return {number(field, 0, 1e6)}; }
-  Seconds latency(const std::string& field) { return {number(field, 0, 1e6) * 1e-6}; }
 
   void refuse_unknown() const {
-    const std::vector<std::string> candidates(known_.begin(), known_.end());
-    for (const auto& [field, value] : object_.items())
-      if (!known_.contains(field))
-        throw refused(prefix_ + field, fmt::format("is an {}", unknown_name("field", field, candidates)));
+    for (const auto& [name, value] : object_.items())
+      if (std::ranges::find(known_, name) == known_.end())
+        throw BadValue("/" + name, fmt::format("is an {}", unknown_name("field", name, known_)));
   }
 
  private:
-  std::string_view file_;
   const json& object_;
-  std::string prefix_;
-  std::set<std::string> known_;
+  std::vector<std::string> known_;
 };
 
-std::vector<std::string> sources(Fields& fields) {
-  std::vector<std::string> list;
-  const json& value = fields.at("sources");
-  for (const json& source : value)
-    if (source.is_string()) list.push_back(source);
-  if (!value.is_array() || list.empty() || list.size() != value.size())
-    throw fields.refused("sources", "has to be a list of texts, at least one: a fact without a source is a rumour");
-  return list;
+// A text that is not empty.
+auto not_empty(std::string& text) {
+  return json_fields::As{text, [](const std::string& each) { return json(each); },
+                         [](const json& j) {
+                           if (json_fields::text_in(j).empty())
+                             throw BadValue("", "has to be a text that is not empty");
+                           return json_fields::text_in(j);
+                         }};
 }
 
-void read_latencies(std::string_view file, Fields& fields, Platform& platform) {
-  const json& object = fields.at("simulator");
-  Fields simulator(file, object, "simulator.");
-  platform.link_latency = simulator.latency("link_latency_us");
-  platform.nic_latency = simulator.latency("nic_latency_us");
+auto in_microseconds(Seconds& time) {
+  return json_fields::As{time, [](Seconds each) { return json(each.count * 1e6); },
+                         [](const json& j) { return Seconds{json_fields::number_in(j, {.most = 1e6}) * 1e-6}; }};
+}
+
+void read_simulator(const json& j, Platform& platform) {
+  Fields fields(j);
+  fields.must("link_latency_us", in_microseconds(platform.link_latency));
+  fields.must("nic_latency_us", in_microseconds(platform.nic_latency));
   platform.simulated_nics = platform.nics;
   platform.simulated_nic_rate = platform.nic_rate;
-  if (platform.nics == 0 && object.contains("nics")) {
-    platform.simulated_nics = simulator.whole("nics", 1, 1024);
-    platform.simulated_nic_rate = {simulator.number("nic_rate_gb_per_s", 1e-3, 1e6)};
+  if (platform.nics == 0) {
+    fields.may("nics", between(1, 1024, platform.simulated_nics));
+    if (platform.simulated_nics > 0) fields.must("nic_rate_gb_per_s", between(1e-3, 1e6, platform.simulated_nic_rate));
   }
-  if (!platform.nvswitch && object.contains("links_between_gpus")) {
-    const json& rows = simulator.at("links_between_gpus");
-    const auto gpus = static_cast<std::size_t>(platform.gpus);
-    bool right = rows.is_array() && rows.size() == gpus;
-    for (std::size_t a = 0; right && a < gpus; ++a) right = rows[a].is_array() && rows[a].size() == gpus;
-    for (std::size_t a = 0; right && a < gpus; ++a)
-      for (std::size_t b = 0; right && b < gpus; ++b)
-        right = rows[a][b].is_number_unsigned() && rows[a][b] == rows[b][a] && rows[a][b] <= platform.links_per_gpu;
-    if (!right) throw simulator.refused("links_between_gpus", "has to have a whole number for each two GPUs");
-    platform.simulated_links = rows.get<std::vector<std::vector<int>>>();
-  }
-  simulator.refuse_unknown();
+  if (!platform.nvswitch) fields.may("links_between_gpus", platform.simulated_links);
+  fields.refuse_unknown();
+  const std::vector<std::vector<int>>& links = platform.simulated_links;
+  bool right = links.empty() || std::cmp_equal(links.size(), platform.gpus);
+  for (const std::vector<int>& of_gpu : links) right = right && of_gpu.size() == links.size();
+  for (std::size_t a = 0; right && a < links.size(); ++a)
+    for (std::size_t b = 0; right && b < links.size(); ++b)
+      right = links[a][b] == links[b][a] && links[a][b] <= platform.links_per_gpu;
+  if (!right) throw BadValue("/links_between_gpus", "has to have a whole number for each two GPUs");
 }
 
 // One collective on some nodes: a row for each of its sizes.
-void read_series(std::string_view file, const json& object, const std::string& prefix, Platform& platform) {
-  Fields fields(file, object, prefix);
+void read_series(const json& j, Platform& platform) {
+  Fields fields(j);
   Published row;
-  row.collective = fields.text("collective");
-  row.pattern = fields.text_or("pattern", "");
-  row.algorithm = fields.text_or("algorithm", "");
-  row.nodes = fields.whole("nodes", 1, 1 << 20);
-  row.gpus = object.contains("gpus") ? fields.whole("gpus", 1, 1024) : platform.gpus;
-  if (object.contains("tokens")) row.tokens = fields.whole("tokens", 1, 1 << 20);
-  row.healthy = fields.yes("healthy");
-  row.note = fields.text_or_null("note");
-  row.date = fields.text_or_null("date");
-  row.software = fields.text_or_null("software");
-  row.source = fields.text("source");
-  if (!row.healthy && row.note.empty())
-    throw fields.refused(prefix + "note", "has to say what is not healthy about these figures");
-  const bool rates = object.contains("busbw_gb_per_s");
-  const std::string quantity = rates ? "busbw_gb_per_s" : "latency_us";
-  if (row.tokens && rates) throw fields.refused(prefix + "latency_us", "is what figures of tokens have");
-  const json& figures = fields.at(quantity);
+  row.gpus = platform.gpus;
+  fields.must("collective", not_empty(row.collective));
+  fields.may("pattern", or_null(row.pattern));
+  fields.may("algorithm", or_null(row.algorithm));
+  fields.must("nodes", between(1, 1 << 20, row.nodes));
+  fields.may("gpus", between(1, 1024, row.gpus));
+  fields.may("tokens", between(1, 1 << 20, row.tokens));
+  fields.must("healthy", row.healthy);
+  fields.must("note", or_null(row.note));
+  fields.must("date", or_null(row.date));
+  fields.must("software", or_null(row.software));
+  fields.must("source", not_empty(row.source));
+  if (!row.healthy && row.note.empty()) throw BadValue("/note", "has to say what is not healthy about these figures");
+  const bool rates = j.contains("busbw_gb_per_s");
+  if (row.tokens && rates) throw BadValue("/latency_us", "is what figures of tokens have");
+  fields.take(rates ? "busbw_gb_per_s" : "latency_us", [&](const json& figures) {
+    if (json_fields::object_in(figures).empty()) throw BadValue("", "has to have a size and its figure, at least");
+    for (const auto& figure : json_fields::object_in(figures))
+      json_fields::at(figure.first, [&] {
+        const double value = json_fields::number_in(figure.second, {.least = 1e-3, .most = 1e6});
+        row.bytes = figure.first == "unknown" ? std::nullopt : std::optional(parse_bytes(figure.first));
+        (rates ? row.busbw.emplace().count : row.latency.emplace().count) = rates ? value : value * 1e-6;
+        platform.published.push_back(row);
+      });
+  });
   fields.refuse_unknown();
-  if (!figures.is_object() || figures.empty())
-    throw fields.refused(prefix + quantity, "has to be an object of sizes and figures, at least one");
-  Fields sizes(file, figures, prefix + quantity + ".");
-  for (const auto& [size, figure] : figures.items()) {
-    const double value = sizes.number(size, 1e-3, 1e6);
-    row.bytes = size == "unknown" ? std::nullopt : std::optional(parse_bytes(size));
-    (rates ? row.busbw.emplace().count : row.latency.emplace().count) = rates ? value : value * 1e-6;
-    platform.published.push_back(row);
-  }
 }
 
-void read_published(std::string_view file, Fields& fields, Platform& platform) {
-  const json& list = fields.at("published");
-  if (!list.is_array()) throw fields.refused("published", "has to be a list, also where it is empty");
-  for (std::size_t i = 0; i < list.size(); ++i) read_series(file, list[i], fmt::format("published[{}].", i), platform);
-}
-
-void read_conflicts(std::string_view file, Fields& fields, Platform& platform) {
-  const json& list = fields.at("conflicts");
-  if (!list.is_array()) throw fields.refused("conflicts", "has to be a list, also where it is empty");
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    Fields conflict(file, list[i], fmt::format("conflicts[{}].", i));
-    platform.conflicts.push_back({conflict.text("about"), conflict.text("text")});
-    conflict.refuse_unknown();
-  }
+void read_conflict(const json& j, Platform& platform) {
+  Fields fields(j);
+  Conflict& conflict = platform.conflicts.emplace_back();
+  fields.must("about", not_empty(conflict.about));
+  fields.must("text", not_empty(conflict.text));
+  fields.refuse_unknown();
 }
 
 void read_network(Fields& fields, Platform& platform) {
-  platform.network = fields.text("network");
-  if (platform.network != "efa" && platform.network != "any")
-    throw fields.refused("network", fmt::format("has to be \"efa\" or \"any\", not \"{}\"", platform.network));
-  platform.nics = fields.at("nics").is_null() ? 0 : fields.whole("nics", 0, 1024);
-  platform.network_cards = fields.whole_or("network_cards", platform.nics, 1024, platform.nics);
-  platform.nic_rate = {fields.number_or_null("nic_rate_gb_per_s", 0, 1e6).value_or(0)};
-  platform.nic_efficiency = fields.number_or_null("nic_efficiency", 0, 1);
-  platform.gpu_direct_rdma = fields.yes("gpu_direct_rdma");
+  static constexpr std::array<std::string_view, 2> networks{"efa", "any"};
+  std::optional<int> nics;
+  std::optional<double> nic_rate;
+  fields.must("network", json_fields::one_of(platform.network, networks));
+  fields.must("nics", between(0, 1024, nics));
+  platform.nics = platform.network_cards = nics.value_or(0);
+  fields.may("network_cards", between(platform.nics, 1024, platform.network_cards));
+  fields.must("nic_rate_gb_per_s", between(0, 1e6, nic_rate));
+  platform.nic_rate = {nic_rate.value_or(0)};
+  fields.must("nic_efficiency", between(0, 1, platform.nic_efficiency));
+  fields.must("gpu_direct_rdma", platform.gpu_direct_rdma);
 }
 
-void read_parts(Fields& fields, Platform& platform) {
-  platform.gpus = fields.whole("gpus", 1, 1024);
-  platform.gpu = fields.text("gpu");
-  platform.gpu_memory = MiB(static_cast<std::uint64_t>(fields.whole("gpu_memory_mib", 1, 1 << 30)));
-  if (const auto generation = fields.number_or_null("gpu_pcie_generation", 1, 6))
-    platform.gpu_pcie_generation = static_cast<int>(*generation);
-  platform.links_per_gpu = fields.whole("links_per_gpu", 0, 1024);
-  platform.link_rate = fields.rate("link_rate_gb_per_s");
-  platform.link_rate_raw = fields.rate("link_rate_raw_gb_per_s");
-  platform.link_rate_achievable = fields.rate("link_rate_achievable_gb_per_s");
-  platform.nvswitch = fields.yes("nvswitch");
-  platform.nodes_per_domain = fields.whole("nodes_per_domain", 1, 1024);
-  platform.nvls = fields.yes("nvls");
-  platform.nvls_efficiency = fields.number_or_null("nvls_efficiency", 0, 1);
-  platform.baseboard = fields.text_or_null("baseboard");
+Platform read_platform(const json& j) {
+  Fields fields(j);
+  Platform platform;
+  std::uint64_t memory_mib = 0;
+  fields.must("name", not_empty(platform.name));
+  fields.must("summary", not_empty(platform.summary));
+  fields.must("gpus", between(1, 1024, platform.gpus));
+  fields.must("gpu", not_empty(platform.gpu));
+  fields.must("gpu_memory_mib", between(1, 1 << 30, memory_mib));
+  platform.gpu_memory = MiB(memory_mib);
+  fields.must("gpu_pcie_generation", between(1, 6, platform.gpu_pcie_generation));
+  fields.must("links_per_gpu", between(0, 1024, platform.links_per_gpu));
+  fields.must("link_rate_gb_per_s", between(0, 1e6, platform.link_rate));
+  fields.must("link_rate_raw_gb_per_s", between(0, 1e6, platform.link_rate_raw));
+  fields.must("link_rate_achievable_gb_per_s", between(0, 1e6, platform.link_rate_achievable));
+  fields.must("nvswitch", platform.nvswitch);
+  fields.must("nodes_per_domain", between(1, 1024, platform.nodes_per_domain));
+  fields.must("nvls", platform.nvls);
+  fields.must("nvls_efficiency", between(0, 1, platform.nvls_efficiency));
+  fields.must("baseboard", or_null(platform.baseboard));
   read_network(fields, platform);
+  fields.must("dollars_per_hour", between(0, 1e6, platform.dollars_per_hour));
+  fields.must("price_date", or_null(platform.price_date));
+  fields.take("simulator", [&](const json& simulator) { read_simulator(simulator, platform); });
+  fields.take_each("conflicts", [&](const json& conflict) { read_conflict(conflict, platform); });
+  fields.take_each("published", [&](const json& series) { read_series(series, platform); });
+  fields.must("sources", platform.sources);
+  fields.refuse_unknown();
+  return platform;
 }
 
-void check_consistent(const Fields& fields, std::string_view file, const Platform& platform) {
-  if (file != platform.name + ".json") throw fields.refused("name", "has to be the name of the file without '.json'");
+void check_consistent(std::string_view file, const Platform& platform) {
+  if (file != platform.name + ".json") throw BadValue("/name", "has to be the name of the file without '.json'");
   if (platform.link_rate_achievable > platform.link_rate || platform.link_rate > platform.link_rate_raw)
-    throw fields.refused("link_rate_gb_per_s", "has to lie between the achievable rate and the raw one");
+    throw BadValue("/link_rate_gb_per_s", "has to lie between the achievable rate and the raw one");
   if (platform.links_per_gpu > 0 && !(platform.link_rate_achievable.count > 0))
-    throw fields.refused("link_rate_achievable_gb_per_s", "has to be above zero where there are links");
+    throw BadValue("/link_rate_achievable_gb_per_s", "has to be above zero where there are links");
   if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency.value_or(1) > 0))
-    throw fields.refused("nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
+    throw BadValue("/nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
   if (platform.nodes_per_domain > 1 && !platform.nvswitch)
-    throw fields.refused("nodes_per_domain", "has to be 1 where there is no switch");
-  if (platform.nvls && !platform.nvswitch) throw fields.refused("nvls", "is a faculty of the switch: there is none");
+    throw BadValue("/nodes_per_domain", "has to be 1 where there is no switch");
+  if (platform.nvls && !platform.nvswitch) throw BadValue("/nvls", "is a faculty of the switch: there is none");
   if (!platform.nvls && platform.nvls_efficiency)
-    throw fields.refused("nvls_efficiency", "has to be null where there is no NVLS");
+    throw BadValue("/nvls_efficiency", "has to be null where there is no NVLS");
   if (platform.dollars_per_hour.has_value() == platform.price_date.empty())
-    throw fields.refused("price_date", "has to be there where there is a price, and only there");
+    throw BadValue("/price_date", "has to be there where there is a price, and only there");
+  if (platform.sources.empty()) throw BadValue("/sources", "has to name a source, at least");
 }
 
 std::vector<Platform> load_all() {
@@ -246,27 +210,14 @@ std::vector<Platform> load_all() {
 
 }  // namespace
 
-Platform parse_platform(std::string_view file, std::string_view text) {
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::exception& problem) {
-    throw UsageError(fmt::format("platform file {}: not JSON: {}", file, problem.what()));
-  }
-  Fields fields(file, object);
-  Platform platform;
-  platform.name = fields.text("name");
-  platform.summary = fields.text("summary");
-  read_parts(fields, platform);
-  platform.dollars_per_hour = fields.number_or_null("dollars_per_hour", 0, 1e6);
-  platform.price_date = fields.text_or_null("price_date");
-  read_latencies(file, fields, platform);
-  read_conflicts(file, fields, platform);
-  read_published(file, fields, platform);
-  platform.sources = sources(fields);
-  fields.refuse_unknown();
-  check_consistent(fields, file, platform);
+Platform parse_platform(std::string_view file, std::string_view text) try {
+  Platform platform = read_platform(json::parse(text));
+  check_consistent(file, platform);
   return platform;
+} catch (const json::exception& problem) {
+  throw UsageError(fmt::format("platform file {}: not JSON: {}", file, problem.what()));
+} catch (const BadValue& problem) {
+  throw UsageError(fmt::format("platform file {}: {}", file, problem.what()));
 }
 
 const std::vector<Platform>& platforms() {
