@@ -34,14 +34,14 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
 Finding down(const Host& host, const Nic& nic, bool carries, bool alone) {
   const bool of_job = alone || (nic.kind != "ethernet" && carries);
   const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
-  return {"nic.down",
-          severity,
-          {host.name, host.instance, {}, nic.name},
-          fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
-                      alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
-          of_job
-              ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
-              : "nothing, unless this port should carry traffic"};
+  Finding finding = about_host(
+      host, "nic.down", severity,
+      fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
+                  alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
+      of_job ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
+             : "nothing, unless this port should carry traffic");
+  finding.subject.nic = nic.name;
+  return finding;
 }
 
 // The kind of each host, with which it is compared: its platform, else the model of its GPUs, else what most are.
@@ -223,13 +223,11 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     if (lacks_efa_driver(host)) continue;
     const std::string sign = sign_of_launch(host, *platform, count, of_platforms.at(platform));
     if (sign.empty() == launched_so) continue;
-    findings.push_back({id,
-                        Severity::error,
-                        {host.name, host.instance, {}, {}},
-                        fmt::format("{} shows {} EFA {}, {} has {}", host.name, count,
-                                    count == 1 ? "device" : "devices", platform->name, platform->nics),
-                        action});
-    if (launched_so) findings.back().evidence += ", and " + sign;
+    findings.push_back(about_host(
+        host, id, Severity::error,
+        fmt::format("{} shows {}, {} has {}{}", host.name, plural(static_cast<std::size_t>(count), "EFA device"),
+                    platform->name, platform->nics, launched_so ? ", and " + sign : ""),
+        action));
   }
   return findings;
 }
