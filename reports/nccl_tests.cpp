@@ -651,9 +651,8 @@ static std::string first_line_with(std::string_view text, std::string_view words
   return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
 }
 
-bool is_of_simulator(const Report& report) {
-  return report.provenance == "imported" &&
-         std::ranges::find(report.run.remarks, of_simulator) != report.run.remarks.end();
+bool is_import_with(std::string_view remark, const Report& report) {
+  return report.provenance == "imported" && std::ranges::find(report.run.remarks, remark) != report.run.remarks.end();
 }
 
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {

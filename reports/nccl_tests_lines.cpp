@@ -154,18 +154,6 @@ std::size_t length_of_suffix(std::string_view line) {
   return !time.empty() && is_digit(time.front()) && std::ranges::all_of(time, is_of_time) ? line.size() - tab : 0;
 }
 
-// Removes such suffixes where most comments have one.
-void drop_suffixes(std::vector<Line>& lines) {
-  std::size_t comments = 0, with_suffix = 0;
-  for (const Line& line : lines)
-    if (find_comment(line.text) != std::string::npos) {
-      ++comments;
-      with_suffix += length_of_suffix(line.text) > 0;
-    }
-  if (2 * with_suffix <= comments) return;
-  for (Line& line : lines) line.text.resize(line.text.size() - length_of_suffix(line.text));
-}
-
 char kind_of(char c) { return is_word(c) ? 'a' : is_space(c) ? ' ' : c; }
 
 // Pattern of a prefix, in which words and blanks are collapsed: "2026-03-01T12:00:00Z " and "2027-11-29T23:59:59Z " are
@@ -207,16 +195,13 @@ std::size_t length_of_shape(std::string_view line, const std::string& shape) {
   return 0;
 }
 
-// Removes them where most comments have one.
-void drop_suffixes_of_shape(std::vector<Line>& lines) {
-  const std::string shape = shape_of_suffix(lines);
-  if (shape.empty()) return;
-  const auto length = [&](const Line& line) { return length_of_shape(line.text, shape); };
+// Removes suffixes where most comments have one. `length`: that of a line's suffix; 0 for none.
+void drop_suffixes(std::vector<Line>& lines, const auto& length) {
   const auto comments = std::ranges::count_if(lines, has_comment);
   const auto with_suffix =
-      std::ranges::count_if(lines, [&](auto& each) { return has_comment(each) && length(each) > 0; });
+      std::ranges::count_if(lines, [&](const Line& each) { return has_comment(each) && length(each.text) > 0; });
   if (2 * with_suffix <= comments) return;
-  for (Line& line : lines) line.text.resize(line.text.size() - length(line));
+  for (Line& line : lines) line.text.resize(line.text.size() - length(line.text));
 }
 
 class Prefixes {
@@ -343,9 +328,7 @@ void drop_copies(std::vector<Line>& lines, std::vector<std::string>& labels) {
 bool is_date_or_time(std::string_view word) {
   const auto stands = [&](std::string_view form) {
     for (std::size_t at = 0; at + form.size() <= word.size(); ++at)
-      if (std::ranges::equal(form, word.substr(at, form.size()),
-                             [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; }))
-        return true;
+      if (is_of_form(word.substr(at, form.size()), form)) return true;
     return false;
   };
   return stands("00:00:00") || stands("0000-00-00");
@@ -611,8 +594,9 @@ std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
   restore_comments(physical);
-  drop_suffixes(physical);
-  drop_suffixes_of_shape(physical);
+  drop_suffixes(physical, length_of_suffix);
+  if (const std::string shape = shape_of_suffix(physical); !shape.empty())
+    drop_suffixes(physical, [&](const std::string& line) { return length_of_shape(line, shape); });
   const Prefixes prefixes(physical);
   const bool has_comments = std::ranges::any_of(physical, has_comment);
   std::vector<std::string> labels_of_lines;

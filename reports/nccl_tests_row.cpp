@@ -81,11 +81,7 @@ void leave_out_busbw_as_algbw(ResultRow& row) {
 
 // "2026-11-20 10:00:00"
 bool is_timestamp(std::string_view date, std::string_view time) {
-  const auto like = [](std::string_view form, std::string_view text) {
-    return std::ranges::equal(form, text,
-                              [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; });
-  };
-  return like("0000-00-00", date) && like("00:00:00", time);
+  return is_of_form(date, "0000-00-00") && is_of_form(time, "00:00:00");
 }
 
 // The row whose type is words[at], or null.

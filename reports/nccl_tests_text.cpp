@@ -668,7 +668,7 @@ class Reader {
   std::optional<Columns> columns_;  // columns of the current table; null outside a table
   std::string title_;               // the previous comment
   std::optional<Consistency> consistency_;
-  std::vector<Pending> pending_;  // pieces of a row in order
+  std::vector<Pending> pending_;       // pieces of a row in order
   std::vector<ResultRow> mismatched_;  // complete rows whose element count does not fit their size
   std::set<int> stray_;                // possible lines of rows outside a table since the last comment
   std::set<int> lost_;                 // lines of the table without a row

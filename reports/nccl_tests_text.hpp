@@ -40,6 +40,11 @@ inline Words words_of(std::string_view line) {
   return words;
 }
 
+// True for a text of a form, in which each "0" stands for any digit: "0000-00-00".
+inline bool is_of_form(std::string_view text, std::string_view form) {
+  return std::ranges::equal(form, text, [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; });
+}
+
 // The whole text as a number, or null.
 template <class Number>
 std::optional<Number> number_in(std::string_view text) {
