@@ -1,10 +1,11 @@
-// Reads the platform files strictly: a mistake in a new instance type is reported by file and field.
 #include "topo/platform.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
+#include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -21,202 +22,134 @@ using nlohmann::json;
 
 namespace {
 
-using json_fields::BadValue, json_fields::between, json_fields::or_null;
-
-// The fields of one object, which all have to be known.
-class Fields {
- public:
-  explicit Fields(const json& object) : object_(object) { json_fields::object_in(object); }
-
-  // A field that a function reads.
-  void take(const char* name, const auto& function) {
-    known_.emplace_back(name);
-    json_fields::at(name, [&, &j = json_fields::member(object_, name)] { function(j); });
-  }
-  // A list of which a function reads each item.
-  void take_each(const char* name, const auto& function) {
-    take(name, [&](const json& list) { json_fields::each_item(list, function); });
-  }
-  void must(const char* name, auto&& value) {
-    take(name, [&](const json& j) { json_fields::read(j, value); });
-  }
-  void may(const char* name, auto&& value) {
-    if (object_.contains(name))
-      must(name, value);
-    else
-      known_.emplace_back(name);
-  }
-
-  void refuse_unknown() const {
-    for (const auto& [name, value] : object_.items())
-      if (std::ranges::find(known_, name) == known_.end())
-        throw BadValue("/" + name, fmt::format("is an {}", unknown_name("field", name, known_)));
-  }
-
- private:
-  const json& object_;
-  std::vector<std::string> known_;
+// Constants of the simulator, and its NICs where those of the platform are not known.
+struct Simulator {
+  double link_latency_us = 0, nic_latency_us = 0;
+  int nics = 0;
+  GBps nic_rate;
+  std::vector<std::vector<int>> links;
 };
 
-// A text that is not empty.
-auto not_empty(std::string& text) {
-  return json_fields::As{text, [](const std::string& each) { return json(each); },
-                         [](const json& j) {
-                           if (json_fields::text_in(j).empty())
-                             throw BadValue("", "has to be a text that is not empty");
-                           return json_fields::text_in(j);
-                         }};
+void fields(auto& archive, Is<Simulator> auto& simulator) {
+  archive.must("link_latency_us", simulator.link_latency_us);
+  archive.must("nic_latency_us", simulator.nic_latency_us);
+  archive.may("nics", simulator.nics);
+  archive.may("nic_rate_gb_per_s", simulator.nic_rate);
+  archive.may("links_between_gpus", simulator.links);
 }
 
-auto in_microseconds(Seconds& time) {
-  return json_fields::As{time, [](Seconds each) { return json(each.count * 1e6); },
-                         [](const json& j) { return Seconds{json_fields::number_in(j, {.most = 1e6}) * 1e-6}; }};
+// Figures of one collective on some nodes, by size.
+struct PublishedSeries {
+  Published row;  // what they have in common
+  std::optional<int> gpus;
+  std::map<std::string, double> busbw, latency_us;
+};
+
+void fields(auto& archive, Is<PublishedSeries> auto& series) {
+  archive.must("collective", series.row.collective);
+  archive.may("pattern", series.row.pattern);
+  archive.may("algorithm", series.row.algorithm);
+  archive.must("nodes", json_fields::at_least(1, series.row.nodes));
+  archive.may("gpus", series.gpus);
+  archive.may("tokens", series.row.tokens);
+  archive.may("busbw_gb_per_s", series.busbw);
+  archive.may("latency_us", series.latency_us);
+  archive.must("healthy", series.row.healthy);
+  archive.must("note", json_fields::or_null(series.row.note));
+  archive.must("date", json_fields::or_null(series.row.date));
+  archive.must("software", json_fields::or_null(series.row.software));
+  archive.must("source", series.row.source);
 }
 
-void read_simulator(const json& j, Platform& platform) {
-  Fields fields(j);
-  fields.must("link_latency_us", in_microseconds(platform.link_latency));
-  fields.must("nic_latency_us", in_microseconds(platform.nic_latency));
-  platform.simulated_nics = platform.nics;
-  platform.simulated_nic_rate = platform.nic_rate;
-  if (platform.nics == 0) {
-    fields.may("nics", between(1, 1024, platform.simulated_nics));
-    if (platform.simulated_nics > 0) fields.must("nic_rate_gb_per_s", between(1e-3, 1e6, platform.simulated_nic_rate));
+// A row for each size.
+void add_rows(const PublishedSeries& series, Platform& platform) {
+  Published row = series.row;
+  row.gpus = series.gpus.value_or(platform.gpus);
+  const auto bytes_in = [](const std::string& size) {
+    return size == "unknown" ? std::nullopt : std::optional(parse_bytes(size));
+  };
+  for (const auto& [size, busbw] : series.busbw) {
+    row.bytes = bytes_in(size);
+    row.busbw = GBps{busbw};
+    platform.published.push_back(row);
   }
-  if (!platform.nvswitch) fields.may("links_between_gpus", platform.simulated_links);
-  fields.refuse_unknown();
-  const std::vector<std::vector<int>>& links = platform.simulated_links;
-  bool right = links.empty() || std::cmp_equal(links.size(), platform.gpus);
-  for (const std::vector<int>& of_gpu : links) right = right && of_gpu.size() == links.size();
-  for (std::size_t a = 0; right && a < links.size(); ++a)
-    for (std::size_t b = 0; right && b < links.size(); ++b)
-      right = links[a][b] == links[b][a] && links[a][b] <= platform.links_per_gpu;
-  if (!right) throw BadValue("/links_between_gpus", "has to have a whole number for each two GPUs");
+  row.busbw.reset();
+  for (const auto& [size, latency_us] : series.latency_us) {
+    row.bytes = bytes_in(size);
+    row.latency = Seconds{latency_us * 1e-6};
+    platform.published.push_back(row);
+  }
 }
 
-// One collective on some nodes: a row for each of its sizes.
-void read_series(const json& j, Platform& platform) {
-  Fields fields(j);
-  Published row;
-  row.gpus = platform.gpus;
-  fields.must("collective", not_empty(row.collective));
-  fields.may("pattern", or_null(row.pattern));
-  fields.may("algorithm", or_null(row.algorithm));
-  fields.must("nodes", between(1, 1 << 20, row.nodes));
-  fields.may("gpus", between(1, 1024, row.gpus));
-  fields.may("tokens", between(1, 1 << 20, row.tokens));
-  fields.must("healthy", row.healthy);
-  fields.must("note", or_null(row.note));
-  fields.must("date", or_null(row.date));
-  fields.must("software", or_null(row.software));
-  fields.must("source", not_empty(row.source));
-  if (!row.healthy && row.note.empty()) throw BadValue("/note", "has to say what is not healthy about these figures");
-  const bool rates = j.contains("busbw_gb_per_s");
-  if (row.tokens && rates) throw BadValue("/latency_us", "is what figures of tokens have");
-  fields.take(rates ? "busbw_gb_per_s" : "latency_us", [&](const json& figures) {
-    if (json_fields::object_in(figures).empty()) throw BadValue("", "has to have a size and its figure, at least");
-    for (const auto& figure : json_fields::object_in(figures))
-      json_fields::at(figure.first, [&] {
-        const double value = json_fields::number_in(figure.second, {.least = 1e-3, .most = 1e6});
-        row.bytes = figure.first == "unknown" ? std::nullopt : std::optional(parse_bytes(figure.first));
-        (rates ? row.busbw.emplace().count : row.latency.emplace().count) = rates ? value : value * 1e-6;
-        platform.published.push_back(row);
-      });
-  });
-  fields.refuse_unknown();
+}  // namespace
+
+void fields(auto& archive, Is<Conflict> auto& conflict) {
+  archive.must("about", conflict.about);
+  archive.must("text", conflict.text);
 }
 
-void read_conflict(const json& j, Platform& platform) {
-  Fields fields(j);
-  Conflict& conflict = platform.conflicts.emplace_back();
-  fields.must("about", not_empty(conflict.about));
-  fields.must("text", not_empty(conflict.text));
-  fields.refuse_unknown();
-}
-
-void read_network(Fields& fields, Platform& platform) {
-  static constexpr std::array<std::string_view, 2> networks{"efa", "any"};
-  std::optional<int> nics;
-  std::optional<double> nic_rate;
-  fields.must("network", json_fields::one_of(platform.network, networks));
-  fields.must("nics", between(0, 1024, nics));
-  platform.nics = platform.network_cards = nics.value_or(0);
-  fields.may("network_cards", between(platform.nics, 1024, platform.network_cards));
-  fields.must("nic_rate_gb_per_s", between(0, 1e6, nic_rate));
-  platform.nic_rate = {nic_rate.value_or(0)};
-  fields.must("nic_efficiency", between(0, 1, platform.nic_efficiency));
-  fields.must("gpu_direct_rdma", platform.gpu_direct_rdma);
-}
+namespace {
 
 Platform read_platform(const json& j) {
-  Fields fields(j);
+  static constexpr std::array<std::string_view, 2> networks{"efa", "any"};
+  const json_fields::Reader archive{json_fields::object_in(j)};
   Platform platform;
   std::uint64_t memory_mib = 0;
-  fields.must("name", not_empty(platform.name));
-  fields.must("summary", not_empty(platform.summary));
-  fields.must("gpus", between(1, 1024, platform.gpus));
-  fields.must("gpu", not_empty(platform.gpu));
-  fields.must("gpu_memory_mib", between(1, 1 << 30, memory_mib));
+  std::optional<int> nics;
+  std::optional<GBps> nic_rate;
+  Simulator simulator;
+  std::vector<PublishedSeries> published;
+  archive.must("name", platform.name);
+  archive.must("summary", platform.summary);
+  archive.must("gpus", json_fields::at_least(1, platform.gpus));
+  archive.must("gpu", platform.gpu);
+  archive.must("gpu_memory_mib", memory_mib);
+  archive.must("gpu_pcie_generation", platform.gpu_pcie_generation);
+  archive.must("links_per_gpu", platform.links_per_gpu);
+  archive.must("link_rate_gb_per_s", platform.link_rate);
+  archive.must("link_rate_raw_gb_per_s", platform.link_rate_raw);
+  archive.must("link_rate_achievable_gb_per_s", platform.link_rate_achievable);
+  archive.must("nvswitch", platform.nvswitch);
+  archive.must("nodes_per_domain", json_fields::at_least(1, platform.nodes_per_domain));
+  archive.must("nvls", platform.nvls);
+  archive.must("nvls_efficiency", platform.nvls_efficiency);
+  archive.must("baseboard", json_fields::or_null(platform.baseboard));
+  archive.must("network", json_fields::one_of(platform.network, networks));
+  archive.must("nics", nics);
+  platform.nics = platform.network_cards = nics.value_or(0);
+  archive.may("network_cards", platform.network_cards);
+  archive.must("nic_rate_gb_per_s", nic_rate);
+  archive.must("nic_efficiency", platform.nic_efficiency);
+  archive.must("gpu_direct_rdma", platform.gpu_direct_rdma);
+  archive.must("dollars_per_hour", platform.dollars_per_hour);
+  archive.must("price_date", json_fields::or_null(platform.price_date));
+  archive.must("simulator", simulator);
+  archive.must("conflicts", platform.conflicts);
+  archive.must("published", published);
+  archive.must("sources", platform.sources);
   platform.gpu_memory = MiB(memory_mib);
-  fields.must("gpu_pcie_generation", between(1, 6, platform.gpu_pcie_generation));
-  fields.must("links_per_gpu", between(0, 1024, platform.links_per_gpu));
-  fields.must("link_rate_gb_per_s", between(0, 1e6, platform.link_rate));
-  fields.must("link_rate_raw_gb_per_s", between(0, 1e6, platform.link_rate_raw));
-  fields.must("link_rate_achievable_gb_per_s", between(0, 1e6, platform.link_rate_achievable));
-  fields.must("nvswitch", platform.nvswitch);
-  fields.must("nodes_per_domain", between(1, 1024, platform.nodes_per_domain));
-  fields.must("nvls", platform.nvls);
-  fields.must("nvls_efficiency", between(0, 1, platform.nvls_efficiency));
-  fields.must("baseboard", or_null(platform.baseboard));
-  read_network(fields, platform);
-  fields.must("dollars_per_hour", between(0, 1e6, platform.dollars_per_hour));
-  fields.must("price_date", or_null(platform.price_date));
-  fields.take("simulator", [&](const json& simulator) { read_simulator(simulator, platform); });
-  fields.take_each("conflicts", [&](const json& conflict) { read_conflict(conflict, platform); });
-  fields.take_each("published", [&](const json& series) { read_series(series, platform); });
-  fields.must("sources", platform.sources);
-  fields.refuse_unknown();
+  platform.nic_rate = nic_rate.value_or(GBps{});
+  platform.link_latency = {simulator.link_latency_us * 1e-6};
+  platform.nic_latency = {simulator.nic_latency_us * 1e-6};
+  platform.simulated_nics = nics ? *nics : simulator.nics;
+  platform.simulated_nic_rate = nics ? platform.nic_rate : simulator.nic_rate;
+  platform.simulated_links = std::move(simulator.links);
+  for (const PublishedSeries& series : published) add_rows(series, platform);
   return platform;
-}
-
-void check_consistent(std::string_view file, const Platform& platform) {
-  if (file != platform.name + ".json") throw BadValue("/name", "has to be the name of the file without '.json'");
-  if (platform.link_rate_achievable > platform.link_rate || platform.link_rate > platform.link_rate_raw)
-    throw BadValue("/link_rate_gb_per_s", "has to lie between the achievable rate and the raw one");
-  if (platform.links_per_gpu > 0 && !(platform.link_rate_achievable.count > 0))
-    throw BadValue("/link_rate_achievable_gb_per_s", "has to be above zero where there are links");
-  if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency.value_or(1) > 0))
-    throw BadValue("/nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
-  if (platform.nodes_per_domain > 1 && !platform.nvswitch)
-    throw BadValue("/nodes_per_domain", "has to be 1 where there is no switch");
-  if (platform.nvls && !platform.nvswitch) throw BadValue("/nvls", "is a faculty of the switch: there is none");
-  if (!platform.nvls && platform.nvls_efficiency)
-    throw BadValue("/nvls_efficiency", "has to be null where there is no NVLS");
-  if (platform.dollars_per_hour.has_value() == platform.price_date.empty())
-    throw BadValue("/price_date", "has to be there where there is a price, and only there");
-  if (platform.sources.empty()) throw BadValue("/sources", "has to name a source, at least");
 }
 
 std::vector<Platform> load_all() {
   std::vector<Platform> all;
   for (const embedded::File& file : embedded::platform_files()) all.push_back(parse_platform(file.name, file.text));
   std::sort(all.begin(), all.end(), [](const Platform& a, const Platform& b) { return a.name < b.name; });
-  for (const Platform& platform : all)
-    if (!platform.baseboard.empty() && std::ranges::find(all, platform.baseboard, &Platform::name) == all.end())
-      throw UsageError(fmt::format("platform file {}.json: 'baseboard': there is no platform '{}'", platform.name,
-                                   platform.baseboard));
   return all;
 }
 
 }  // namespace
 
 Platform parse_platform(std::string_view file, std::string_view text) try {
-  Platform platform = read_platform(json::parse(text));
-  check_consistent(file, platform);
-  return platform;
-} catch (const json::exception& problem) {
-  throw UsageError(fmt::format("platform file {}: not JSON: {}", file, problem.what()));
-} catch (const BadValue& problem) {
+  return read_platform(json::parse(text));
+} catch (const std::exception& problem) {
   throw UsageError(fmt::format("platform file {}: {}", file, problem.what()));
 }
 
