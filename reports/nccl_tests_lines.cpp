@@ -348,7 +348,7 @@ bool lists_another_rank(std::string_view text) {
   if (at == std::string_view::npos) return false;
   Scan scan(text.substr(at + 1));
   scan.skip_space();
-  return scan.take("Rank") && scan.skip_space() && number_in<int>(scan.digits()).value_or(0) > 0;
+  return scan.take("Rank") && scan.skip_space() && as_number<int>(scan.digits()).value_or(0) > 0;
 }
 
 // Host, number and bus of the GPU in a line of a list of devices, as it is written there; "" in other lines.
@@ -535,17 +535,17 @@ class ForeignText {
     std::size_t run = 0;
     bool point = false;
     const auto is_figure = [](std::string_view word) {
-      return word == "N/A" || word == "none" || number_in<double>(word) ||
+      return word == "N/A" || word == "none" || as_number<double>(word) ||
              std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_'; }) ||
              std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '-' || c == ':'; });
     };
     while (run < words.size() && is_figure(words[words.size() - 1 - run])) {
       const std::string_view word = words[words.size() - 1 - run];
-      point = point || (word.find('.') != std::string_view::npos && number_in<double>(word));
+      point = point || (word.find('.') != std::string_view::npos && as_number<double>(word));
       ++run;
     }
     // Words before the first number belong to NCCL.
-    while (run > 0 && !number_in<double>(words[words.size() - run])) --run;
+    while (run > 0 && !as_number<double>(words[words.size() - run])) --run;
     if (!point || run < enough) return text.size();
     return static_cast<std::size_t>(words[words.size() - run].data() - text.data());
   }

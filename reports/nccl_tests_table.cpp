@@ -44,7 +44,7 @@ std::optional<Split> split_of(const Case& c, const RunInfo& run) {
   if (c.group == "node") return split("DIV", c.ranks);
   if (c.group == "rail") return split("MOD", run.ranks / std::max(1, run.nodes));
   if (const std::string stride = "stride:"; c.group.starts_with(stride))
-    return split("MOD", nccl_tests::number_in<int>(c.group.substr(stride.size())).value_or(1));
+    return split("MOD", as_number<int>(c.group.substr(stride.size())).value_or(1));
   return std::nullopt;
 }
 

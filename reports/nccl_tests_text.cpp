@@ -193,7 +193,7 @@ class Reader {
     if (std::string found = value_after(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
       set_nccl(std::move(found));
     if (const std::string found = value_after(text, "nccl-library=", is_digit); !found.empty()) {
-      const int code = number_in<int>(found).value_or(0);
+      const int code = as_number<int>(found).value_or(0);
       set_nccl(fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100));
     }
   }
@@ -217,7 +217,7 @@ class Reader {
     const auto stands = [&](std::string_view each) { return text.find(each) != std::string_view::npos; };
     int code = 0;
     for (const std::string_view each : exits)
-      code = std::max(code, number_in<int>(value_after(text, each, is_digit)).value_or(0));
+      code = std::max(code, as_number<int>(value_after(text, each, is_digit)).value_or(0));
     Ending ending = Ending::fault;
     if (std::ranges::none_of(failures, stands)) {
       if (!columns_ && program_line_ == 0 && log_.tables.empty()) return;
@@ -254,9 +254,9 @@ class Reader {
     Device device;
     scan.skip_space();
     if (!scan.take("#") || !scan.skip_space() || !take("Rank") || !scan.skip_space()) return {};
-    device.rank = number_in<int>(number).value_or(0);
+    device.rank = as_number<int>(number).value_or(0);
     if (take("Group")) {
-      device.group = number_in<int>(number).value_or(0);
+      device.group = as_number<int>(number).value_or(0);
       scan.skip_space();
     }
     if (!take("Pid") || !scan.skip_space() || !scan.take("on") || !scan.skip_space()) return {};
@@ -297,14 +297,14 @@ class Reader {
     if (text.find("nThread") != std::string::npos) return begin_program(text);
     Sizes& sizes = columns_ ? table().sizes : next_.sizes;
     if (const std::string most = value_after(text, "Reducing maxBytes to ", is_digit); !most.empty())
-      sizes.most = number_in<std::uint64_t>(most).value_or(sizes.most);
+      sizes.most = as_number<std::uint64_t>(most).value_or(sizes.most);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
     if (!columns_) return;
     const Words words = words_of(text);
     const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
     if (has_word("(B)")) check_units(text, line_);
     if (text.find("Out of bounds") != std::string::npos) {
-      const auto values = number_in<std::uint64_t>(value_after(text, ": ", is_digit));
+      const auto values = as_number<std::uint64_t>(value_after(text, ": ", is_digit));
       table().values_out_of_bounds = values.value_or(0);
       table().out_of_bounds = has_word("FAILED") || table().values_out_of_bounds > 0;
       table().bounds_told = table().out_of_bounds || values || has_word("OK");
@@ -319,10 +319,10 @@ class Reader {
 
   void begin_program(const std::string& text) {
     const auto value = [&](const char* name, std::uint64_t otherwise) {
-      return number_in<std::uint64_t>(value_after(text, name, is_digit)).value_or(otherwise);
+      return as_number<std::uint64_t>(value_after(text, name, is_digit)).value_or(otherwise);
     };
     const auto small = [&](std::string_view in, const char* name, int otherwise) {
-      return number_in<int>(value_after(in, name, is_digit)).value_or(otherwise);
+      return as_number<int>(value_after(in, name, is_digit)).value_or(otherwise);
     };
     Table fresh;
     fresh.program = next_.program;

@@ -4,11 +4,13 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -36,6 +38,15 @@ std::string shell_word(std::string_view text);
 std::string for_shell(std::string_view text);
 
 std::string upper_case(std::string text);  // ASCII only
+
+// The whole text as a number, or null.
+template <class Number>
+std::optional<Number> as_number(std::string_view text) {
+  Number number{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
 
 namespace printing {
 
