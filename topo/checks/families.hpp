@@ -125,6 +125,17 @@ auto call_for_host(const Function& function, std::size_t host, const Part& part)
     return function(part);
 }
 
+// One finding for each host for which `evidence_of` returns text.
+template <class EvidenceOf>
+std::vector<Finding> each_host(const Topology& topology, const char* id, Severity severity, const char* action,
+                               EvidenceOf evidence_of) {
+  std::vector<Finding> findings;
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at)
+    if (std::string evidence = call_for_host(evidence_of, at, topology.hosts[at]); !evidence.empty())
+      findings.push_back(about_host(topology.hosts[at], id, severity, std::move(evidence), action));
+  return findings;
+}
+
 // One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.
 template <class ProblemOf>
 std::vector<Finding> each_gpu(const Topology& topology, const char* id, Severity severity, const char* action,

@@ -81,17 +81,14 @@ std::vector<Finding> slow_pcie(const Topology& topology) {
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
-  std::vector<Finding> findings;
-  for (std::size_t at = 0; at < platforms.size(); ++at) {
-    const Host& host = topology.hosts[at];
-    const Platform* const platform = platforms[at];
-    if (platform && host.seen_by.empty() && host.gpus != platform->gpus)
-      findings.push_back(about_host(
-          host, "gpu.count", Severity::error,
-          fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name, platform->gpus),
-          "check that the container gets all devices; look for XID 79 in dmesg; replace the instance"));
-  }
-  return findings;
+  return each_host(topology, "gpu.count", Severity::error,
+                   "check that the container gets all devices; look for XID 79 in dmesg; replace the instance",
+                   [&](std::size_t at, const Host& host) -> std::string {
+                     const Platform* const platform = platforms[at];
+                     if (!platform || !host.seen_by.empty() || host.gpus == platform->gpus) return "";
+                     return fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name,
+                                        platform->gpus);
+                   });
 }
 
 namespace {
