@@ -292,7 +292,7 @@ std::string render_nccl_tests(const Report& report) {
       with_row.insert(rows.begin(), rows.end());
     } else {
       text += format_printable("# {} of {} ranks on {}: no table, since the report does not list their hosts\n",
-                               operation_of(c), size.ranks, counted(static_cast<std::size_t>(size.nodes), "node"));
+                               operation_of(c), size.ranks, counted(size.nodes, "node"));
     }
   }
   text += bad_without_row(report, with_row);

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <concepts>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -112,7 +113,7 @@ inline std::string named(const Host& host, std::size_t gpu) {
 }
 
 // "1 host", "2 hosts"
-inline std::string plural(std::size_t count, const std::string& noun) {
+std::string plural(std::integral auto count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 

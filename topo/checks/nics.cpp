@@ -223,11 +223,10 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     if (lacks_efa_driver(host)) continue;
     const std::string sign = sign_of_launch(host, *platform, count, of_platforms.at(platform));
     if (sign.empty() == launched_so) continue;
-    findings.push_back(about_host(
-        host, id, Severity::error,
-        fmt::format("{} shows {}, {} has {}{}", host.name, plural(static_cast<std::size_t>(count), "EFA device"),
-                    platform->name, platform->nics, launched_so ? ", and " + sign : ""),
-        action));
+    findings.push_back(about_host(host, id, Severity::error,
+                                  fmt::format("{} shows {}, {} has {}{}", host.name, plural(count, "EFA device"),
+                                              platform->name, platform->nics, launched_so ? ", and " + sign : ""),
+                                  action));
   }
   return findings;
 }
@@ -256,7 +255,7 @@ std::vector<Finding> without_efa_driver(const Topology& topology) {
       [](const Host& host) -> std::string {
         if (!lacks_efa_driver(host)) return "";
         return fmt::format("{} on the PCI bus of {}, and the EFA driver serves none",
-                           plural(static_cast<std::size_t>(*host.efa_without_driver), "EFA device"), host.name);
+                           plural(*host.efa_without_driver, "EFA device"), host.name);
       });
 }
 

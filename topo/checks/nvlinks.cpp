@@ -477,7 +477,7 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
            .subject = {},
            .evidence = fmt::format("the ranks are not ordered by NVLink domain: {} to a domain that earlier ranks are "
                                    "in, so neighbours in rings and groups of consecutive ranks meet over NICs",
-                                   plural(static_cast<size_t>(returns), "return")),
+                                   plural(returns, "return")),
            .action = action}};
 }
 
