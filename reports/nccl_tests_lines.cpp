@@ -15,31 +15,8 @@ namespace {
 
 // ---- colours, line ends
 
-// Length of the escape sequence at the beginning of `text`; 0 for none. ESC may be written as "^[" (cat -v), "#033"
-// (rsyslog), "\x1b" or "\u001b".
-std::size_t length_of_escape(std::string_view text) {
-  constexpr std::array<std::string_view, 6> escapes{"\x1b", "^[", "#033", "\\x1b", "\\u001b", "\\033"};
-  const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
-  if (found == escapes.end()) return 0;
-  const bool real = found == escapes.begin();
-  Scan scan(text.substr(found->size()));
-  if (scan.take("[")) {
-    scan.take_while([](char c) { return c >= ' ' && c < '@'; });
-    if (scan.at_end()) return real ? text.size() : 0;
-    scan.take(scan.rest().substr(0, 1));
-  } else if (!real) {
-    return 0;
-  } else if (scan.take("]")) {
-    scan.take_while([](char c) { return c != '\a' && c != '\x1b'; });
-    if (!scan.take("\x1b\\")) scan.take("\a");
-  } else if (!scan.at_end()) {
-    scan.take(scan.rest().substr(0, 1));
-  }
-  return text.size() - scan.rest().size();
-}
-
 std::string without_escapes(std::string_view line) {
-  constexpr std::string_view no_break_space = "\xc2\xa0", byte_order_mark = "\xef\xbb\xbf";
+  constexpr std::string_view no_break_space = "\xc2\xa0";
   std::string text;
   for (std::size_t at = 0; at < line.size();) {
     const std::string_view rest = line.substr(at);
