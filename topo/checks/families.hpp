@@ -126,6 +126,11 @@ auto call_for_host(const Function& function, std::size_t host, const Part& part)
     return function(part);
 }
 
+inline std::vector<Finding> both(std::vector<Finding> findings, std::vector<Finding> more) {
+  std::ranges::move(more, std::back_inserter(findings));
+  return findings;
+}
+
 // One finding for each host for which `evidence_of` returns text.
 template <class EvidenceOf>
 std::vector<Finding> each_host(const Topology& topology, const char* id, Severity severity, const char* action,

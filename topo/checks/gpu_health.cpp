@@ -187,17 +187,14 @@ std::vector<Finding> narrow_gpus(const Topology& topology) {
   std::map<std::string, std::optional<int>> others = usual_of_each_model(topology, &PcieLink::width_max);
   // A GPU that only PCI shows has no name: it is like the others where these are of one model.
   if (others.size() == 2 && others.contains("")) others.at("") = others.rbegin()->second;
-  std::vector<Finding> slow = slow_pcie(topology);
-  std::vector<Finding> findings =
-      each_gpu(topology, "gpu.pcie", Severity::error,
-               "reboot, so that the link is trained again; replace the instance if that does not help",
-               [&](const Gpu& gpu) -> std::string {
-                 const int full = std::max(gpu.pcie.width_max.value_or(0), others.at(gpu.name).value_or(0));
-                 if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
-                 return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
-               });
-  std::ranges::move(slow, std::back_inserter(findings));
-  return findings;
+  return both(each_gpu(topology, "gpu.pcie", Severity::error,
+                       "reboot, so that the link is trained again; replace the instance if that does not help",
+                       [&](const Gpu& gpu) -> std::string {
+                         const int full = std::max(gpu.pcie.width_max.value_or(0), others.at(gpu.name).value_or(0));
+                         if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
+                         return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
+                       }),
+              slow_pcie(topology));
 }
 
 std::vector<Finding> mig_gpus(const Topology& topology) {

@@ -310,20 +310,18 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   const auto evidence = [&](std::size_t host, const Nic& nic) {
     return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
   };
-  std::vector<Finding> findings = nics_of_each_host(
-      topology, "nic.rate", Severity::error, evidence,
-      "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
-      [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
-  std::ranges::move(nics_of_each_host(
-                        topology, "nic.rate", Severity::warning, evidence,
-                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
-                        "all traffic waits for the slowest rail",
-                        [&](std::size_t host, const Nic& nic) {
-                          return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
-                        },
-                        with_rdma),
-                    std::back_inserter(findings));
-  return findings;
+  return both(nics_of_each_host(
+                  topology, "nic.rate", Severity::error, evidence,
+                  "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
+                  [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); }),
+              nics_of_each_host(
+                  topology, "nic.rate", Severity::warning, evidence,
+                  "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+                  "all traffic waits for the slowest rail",
+                  [&](std::size_t host, const Nic& nic) {
+                    return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
+                  },
+                  with_rdma));
 }
 
 std::vector<Finding> old_efa_drivers(const Topology& topology) {
@@ -533,16 +531,14 @@ std::vector<Finding> unusable_nics(const Topology& topology) {
     return nics_of_each_host(topology, "nic.unusable", Severity::error, evidence, action,
                              [=](const Nic& nic) { return (nic.kind == "efa") == efa && nic.verbs_usable == false; });
   };
-  std::vector<Finding> findings =
+  return both(
       of_kind(true,
               "give the job access: in a container pass the EFA devices of /dev/infiniband, all of them and no others "
               "(Kubernetes: request vpc.amazonaws.com/efa), on a host check the permissions; one device of another "
-              "driver that is there and cannot be opened makes libfabric offer none");
-  std::ranges::move(of_kind(false,
-                            "give the job access: in a container pass /dev/infiniband and all its devices "
-                            "(Kubernetes: request the RDMA resource), on a host check the permissions"),
-                    std::back_inserter(findings));
-  return findings;
+              "driver that is there and cannot be opened makes libfabric offer none"),
+      of_kind(false,
+              "give the job access: in a container pass /dev/infiniband and all its devices "
+              "(Kubernetes: request the RDMA resource), on a host check the permissions"));
 }
 
 // ---- efa.provider, efa.domains and efa.plugin: the software between NCCL and the EFA devices. Without any part of it

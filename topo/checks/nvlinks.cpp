@@ -153,15 +153,12 @@ std::vector<Finding> missing_links(const Topology& topology) {
       return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
     };
   };
-  std::vector<Finding> findings =
-      each_gpu(topology, "gpu.links", Severity::error,
-               "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance", lacking(false));
-  std::ranges::move(each_gpu(topology, "gpu.links", Severity::warning,
-                             "look whether this GPU is meant to have an NVLink bridge as the others have; if so, look "
-                             "how it is seated",
-                             lacking(true)),
-                    std::back_inserter(findings));
-  return findings;
+  return both(each_gpu(topology, "gpu.links", Severity::error,
+                       "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance", lacking(false)),
+              each_gpu(topology, "gpu.links", Severity::warning,
+                       "look whether this GPU is meant to have an NVLink bridge as the others have; if so, look "
+                       "how it is seated",
+                       lacking(true)));
 }
 
 std::vector<Finding> slow_links(const Topology& topology) {
@@ -489,17 +486,15 @@ std::vector<Finding> unhealthy_fabric(const Topology& topology) {
       return "says of its NVLink fabric: " + join(troubles);
     };
   };
-  std::vector<Finding> findings =
+  return both(
       each_gpu(topology, "gpu.fabric_health", Severity::error,
                "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
                "reboot, or replace the instance",
-               with_troubles(false));
-  std::ranges::move(each_gpu(topology, "gpu.fabric_health", Severity::warning,
-                             "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
-                             "share its NVLink domain",
-                             with_troubles(true)),
-                    std::back_inserter(findings));
-  return findings;
+               with_troubles(false)),
+      each_gpu(topology, "gpu.fabric_health", Severity::warning,
+               "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
+               "share its NVLink domain",
+               with_troubles(true)));
 }
 
 std::vector<Finding> other_imex(const Topology& topology) {
