@@ -23,8 +23,7 @@ void CaseNames::add(const Case& c) {
 std::string CaseNames::of(const Case& c) const {
   std::string name = describe(c);
   if (const auto found = sizes_.find(name); found != sizes_.end() && found->second.size() > 1)
-    name += fmt::format(", {} on {}", counted(static_cast<std::size_t>(c.ranks), "rank"),
-                        counted(static_cast<std::size_t>(c.nodes), "node"));
+    name += fmt::format(", {} on {}", counted(c.ranks, "rank"), counted(c.nodes, "node"));
   return name;
 }
 

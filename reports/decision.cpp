@@ -229,7 +229,8 @@ Decision decide(const Report& report) {
   std::vector<std::string> named;
   for (const std::string& part : decision.parts) named.push_back(cut(printable(part), 40));
   std::string end;
-  if (report.provenance == "simulated" || nccl_tests::is_of_simulator(report)) end += ", SIMULATED";
+  if (report.provenance == "simulated" || nccl_tests::is_import_with(nccl_tests::of_simulator, report))
+    end += ", SIMULATED";
   if (word == reject && report.status != "complete") end += ", PARTIAL";
   const std::string begin =
       fmt::format("{}{}: ", word, named.empty() ? "" : " " + cut(decision::shortened(named), longest_sentence / 2));

@@ -256,8 +256,8 @@ std::vector<topo::Finding> below_published(const Report& report) {
   std::vector<std::string> words;
   for (const auto& [what, its] : best)
     if (const double reached = its.own / its.published; reached < 1 - published_tolerance)
-      words.push_back(fmt::format("{} on {} by {:.0f} %", what.first,
-                                  counted(static_cast<std::size_t>(what.second), "node"), 100 * (1 - reached)));
+      words.push_back(
+          fmt::format("{} on {} by {:.0f} %", what.first, counted(what.second, "node"), 100 * (1 - reached)));
   if (words.empty()) return {};
   return {{.id = std::string(below_published_id),
            .severity = topo::Severity::warning,

@@ -1,6 +1,9 @@
 // Escaping of untrusted text for other formats; nothing in the result is markup.
 #pragma once
 
+#include <fmt/format.h>
+
+#include <concepts>
 #include <map>
 #include <string>
 #include <string_view>
@@ -33,6 +36,8 @@ class TestNames {
 };
 
 // "1 node", "2 nodes".
-std::string counted(std::size_t count, std::string_view noun);
+std::string counted(std::integral auto count, std::string_view noun) {
+  return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
+}
 
 }  // namespace p5::reports

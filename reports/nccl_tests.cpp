@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -272,8 +271,8 @@ class Importer {
         table.rows, [&](const ResultRow& row) { return in_place_of(row, *collective).has_value(); });
     const auto without = std::ssize(table.rows) - in_place;
     if (std::ranges::any_of(table.rows, has_any) && without > 0)
-      remark(fmt::format("{} of {} left out in place: the data was not checked there",
-                         counted(static_cast<std::size_t>(without), "row"), in_words(table)));
+      remark(fmt::format("{} of {} left out in place: the data was not checked there", counted(without, "row"),
+                         in_words(table)));
     if (table.below_demanded)
       remark(
           fmt::format("{}: nccl-tests says that the average bandwidth is below what was demanded of it "
@@ -347,8 +346,7 @@ class Importer {
       remark(fmt::format(
           "tables of {} on {} are of other hosts ({}) and launches of the same cases: a figure is the median "
           "of all of them; import each table alone to tell its hosts apart",
-          counted(static_cast<std::size_t>(job.first), "rank"), counted(static_cast<std::size_t>(job.second), "node"),
-          lists_in_words(names)));
+          counted(job.first, "rank"), counted(job.second, "node"), lists_in_words(names)));
   }
 
   // Tables may be of other settings, of which nccl-tests says nothing.
@@ -388,8 +386,7 @@ class Importer {
       const Measurement& m = each.measurement;
       const Case& c = m.measured_case;
       if (m.wrong_elements == 0) continue;
-      const std::string job = fmt::format(" of {} on {}", counted(static_cast<std::size_t>(c.ranks), "rank"),
-                                          counted(static_cast<std::size_t>(c.nodes), "node"));
+      const std::string job = fmt::format(" of {} on {}", counted(c.ranks, "rank"), counted(c.nodes, "node"));
       wrong[fmt::format("{} {}{}", c.collective->name, c.in_place ? "in place" : "out of place",
                         jobs.size() > 1 ? job : "")]
           .push_back(&m);
@@ -651,9 +648,8 @@ static std::string first_line_with(std::string_view text, std::string_view words
   return at == std::string_view::npos ? "" : std::string(text.substr(at, text.find('\n', at) - at));
 }
 
-bool is_of_simulator(const Report& report) {
-  return report.provenance == "imported" &&
-         std::ranges::find(report.run.remarks, of_simulator) != report.run.remarks.end();
+bool is_import_with(std::string_view remark, const Report& report) {
+  return report.provenance == "imported" && std::ranges::find(report.run.remarks, remark) != report.run.remarks.end();
 }
 
 Imported import(std::string_view text, const std::string& collective, const std::string& cluster, const JobSize& job) {

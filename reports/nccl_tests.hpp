@@ -111,8 +111,8 @@ inline constexpr std::string_view of_simulator = "SIMULATED: the figures are of 
 // Key of an import's context: "yes" if operations were waited for one by one (-z).
 inline constexpr std::string_view blocking_context = "nccl-tests.blocking";
 
-// True for an import whose figures are those of p5bench's simulator.
-bool is_of_simulator(const Report& report);
+// True for an import with this remark on its figures.
+bool is_import_with(std::string_view remark, const Report& report);
 
 // Finding of wrong data in a table that does not say where.
 inline constexpr std::string_view out_of_bounds = "import.out_of_bounds";

@@ -1,7 +1,6 @@
 // The JSON of nccl-tests (-J), versions 1 to 3.
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -63,13 +62,9 @@ int root_of(const json& j) {
   constexpr Range roots{.least = -1};
   if (!j.is_string()) return json_fields::number_of_type<int>(j, roots);
   const std::string& text = json_fields::text_in(j);
-  const std::size_t first = text.find_first_not_of(' ');
-  int root = 0;
-  const char* const end = text.data() + text.size();
-  const auto [stop, problem] = std::from_chars(text.data() + std::min(first, text.size()), end, root);
-  if (problem != std::errc() || stop != end || root < -1)
-    throw UsageError(fmt::format("{} is no root", in_quotes(text)));
-  return root;
+  const std::optional<int> root = as_number<int>(text.substr(std::min(text.find_first_not_of(' '), text.size())));
+  if (!root || *root < -1) throw UsageError(fmt::format("{} is no root", in_quotes(text)));
+  return *root;
 }
 
 template <class Number>
@@ -124,10 +119,7 @@ void add_devices(const json& device, int per_process, std::vector<Device>& devic
 
 template <class Take>
 void each_of(const json& object, const char* name, const Take& take) {
-  json_fields::at(name, [&, &list = member(object, name)] {
-    std::size_t number = 0;
-    for (const json& one : json_fields::list_in(list)) json_fields::at(number++, [&] { take(one); });
-  });
+  json_fields::at(name, [&, &list = member(object, name)] { json_fields::each_item(list, take); });
 }
 
 // nccl-tests writes booleans as text.
@@ -146,7 +138,7 @@ void check_sizes(const Table& table) {
 // Options that no other member of the document has. nccl-tests falls back where its NCCL is too old for them.
 CallOptions calls_in(const std::vector<std::string>& arguments, int nccl) {
   const auto number = [&](const char* brief, const char* full, std::size_t end) {
-    const auto value = number_in<std::size_t>(argument(arguments, brief, full)).value_or(0);
+    const auto value = as_number<std::size_t>(argument(arguments, brief, full)).value_or(0);
     return value < end ? value : 0;
   };
   const auto is_older = [&](int version) { return nccl > 0 && nccl < version; };

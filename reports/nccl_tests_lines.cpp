@@ -15,31 +15,8 @@ namespace {
 
 // ---- colours, line ends
 
-// Length of the escape sequence at the beginning of `text`; 0 for none. ESC may be written as "^[" (cat -v), "#033"
-// (rsyslog), "\x1b" or "\u001b".
-std::size_t length_of_escape(std::string_view text) {
-  constexpr std::array<std::string_view, 6> escapes{"\x1b", "^[", "#033", "\\x1b", "\\u001b", "\\033"};
-  const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
-  if (found == escapes.end()) return 0;
-  const bool real = found == escapes.begin();
-  Scan scan(text.substr(found->size()));
-  if (scan.take("[")) {
-    scan.take_while([](char c) { return c >= ' ' && c < '@'; });
-    if (scan.at_end()) return real ? text.size() : 0;
-    scan.take(scan.rest().substr(0, 1));
-  } else if (!real) {
-    return 0;
-  } else if (scan.take("]")) {
-    scan.take_while([](char c) { return c != '\a' && c != '\x1b'; });
-    if (!scan.take("\x1b\\")) scan.take("\a");
-  } else if (!scan.at_end()) {
-    scan.take(scan.rest().substr(0, 1));
-  }
-  return text.size() - scan.rest().size();
-}
-
 std::string without_escapes(std::string_view line) {
-  constexpr std::string_view no_break_space = "\xc2\xa0", byte_order_mark = "\xef\xbb\xbf";
+  constexpr std::string_view no_break_space = "\xc2\xa0";
   std::string text;
   for (std::size_t at = 0; at < line.size();) {
     const std::string_view rest = line.substr(at);
@@ -154,18 +131,6 @@ std::size_t length_of_suffix(std::string_view line) {
   return !time.empty() && is_digit(time.front()) && std::ranges::all_of(time, is_of_time) ? line.size() - tab : 0;
 }
 
-// Removes such suffixes where most comments have one.
-void drop_suffixes(std::vector<Line>& lines) {
-  std::size_t comments = 0, with_suffix = 0;
-  for (const Line& line : lines)
-    if (find_comment(line.text) != std::string::npos) {
-      ++comments;
-      with_suffix += length_of_suffix(line.text) > 0;
-    }
-  if (2 * with_suffix <= comments) return;
-  for (Line& line : lines) line.text.resize(line.text.size() - length_of_suffix(line.text));
-}
-
 char kind_of(char c) { return is_word(c) ? 'a' : is_space(c) ? ' ' : c; }
 
 // Pattern of a prefix, in which words and blanks are collapsed: "2026-03-01T12:00:00Z " and "2027-11-29T23:59:59Z " are
@@ -207,16 +172,13 @@ std::size_t length_of_shape(std::string_view line, const std::string& shape) {
   return 0;
 }
 
-// Removes them where most comments have one.
-void drop_suffixes_of_shape(std::vector<Line>& lines) {
-  const std::string shape = shape_of_suffix(lines);
-  if (shape.empty()) return;
-  const auto length = [&](const Line& line) { return length_of_shape(line.text, shape); };
+// Removes suffixes where most comments have one. `length`: that of a line's suffix; 0 for none.
+void drop_suffixes(std::vector<Line>& lines, const auto& length) {
   const auto comments = std::ranges::count_if(lines, has_comment);
   const auto with_suffix =
-      std::ranges::count_if(lines, [&](auto& each) { return has_comment(each) && length(each) > 0; });
+      std::ranges::count_if(lines, [&](const Line& each) { return has_comment(each) && length(each.text) > 0; });
   if (2 * with_suffix <= comments) return;
-  for (Line& line : lines) line.text.resize(line.text.size() - length(line));
+  for (Line& line : lines) line.text.resize(line.text.size() - length(line.text));
 }
 
 class Prefixes {
@@ -343,9 +305,7 @@ void drop_copies(std::vector<Line>& lines, std::vector<std::string>& labels) {
 bool is_date_or_time(std::string_view word) {
   const auto stands = [&](std::string_view form) {
     for (std::size_t at = 0; at + form.size() <= word.size(); ++at)
-      if (std::ranges::equal(form, word.substr(at, form.size()),
-                             [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; }))
-        return true;
+      if (is_of_form(word.substr(at, form.size()), form)) return true;
     return false;
   };
   return stands("00:00:00") || stands("0000-00-00");
@@ -365,7 +325,7 @@ bool lists_another_rank(std::string_view text) {
   if (at == std::string_view::npos) return false;
   Scan scan(text.substr(at + 1));
   scan.skip_space();
-  return scan.take("Rank") && scan.skip_space() && number_in<int>(scan.digits()).value_or(0) > 0;
+  return scan.take("Rank") && scan.skip_space() && as_number<int>(scan.digits()).value_or(0) > 0;
 }
 
 // Host, number and bus of the GPU in a line of a list of devices, as it is written there; "" in other lines.
@@ -552,17 +512,17 @@ class ForeignText {
     std::size_t run = 0;
     bool point = false;
     const auto is_figure = [](std::string_view word) {
-      return word == "N/A" || word == "none" || number_in<double>(word) ||
+      return word == "N/A" || word == "none" || as_number<double>(word) ||
              std::ranges::all_of(word, [](char c) { return (c >= 'a' && c <= 'z') || is_digit(c) || c == '_'; }) ||
              std::ranges::all_of(word, [](char c) { return is_digit(c) || c == '-' || c == ':'; });
     };
     while (run < words.size() && is_figure(words[words.size() - 1 - run])) {
       const std::string_view word = words[words.size() - 1 - run];
-      point = point || (word.find('.') != std::string_view::npos && number_in<double>(word));
+      point = point || (word.find('.') != std::string_view::npos && as_number<double>(word));
       ++run;
     }
     // Words before the first number belong to NCCL.
-    while (run > 0 && !number_in<double>(words[words.size() - run])) --run;
+    while (run > 0 && !as_number<double>(words[words.size() - run])) --run;
     if (!point || run < enough) return text.size();
     return static_cast<std::size_t>(words[words.size() - run].data() - text.data());
   }
@@ -611,8 +571,9 @@ std::vector<Line> lines_of(std::string_view text) {
   std::vector<Line> physical = physical_lines(text);
   unwrap_json(physical);
   restore_comments(physical);
-  drop_suffixes(physical);
-  drop_suffixes_of_shape(physical);
+  drop_suffixes(physical, length_of_suffix);
+  if (const std::string shape = shape_of_suffix(physical); !shape.empty())
+    drop_suffixes(physical, [&](const std::string& line) { return length_of_shape(line, shape); });
   const Prefixes prefixes(physical);
   const bool has_comments = std::ranges::any_of(physical, has_comment);
   std::vector<std::string> labels_of_lines;

@@ -97,10 +97,9 @@ std::string ranks_in_words(const std::vector<int>& ranks) {
 
 // `fits`: the number of ranks that the table's figures are of.
 std::string advice_on_ranks(const std::optional<int>& fits, const Collective& collective) {
-  return fmt::format("say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
-                     fits ? fmt::format(" (the figures are those of {} of {})", collective.name,
-                                        counted(static_cast<std::size_t>(*fits), "rank"))
-                          : "");
+  return fmt::format(
+      "say them: --ranks {} --hosts N{}", fits ? fmt::format("{}", *fits) : "N",
+      fits ? fmt::format(" (the figures are those of {} of {})", collective.name, counted(*fits, "rank")) : "");
 }
 
 // Throws UsageError if the figures are surely of other numbers of ranks than `ranks`.

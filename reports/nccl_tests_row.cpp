@@ -52,9 +52,9 @@ std::optional<Timing> timing_in(std::span<const std::string_view> words, const C
   for (const std::string_view word : words) valid = valid && is_figure(word);
   if (!valid || words[0] == "N/A") return std::nullopt;
   Timing timing;
-  timing.time_us = number_in<double>(words[0]).value_or(-1);
-  timing.algbw = number_in<double>(words[1]).value_or(0);
-  timing.busbw = number_in<double>(words[2]).value_or(0);
+  timing.time_us = as_number<double>(words[0]).value_or(-1);
+  timing.algbw = as_number<double>(words[1]).value_or(0);
+  timing.busbw = as_number<double>(words[2]).value_or(0);
   timing.rounding = {rounding_in(words[0]), rounding_in(words[1]), rounding_in(words[2])};
   valid = timing.time_us >= 0 && timing.time_us <= most_time;
   timing.checked = words[3] != "N/A";
@@ -62,7 +62,7 @@ std::optional<Timing> timing_in(std::span<const std::string_view> words, const C
   // A count, abbreviated if large: "1.5e+06".
   const bool is_count = words[3].find('.') == std::string_view::npos || words[3].find('e') != std::string_view::npos;
   valid = valid && is_count;
-  const double wrong = number_in<double>(words[3]).value_or(-1);
+  const double wrong = as_number<double>(words[3]).value_or(-1);
   valid = valid && wrong >= 0 && wrong < most_wrong;
   if (valid && columns.counts_wrong) timing.wrong = static_cast<std::uint64_t>(wrong);
   if (valid && !columns.counts_wrong) timing.deviation = wrong;
@@ -81,11 +81,7 @@ void leave_out_busbw_as_algbw(ResultRow& row) {
 
 // "2026-11-20 10:00:00"
 bool is_timestamp(std::string_view date, std::string_view time) {
-  const auto like = [](std::string_view form, std::string_view text) {
-    return std::ranges::equal(form, text,
-                              [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; });
-  };
-  return like("0000-00-00", date) && like("00:00:00", time);
+  return is_of_form(date, "0000-00-00") && is_of_form(time, "00:00:00");
 }
 
 // The row whose type is words[at], or null.
@@ -100,8 +96,8 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
   ResultRow& row = found.row;
   row.line = line;
   row.type = words[at];
-  const std::optional<std::uint64_t> size = number_in<std::uint64_t>(before.substr(digits));
-  const std::optional<std::uint64_t> count = number_in<std::uint64_t>(words[at - 1]);
+  const std::optional<std::uint64_t> size = as_number<std::uint64_t>(before.substr(digits));
+  const std::optional<std::uint64_t> count = as_number<std::uint64_t>(words[at - 1]);
   if (!size || !count) return {};
   row.size = *size;
   row.count = *count;
@@ -116,7 +112,7 @@ std::optional<FoundRow> row_at(std::string_view text, const Words& words, std::s
       row.op = "none";
   }
   if (columns.root) {
-    const std::optional<int> root = next < words.size() ? number_in<int>(words[next]) : std::nullopt;
+    const std::optional<int> root = next < words.size() ? as_number<int>(words[next]) : std::nullopt;
     if (!root || *root < -1) return {};
     row.root = *root;
     ++next;
@@ -206,7 +202,7 @@ double rounding_in(std::string_view text) {
   const auto behind = point == std::string_view::npos ? 0 : static_cast<double>(digits.size() - point - 1);
   std::string_view power = exponent == std::string_view::npos ? "0" : text.substr(exponent + 1);
   if (power.starts_with('+')) power.remove_prefix(1);
-  return 0.5 * std::pow(10, number_in<int>(power).value_or(0) - behind);
+  return 0.5 * std::pow(10, as_number<int>(power).value_or(0) - behind);
 }
 
 std::optional<Columns> columns_of(std::string_view text, std::string_view title, int line) {

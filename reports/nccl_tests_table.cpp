@@ -44,7 +44,7 @@ std::optional<Split> split_of(const Case& c, const RunInfo& run) {
   if (c.group == "node") return split("DIV", c.ranks);
   if (c.group == "rail") return split("MOD", run.ranks / std::max(1, run.nodes));
   if (const std::string stride = "stride:"; c.group.starts_with(stride))
-    return split("MOD", nccl_tests::number_in<int>(c.group.substr(stride.size())).value_or(1));
+    return split("MOD", as_number<int>(c.group.substr(stride.size())).value_or(1));
   return std::nullopt;
 }
 
@@ -146,11 +146,8 @@ std::string commands_of(const Report& report, const Rows& rows, const std::strin
   if (c.calls.registration == "local") options += " -R 1";
   if (c.calls.registration == "symmetric") options += " -R 2";
   options += fmt::format(" -n {}", std::max(1, operations_of_a_burst / c.calls.aggregate));
-  const auto remarked = [&](std::string_view remark) {
-    return std::ranges::find(report.run.remarks, remark) != report.run.remarks.end();
-  };
-  if (report.provenance != "imported" || remarked(nccl_tests::of_slowest_ranks) ||
-      remarked(nccl_tests::largest_over_ranks))
+  if (report.provenance != "imported" || nccl_tests::is_import_with(nccl_tests::of_slowest_ranks, report) ||
+      nccl_tests::is_import_with(nccl_tests::largest_over_ranks, report))
     options += " -a 3";
   if (none_was_checked(rows)) options += " -c 0";
   if (c.calls.aggregate > 1) options += fmt::format(" -m {}", c.calls.aggregate);
@@ -282,8 +279,7 @@ std::string render_nccl_tests(const Report& report) {
                       report.provenance == "imported" ? "as imported" : "the slowest rank's");
   for (const std::string_view remark : {nccl_tests::of_simulator, nccl_tests::means_over_ranks,
                                         nccl_tests::of_slowest_ranks, nccl_tests::largest_over_ranks})
-    if (report.provenance == "imported" && std::ranges::find(report.run.remarks, remark) != report.run.remarks.end())
-      text += fmt::format("# {}\n", remark);
+    if (nccl_tests::is_import_with(remark, report)) text += fmt::format("# {}\n", remark);
   for (const Rows& rows : programs) {
     const Case& c = rows.front()->measured_case;
     const Split split = *split_of(c, report.run);
@@ -296,7 +292,7 @@ std::string render_nccl_tests(const Report& report) {
       with_row.insert(rows.begin(), rows.end());
     } else {
       text += format_printable("# {} of {} ranks on {}: no table, since the report does not list their hosts\n",
-                               operation_of(c), size.ranks, counted(static_cast<std::size_t>(size.nodes), "node"));
+                               operation_of(c), size.ranks, counted(size.nodes, "node"));
     }
   }
   text += bad_without_row(report, with_row);

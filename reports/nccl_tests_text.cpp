@@ -120,7 +120,7 @@ class Reader {
 
   void take_whole(const Line& line) {
     line_ = line.last;
-    if (is_blank(line.text)) return take_blank();
+    if (is_blank(line.text)) return;
     if (begins_program(line)) end_program();
     if (!line.foreign) note_program(line.text);
     note_versions(line.text);
@@ -193,7 +193,7 @@ class Reader {
     if (std::string found = value_after(text, "NCCL version ", versions); !found.empty() && is_digit(found.front()))
       set_nccl(std::move(found));
     if (const std::string found = value_after(text, "nccl-library=", is_digit); !found.empty()) {
-      const int code = number_in<int>(found).value_or(0);
+      const int code = as_number<int>(found).value_or(0);
       set_nccl(fmt::format("{}.{}.{}", code / 10000, code / 100 % 100, code % 100));
     }
   }
@@ -217,7 +217,7 @@ class Reader {
     const auto stands = [&](std::string_view each) { return text.find(each) != std::string_view::npos; };
     int code = 0;
     for (const std::string_view each : exits)
-      code = std::max(code, number_in<int>(value_after(text, each, is_digit)).value_or(0));
+      code = std::max(code, as_number<int>(value_after(text, each, is_digit)).value_or(0));
     Ending ending = Ending::fault;
     if (std::ranges::none_of(failures, stands)) {
       if (!columns_ && program_line_ == 0 && log_.tables.empty()) return;
@@ -254,9 +254,9 @@ class Reader {
     Device device;
     scan.skip_space();
     if (!scan.take("#") || !scan.skip_space() || !take("Rank") || !scan.skip_space()) return {};
-    device.rank = number_in<int>(number).value_or(0);
+    device.rank = as_number<int>(number).value_or(0);
     if (take("Group")) {
-      device.group = number_in<int>(number).value_or(0);
+      device.group = as_number<int>(number).value_or(0);
       scan.skip_space();
     }
     if (!take("Pid") || !scan.skip_space() || !scan.take("on") || !scan.skip_space()) return {};
@@ -282,7 +282,6 @@ class Reader {
 
   void comment(const std::string& text) {
     drop_pending();
-    last_.reset();
     stray_.clear();
     if (std::optional<Device> device = device_in(text))
       return add_device(next_, std::move(*device), fmt::format("line {}", line_));
@@ -298,14 +297,14 @@ class Reader {
     if (text.find("nThread") != std::string::npos) return begin_program(text);
     Sizes& sizes = columns_ ? table().sizes : next_.sizes;
     if (const std::string most = value_after(text, "Reducing maxBytes to ", is_digit); !most.empty())
-      sizes.most = number_in<std::uint64_t>(most).value_or(sizes.most);
+      sizes.most = as_number<std::uint64_t>(most).value_or(sizes.most);
     if (text.find("Blocking Enabled") != std::string::npos) next_.blocking = true;
     if (!columns_) return;
     const Words words = words_of(text);
     const auto has_word = [&](std::string_view word) { return std::ranges::find(words, word) != words.end(); };
     if (has_word("(B)")) check_units(text, line_);
     if (text.find("Out of bounds") != std::string::npos) {
-      const auto values = number_in<std::uint64_t>(value_after(text, ": ", is_digit));
+      const auto values = as_number<std::uint64_t>(value_after(text, ": ", is_digit));
       table().values_out_of_bounds = values.value_or(0);
       table().out_of_bounds = has_word("FAILED") || table().values_out_of_bounds > 0;
       table().bounds_told = table().out_of_bounds || values || has_word("OK");
@@ -320,10 +319,10 @@ class Reader {
 
   void begin_program(const std::string& text) {
     const auto value = [&](const char* name, std::uint64_t otherwise) {
-      return number_in<std::uint64_t>(value_after(text, name, is_digit)).value_or(otherwise);
+      return as_number<std::uint64_t>(value_after(text, name, is_digit)).value_or(otherwise);
     };
     const auto small = [&](std::string_view in, const char* name, int otherwise) {
-      return number_in<int>(value_after(in, name, is_digit)).value_or(otherwise);
+      return as_number<int>(value_after(in, name, is_digit)).value_or(otherwise);
     };
     Table fresh;
     fresh.program = next_.program;
@@ -370,7 +369,6 @@ class Reader {
                       lost_.size() == 1 ? "line" : "lines", lines_in_words(lost_)));
     std::ranges::move(missing_sizes(table(), has_footer_), std::back_inserter(log_.remarks));
     columns_.reset();
-    last_.reset();
     next_ = {};  // does not apply to further programs of the file
     next_.program = std::exchange(following_program_, "");
     next_.nccl = std::exchange(following_nccl_, "");
@@ -456,8 +454,6 @@ class Reader {
 
   // ---- rows
 
-  void take_blank() { last_.reset(); }
-
   void keep(ResultRow row) {
     consistency_->learn(row);
     table().rows.push_back(std::move(row));
@@ -536,7 +532,6 @@ class Reader {
     if (std::optional<ResultRow> row =
             unanimous(texts, [&](auto& text) { return trusted(text, assembled, line.ended); })) {
       drop_pending();
-      last_ = {line.text, line.first};
       return keep(std::move(*row));
     }
     if (std::optional<ResultRow> row = unanimous(texts, [&](auto& text) { return continue_pending(text, line.ended); }))
@@ -547,20 +542,7 @@ class Reader {
         drop_pending();
         return keep(std::move(*row));
       }
-    if (extend_last_row(line)) return;
-    last_.reset();
     note_piece(line);
-  }
-
-  // Continues the last figure of the previous row: NCCL's line end split "17" into "1" and "7".
-  bool extend_last_row(const Line& line) {
-    if (!last_ || !is_number(line.text)) return false;
-    const std::optional<ResultRow> row = trusted(last_->text + line.text, true, line.ended);
-    if (!row || table().rows.empty()) return false;
-    table().rows.back() = *row;
-    table().rows.back().line = last_->line;
-    last_.reset();
-    return true;
   }
 
   void note_piece(const Line& line) {
@@ -686,12 +668,7 @@ class Reader {
   std::optional<Columns> columns_;  // columns of the current table; null outside a table
   std::string title_;               // the previous comment
   std::optional<Consistency> consistency_;
-  std::vector<Pending> pending_;  // pieces of a row in order
-  struct Last {
-    std::string text;
-    int line = 0;
-  };
-  std::optional<Last> last_;           // the previous line if it was a row
+  std::vector<Pending> pending_;       // pieces of a row in order
   std::vector<ResultRow> mismatched_;  // complete rows whose element count does not fit their size
   std::set<int> stray_;                // possible lines of rows outside a table since the last comment
   std::set<int> lost_;                 // lines of the table without a row

@@ -2,15 +2,14 @@
 #pragma once
 
 #include <algorithm>
-#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
+#include "bench/base/text.hpp"
 #include "reports/nccl_tests.hpp"
 
 namespace p5::reports::nccl_tests {
@@ -40,13 +39,9 @@ inline Words words_of(std::string_view line) {
   return words;
 }
 
-// The whole text as a number, or null.
-template <class Number>
-std::optional<Number> number_in(std::string_view text) {
-  Number value{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
-  return value;
+// True for a text of a form, in which each "0" stands for any digit: "0000-00-00".
+inline bool is_of_form(std::string_view text, std::string_view form) {
+  return std::ranges::equal(form, text, [](char wanted, char c) { return wanted == '0' ? is_digit(c) : wanted == c; });
 }
 
 // Consumes matching characters from the beginning of a text. Replaces std::regex, which recurses for each character and

@@ -198,9 +198,8 @@ void add_host(std::string& text, const Host& host) {
   for (const auto& [name, value] : host.placement) append(text, format_printable("{} {}", name, value));
   text += "\n";
   if (host.threads > 0)
-    text += format_printable("    {}, {}, {}{}, {}\n", counted(static_cast<std::size_t>(host.packages), "package"),
-                             counted(static_cast<std::size_t>(host.cores), "core"),
-                             counted(static_cast<std::size_t>(host.threads), "thread"),
+    text += format_printable("    {}, {}, {}{}, {}\n", counted(host.packages, "package"), counted(host.cores, "core"),
+                             counted(host.threads, "thread"),
                              host.allowed_threads == 0 ? "" : format_printable(" ({} for us)", host.allowed_threads),
                              memory_text(host.memory));
   std::vector<std::string> parts;

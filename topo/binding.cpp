@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <optional>
 #include <utility>
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5::topo {
 
@@ -32,10 +32,8 @@ std::optional<int> gpu_named(const Host& host, const std::vector<int>& all, cons
         all, [&](int gpu) { return host.gpu_devices[static_cast<std::size_t>(gpu)].uuid.starts_with(entry); });
     return at == all.end() ? std::nullopt : std::optional(*at);
   }
-  std::size_t number = 0;
-  const auto [end, problem] = std::from_chars(entry.data(), entry.data() + entry.size(), number);
-  if (problem != std::errc() || end != entry.data() + entry.size() || number >= all.size()) return std::nullopt;
-  return all[number];
+  const std::optional<std::size_t> number = as_number<std::size_t>(entry);
+  return number && *number < all.size() ? std::optional(all[*number]) : std::nullopt;
 }
 
 std::optional<int> gpu_with_uuid(const Host& host, const std::string& uuid) {

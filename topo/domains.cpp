@@ -3,13 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 #include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "bench/base/text.hpp"
 #include "topo/topology.hpp"
 
 namespace p5::topo {
@@ -24,10 +24,8 @@ std::optional<int> forced(const Topology& topology, const char* variable) {
   if (!topology.settings) return std::nullopt;
   const auto found = topology.settings->variables.find(variable);
   if (found == topology.settings->variables.end()) return std::nullopt;
-  int value = -1;
-  const std::string& text = found->second;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  return problem == std::errc() && end == text.data() + text.size() && value >= 0 ? std::optional(value) : std::nullopt;
+  const std::optional<int> value = as_number<int>(found->second);
+  return value && *value >= 0 ? value : std::nullopt;
 }
 
 // The clique of all GPUs of the host whose fabric the driver reports; null: none that spans hosts, or unknown.

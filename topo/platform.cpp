@@ -1,16 +1,18 @@
-// Reads the platform files strictly: a mistake in a new instance type is reported by file and field.
 #include "topo/platform.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
+#include <exception>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "topo/topology.hpp"
 
@@ -20,253 +22,135 @@ using nlohmann::json;
 
 namespace {
 
-// The fields of one object. Every field has to be there, in bounds and known.
-class Fields {
- public:
-  Fields(std::string_view file, const json& object, std::string prefix = "")
-      : file_(file), object_(object), prefix_(std::move(prefix)) {
-    if (!object_.is_object()) throw refused(prefix_, "has to be an object");
-  }
-
-  UsageError refused(std::string_view field, std::string_view why) const {
-    return UsageError(
-        fmt::format("platform file {}: {} {}", file_, field.empty() ? "it" : fmt::format("'{}'", field), why));
-  }
-
-  const json& at(const std::string& field) {
-    known_.insert(field);
-    if (!object_.contains(field)) throw refused(prefix_ + field, "is missing");
-    return object_[field];
-  }
-
-  std::string text(const std::string& field) {
-    const json& value = at(field);
-    if (!value.is_string() || value.get_ref<const std::string&>().empty())
-      throw refused(prefix_ + field, fmt::format("has to be a text that is not empty, not {}", value.dump()));
-    return value.get<std::string>();
-  }
-
-  double number(const std::string& field, double least, double most) {
-    const json& value = at(field);
-    if (!value.is_number() || !(value.get<double>() >= least && value.get<double>() <= most))
-      throw refused(prefix_ + field,
-                    fmt::format("has to be a number from {} to {}, not {}", least, most, value.dump()));
-    return value.get<double>();
-  }
-
-  int whole(const std::string& field, int least, int most) {
-    const double value = number(field, least, most);
-    if (value != std::floor(value))
-      throw refused(prefix_ + field, fmt::format("has to be a whole number, not {}", value));
-    return static_cast<int>(value);
-  }
-
-  std::optional<double> number_or_null(const std::string& field, double least, double most) {
-    if (at(field).is_null()) return std::nullopt;
-    return number(field, least, most);
-  }
-
-  std::string text_or_null(const std::string& field) { return at(field).is_null() ? "" : text(field); }
-
-  // A field that need not be there, as the next one.
-  int whole_or(const std::string& field, int least, int most, int otherwise) {
-    known_.insert(field);
-    return object_.contains(field) ? whole(field, least, most) : otherwise;
-  }
-
-  std::string text_or(const std::string& field, const std::string& otherwise) {
-    known_.insert(field);
-    return object_.contains(field) ? text_or_null(field) : otherwise;
-  }
-
-  bool yes(const std::string& field) {
-    const json& value = at(field);
-    if (!value.is_boolean())
-      throw refused(prefix_ + field, fmt::format("has to be true or false, not {}", value.dump()));
-    return value.get<bool>();
-  }
-
-  GBps rate(const std::string& field) { return {number(field, 0, 1e6)}; }
-  Seconds latency(const std::string& field) { return {number(field, 0, 1e6) * 1e-6}; }
-
-  void refuse_unknown() const {
-    const std::vector<std::string> candidates(known_.begin(), known_.end());
-    for (const auto& [field, value] : object_.items())
-      if (!known_.contains(field))
-        throw refused(prefix_ + field, fmt::format("is an {}", unknown_name("field", field, candidates)));
-  }
-
- private:
-  std::string_view file_;
-  const json& object_;
-  std::string prefix_;
-  std::set<std::string> known_;
+// Constants of the simulator, and its NICs where those of the platform are not known.
+struct Simulator {
+  double link_latency_us = 0, nic_latency_us = 0;
+  int nics = 0;
+  GBps nic_rate;
+  std::vector<std::vector<int>> links;
 };
 
-std::vector<std::string> sources(Fields& fields) {
-  std::vector<std::string> list;
-  const json& value = fields.at("sources");
-  for (const json& source : value)
-    if (source.is_string()) list.push_back(source);
-  if (!value.is_array() || list.empty() || list.size() != value.size())
-    throw fields.refused("sources", "has to be a list of texts, at least one: a fact without a source is a rumour");
-  return list;
+void fields(auto& archive, Is<Simulator> auto& simulator) {
+  archive.must("link_latency_us", simulator.link_latency_us);
+  archive.must("nic_latency_us", simulator.nic_latency_us);
+  archive.may("nics", simulator.nics);
+  archive.may("nic_rate_gb_per_s", simulator.nic_rate);
+  archive.may("links_between_gpus", simulator.links);
 }
 
-void read_latencies(std::string_view file, Fields& fields, Platform& platform) {
-  const json& object = fields.at("simulator");
-  Fields simulator(file, object, "simulator.");
-  platform.link_latency = simulator.latency("link_latency_us");
-  platform.nic_latency = simulator.latency("nic_latency_us");
-  platform.simulated_nics = platform.nics;
-  platform.simulated_nic_rate = platform.nic_rate;
-  if (platform.nics == 0 && object.contains("nics")) {
-    platform.simulated_nics = simulator.whole("nics", 1, 1024);
-    platform.simulated_nic_rate = {simulator.number("nic_rate_gb_per_s", 1e-3, 1e6)};
-  }
-  if (!platform.nvswitch && object.contains("links_between_gpus")) {
-    const json& rows = simulator.at("links_between_gpus");
-    const auto gpus = static_cast<std::size_t>(platform.gpus);
-    bool right = rows.is_array() && rows.size() == gpus;
-    for (std::size_t a = 0; right && a < gpus; ++a) right = rows[a].is_array() && rows[a].size() == gpus;
-    for (std::size_t a = 0; right && a < gpus; ++a)
-      for (std::size_t b = 0; right && b < gpus; ++b)
-        right = rows[a][b].is_number_unsigned() && rows[a][b] == rows[b][a] && rows[a][b] <= platform.links_per_gpu;
-    if (!right) throw simulator.refused("links_between_gpus", "has to have a whole number for each two GPUs");
-    platform.simulated_links = rows.get<std::vector<std::vector<int>>>();
-  }
-  simulator.refuse_unknown();
+// Figures of one collective on some nodes, by size.
+struct PublishedSeries {
+  Published row;  // what they have in common
+  std::optional<int> gpus;
+  std::map<std::string, double> busbw, latency_us;
+};
+
+void fields(auto& archive, Is<PublishedSeries> auto& series) {
+  archive.must("collective", series.row.collective);
+  archive.may("pattern", series.row.pattern);
+  archive.may("algorithm", series.row.algorithm);
+  archive.must("nodes", json_fields::at_least(1, series.row.nodes));
+  archive.may("gpus", series.gpus);
+  archive.may("tokens", series.row.tokens);
+  archive.may("busbw_gb_per_s", series.busbw);
+  archive.may("latency_us", series.latency_us);
+  archive.must("healthy", series.row.healthy);
+  archive.must("note", json_fields::or_null(series.row.note));
+  archive.must("date", json_fields::or_null(series.row.date));
+  archive.must("software", json_fields::or_null(series.row.software));
+  archive.must("source", series.row.source);
 }
 
-// One collective on some nodes: a row for each of its sizes.
-void read_series(std::string_view file, const json& object, const std::string& prefix, Platform& platform) {
-  Fields fields(file, object, prefix);
-  Published row;
-  row.collective = fields.text("collective");
-  row.pattern = fields.text_or("pattern", "");
-  row.algorithm = fields.text_or("algorithm", "");
-  row.nodes = fields.whole("nodes", 1, 1 << 20);
-  row.gpus = object.contains("gpus") ? fields.whole("gpus", 1, 1024) : platform.gpus;
-  if (object.contains("tokens")) row.tokens = fields.whole("tokens", 1, 1 << 20);
-  row.healthy = fields.yes("healthy");
-  row.note = fields.text_or_null("note");
-  row.date = fields.text_or_null("date");
-  row.software = fields.text_or_null("software");
-  row.source = fields.text("source");
-  if (!row.healthy && row.note.empty())
-    throw fields.refused(prefix + "note", "has to say what is not healthy about these figures");
-  const bool rates = object.contains("busbw_gb_per_s");
-  const std::string quantity = rates ? "busbw_gb_per_s" : "latency_us";
-  if (row.tokens && rates) throw fields.refused(prefix + "latency_us", "is what figures of tokens have");
-  const json& figures = fields.at(quantity);
-  fields.refuse_unknown();
-  if (!figures.is_object() || figures.empty())
-    throw fields.refused(prefix + quantity, "has to be an object of sizes and figures, at least one");
-  Fields sizes(file, figures, prefix + quantity + ".");
-  for (const auto& [size, figure] : figures.items()) {
-    const double value = sizes.number(size, 1e-3, 1e6);
-    row.bytes = size == "unknown" ? std::nullopt : std::optional(parse_bytes(size));
-    (rates ? row.busbw.emplace().count : row.latency.emplace().count) = rates ? value : value * 1e-6;
+// A row for each size.
+void add_rows(const PublishedSeries& series, Platform& platform) {
+  Published row = series.row;
+  row.gpus = series.gpus.value_or(platform.gpus);
+  const auto bytes_in = [](const std::string& size) {
+    return size == "unknown" ? std::nullopt : std::optional(parse_bytes(size));
+  };
+  for (const auto& [size, busbw] : series.busbw) {
+    row.bytes = bytes_in(size);
+    row.busbw = GBps{busbw};
+    platform.published.push_back(row);
+  }
+  row.busbw.reset();
+  for (const auto& [size, latency_us] : series.latency_us) {
+    row.bytes = bytes_in(size);
+    row.latency = Seconds{latency_us * 1e-6};
     platform.published.push_back(row);
   }
 }
 
-void read_published(std::string_view file, Fields& fields, Platform& platform) {
-  const json& list = fields.at("published");
-  if (!list.is_array()) throw fields.refused("published", "has to be a list, also where it is empty");
-  for (std::size_t i = 0; i < list.size(); ++i) read_series(file, list[i], fmt::format("published[{}].", i), platform);
+}  // namespace
+
+void fields(auto& archive, Is<Conflict> auto& conflict) {
+  archive.must("about", conflict.about);
+  archive.must("text", conflict.text);
 }
 
-void read_conflicts(std::string_view file, Fields& fields, Platform& platform) {
-  const json& list = fields.at("conflicts");
-  if (!list.is_array()) throw fields.refused("conflicts", "has to be a list, also where it is empty");
-  for (std::size_t i = 0; i < list.size(); ++i) {
-    Fields conflict(file, list[i], fmt::format("conflicts[{}].", i));
-    platform.conflicts.push_back({conflict.text("about"), conflict.text("text")});
-    conflict.refuse_unknown();
-  }
-}
+namespace {
 
-void read_network(Fields& fields, Platform& platform) {
-  platform.network = fields.text("network");
-  if (platform.network != "efa" && platform.network != "any")
-    throw fields.refused("network", fmt::format("has to be \"efa\" or \"any\", not \"{}\"", platform.network));
-  platform.nics = fields.at("nics").is_null() ? 0 : fields.whole("nics", 0, 1024);
-  platform.network_cards = fields.whole_or("network_cards", platform.nics, 1024, platform.nics);
-  platform.nic_rate = {fields.number_or_null("nic_rate_gb_per_s", 0, 1e6).value_or(0)};
-  platform.nic_efficiency = fields.number_or_null("nic_efficiency", 0, 1);
-  platform.gpu_direct_rdma = fields.yes("gpu_direct_rdma");
-}
-
-void read_parts(Fields& fields, Platform& platform) {
-  platform.gpus = fields.whole("gpus", 1, 1024);
-  platform.gpu = fields.text("gpu");
-  platform.gpu_memory = MiB(static_cast<std::uint64_t>(fields.whole("gpu_memory_mib", 1, 1 << 30)));
-  if (const auto generation = fields.number_or_null("gpu_pcie_generation", 1, 6))
-    platform.gpu_pcie_generation = static_cast<int>(*generation);
-  platform.links_per_gpu = fields.whole("links_per_gpu", 0, 1024);
-  platform.link_rate = fields.rate("link_rate_gb_per_s");
-  platform.link_rate_raw = fields.rate("link_rate_raw_gb_per_s");
-  platform.link_rate_achievable = fields.rate("link_rate_achievable_gb_per_s");
-  platform.nvswitch = fields.yes("nvswitch");
-  platform.nodes_per_domain = fields.whole("nodes_per_domain", 1, 1024);
-  platform.nvls = fields.yes("nvls");
-  platform.nvls_efficiency = fields.number_or_null("nvls_efficiency", 0, 1);
-  platform.baseboard = fields.text_or_null("baseboard");
-  read_network(fields, platform);
-}
-
-void check_consistent(const Fields& fields, std::string_view file, const Platform& platform) {
-  if (file != platform.name + ".json") throw fields.refused("name", "has to be the name of the file without '.json'");
-  if (platform.link_rate_achievable > platform.link_rate || platform.link_rate > platform.link_rate_raw)
-    throw fields.refused("link_rate_gb_per_s", "has to lie between the achievable rate and the raw one");
-  if (platform.links_per_gpu > 0 && !(platform.link_rate_achievable.count > 0))
-    throw fields.refused("link_rate_achievable_gb_per_s", "has to be above zero where there are links");
-  if (platform.nics > 0 && !(platform.nic_rate.count > 0 && platform.nic_efficiency.value_or(1) > 0))
-    throw fields.refused("nic_rate_gb_per_s", "and 'nic_efficiency' have to be above zero where there are NICs");
-  if (platform.nodes_per_domain > 1 && !platform.nvswitch)
-    throw fields.refused("nodes_per_domain", "has to be 1 where there is no switch");
-  if (platform.nvls && !platform.nvswitch) throw fields.refused("nvls", "is a faculty of the switch: there is none");
-  if (!platform.nvls && platform.nvls_efficiency)
-    throw fields.refused("nvls_efficiency", "has to be null where there is no NVLS");
-  if (platform.dollars_per_hour.has_value() == platform.price_date.empty())
-    throw fields.refused("price_date", "has to be there where there is a price, and only there");
+Platform read_platform(const json& j) {
+  static constexpr std::array<std::string_view, 2> networks{"efa", "any"};
+  const json_fields::Reader archive{json_fields::object_in(j)};
+  Platform platform;
+  std::uint64_t memory_mib = 0;
+  std::optional<int> nics;
+  std::optional<GBps> nic_rate;
+  Simulator simulator;
+  std::vector<PublishedSeries> published;
+  archive.must("name", platform.name);
+  archive.must("summary", platform.summary);
+  archive.must("gpus", json_fields::at_least(1, platform.gpus));
+  archive.must("gpu", platform.gpu);
+  archive.must("gpu_memory_mib", memory_mib);
+  archive.must("gpu_pcie_generation", platform.gpu_pcie_generation);
+  archive.must("links_per_gpu", platform.links_per_gpu);
+  archive.must("link_rate_gb_per_s", platform.link_rate);
+  archive.must("link_rate_raw_gb_per_s", platform.link_rate_raw);
+  archive.must("link_rate_achievable_gb_per_s", platform.link_rate_achievable);
+  archive.must("nvswitch", platform.nvswitch);
+  archive.must("nodes_per_domain", json_fields::at_least(1, platform.nodes_per_domain));
+  archive.must("nvls", platform.nvls);
+  archive.must("nvls_efficiency", platform.nvls_efficiency);
+  archive.must("baseboard", json_fields::or_null(platform.baseboard));
+  archive.must("network", json_fields::one_of(platform.network, networks));
+  archive.must("nics", nics);
+  platform.nics = platform.network_cards = nics.value_or(0);
+  archive.may("network_cards", platform.network_cards);
+  archive.must("nic_rate_gb_per_s", nic_rate);
+  archive.must("nic_efficiency", platform.nic_efficiency);
+  archive.must("gpu_direct_rdma", platform.gpu_direct_rdma);
+  archive.must("dollars_per_hour", platform.dollars_per_hour);
+  archive.must("price_date", json_fields::or_null(platform.price_date));
+  archive.must("simulator", simulator);
+  archive.must("conflicts", platform.conflicts);
+  archive.must("published", published);
+  archive.must("sources", platform.sources);
+  platform.gpu_memory = MiB(memory_mib);
+  platform.nic_rate = nic_rate.value_or(GBps{});
+  platform.link_latency = {simulator.link_latency_us * 1e-6};
+  platform.nic_latency = {simulator.nic_latency_us * 1e-6};
+  platform.simulated_nics = nics ? *nics : simulator.nics;
+  platform.simulated_nic_rate = nics ? platform.nic_rate : simulator.nic_rate;
+  platform.simulated_links = std::move(simulator.links);
+  for (const PublishedSeries& series : published) add_rows(series, platform);
+  return platform;
 }
 
 std::vector<Platform> load_all() {
   std::vector<Platform> all;
   for (const embedded::File& file : embedded::platform_files()) all.push_back(parse_platform(file.name, file.text));
   std::sort(all.begin(), all.end(), [](const Platform& a, const Platform& b) { return a.name < b.name; });
-  for (const Platform& platform : all)
-    if (!platform.baseboard.empty() && std::ranges::find(all, platform.baseboard, &Platform::name) == all.end())
-      throw UsageError(fmt::format("platform file {}.json: 'baseboard': there is no platform '{}'", platform.name,
-                                   platform.baseboard));
   return all;
 }
 
 }  // namespace
 
-Platform parse_platform(std::string_view file, std::string_view text) {
-  json object;
-  try {
-    object = json::parse(text);
-  } catch (const json::exception& problem) {
-    throw UsageError(fmt::format("platform file {}: not JSON: {}", file, problem.what()));
-  }
-  Fields fields(file, object);
-  Platform platform;
-  platform.name = fields.text("name");
-  platform.summary = fields.text("summary");
-  read_parts(fields, platform);
-  platform.dollars_per_hour = fields.number_or_null("dollars_per_hour", 0, 1e6);
-  platform.price_date = fields.text_or_null("price_date");
-  read_latencies(file, fields, platform);
-  read_conflicts(file, fields, platform);
-  read_published(file, fields, platform);
-  platform.sources = sources(fields);
-  fields.refuse_unknown();
-  check_consistent(fields, file, platform);
-  return platform;
+Platform parse_platform(std::string_view file, std::string_view text) try {
+  return read_platform(json::parse(text));
+} catch (const std::exception& problem) {
+  throw UsageError(fmt::format("platform file {}: {}", file, problem.what()));
 }
 
 const std::vector<Platform>& platforms() {

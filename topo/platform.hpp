@@ -71,7 +71,7 @@ struct Platform {
   int domains(int nodes) const { return (nodes + nodes_per_domain - 1) / nodes_per_domain; }
 };
 
-// One file of platforms/. Throws UsageError naming the file and the field that is missing, unknown or out of bounds.
+// One file of platforms/. Throws UsageError naming the file and a field that is missing or of another type.
 Platform parse_platform(std::string_view file, std::string_view text);
 
 const std::vector<Platform>& platforms();

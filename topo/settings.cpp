@@ -19,29 +19,14 @@ namespace p5::topo {
 
 namespace {
 
-using When = SettingRule::When;
-
-constexpr std::array<std::pair<When, std::string_view>, 7> when_names{{{When::set, "set"},
-                                                                       {When::is, "is"},
-                                                                       {When::is_not, "is_not"},
-                                                                       {When::holds, "holds"},
-                                                                       {When::lacks, "lacks"},
-                                                                       {When::lists, "lists"},
-                                                                       {When::missing, "missing"}}};
-When when_from(const std::string& name) {
-  const auto at = std::ranges::find(when_names, name, &std::pair<When, std::string_view>::second);
-  if (at == when_names.end()) throw UsageError(fmt::format("no condition is called '{}'", name));
-  return at->first;
-}
+constexpr std::array<std::string_view, 7> conditions{"set", "is", "is_not", "holds", "lacks", "lists", "missing"};
 
 }  // namespace
-
-std::string_view name_of(When when) { return when_names[static_cast<std::size_t>(when)].second; }
 
 void fields(auto& archive, Is<SettingRule> auto& rule) {
   archive.must("id", rule.id);
   archive.must("variables", rule.variables);
-  archive.must("when", json_fields::named(rule.when, when_from));
+  archive.must("when", json_fields::one_of(rule.when, conditions));
   archive.may("values", rule.values);
   archive.may("platforms", rule.platforms);
   archive.may("software", rule.software);
@@ -90,23 +75,13 @@ bool fits(const SettingRule& rule, const std::string& name, const std::string& t
   const auto is = [&](const std::string& each) { return each == value; };
   const auto is_part = [&](const std::string& each) { return value.find(each) != std::string::npos; };
   const auto holds = [&] { return std::ranges::any_of(rule.values, is_part) != value.starts_with('^'); };
-  switch (rule.when) {
-    case When::set:
-      return true;
-    case When::is:
-      return std::ranges::any_of(rule.values, is);
-    case When::is_not:
-      return std::ranges::none_of(rule.values, is);
-    case When::holds:
-      return holds();
-    case When::lacks:
-      return !holds();
-    case When::lists:
-      return lists_one_of(value, rule.values);
-    case When::missing:
-      return std::ranges::find(settings.dangling, name) != settings.dangling.end();
-  }
-  return false;
+  if (rule.when == "is") return std::ranges::any_of(rule.values, is);
+  if (rule.when == "is_not") return std::ranges::none_of(rule.values, is);
+  if (rule.when == "holds") return holds();
+  if (rule.when == "lacks") return !holds();
+  if (rule.when == "lists") return lists_one_of(value, rule.values);
+  if (rule.when == "missing") return std::ranges::find(settings.dangling, name) != settings.dangling.end();
+  return true;  // "set"
 }
 
 bool names(const SettingRule& rule, const std::string& variable) {

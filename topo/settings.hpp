@@ -14,18 +14,13 @@
 namespace p5::topo {
 
 struct SettingRule {
-  enum class When {
-    set,      // to anything
-    is,       // one of the values, compared without case
-    is_not,   // none of them
-    holds,    // one of the values is a part of it; with a leading ^, which excludes what follows, none of them is
-    lacks,    // the contrary
-    lists,    // a name in it, separated by commas, begins with one of the values; not if a leading ^ excludes it
-    missing,  // it is a path, and nothing is there
-  };
   std::string id;
   std::vector<std::string> variables;  // a name that ends in * matches as a prefix
-  When when = When::set;
+  // "set": to anything. "is": one of the values, compared without case; "is_not": none of them. "holds": one of the
+  // values is a part of it; with a leading ^, which excludes what follows, none of them is; "lacks": the contrary.
+  // "lists": a name in it, separated by commas, begins with one of the values; not if a leading ^ excludes it.
+  // "missing": it is a path, and nothing is there.
+  std::string when;
   std::vector<std::string> values;               // in lower case
   std::vector<std::string> platforms;            // beginnings of instance types; empty: all
   std::map<std::string, VersionRange> software;  // only where all of these are known and in range
@@ -34,7 +29,6 @@ struct SettingRule {
   std::string why, action, source;
 };
 const std::vector<SettingRule>& setting_rules();
-std::string_view name_of(SettingRule::When when);  // name in the table
 
 // True if a variable affects NCCL, its plugins or libfabric.
 bool shapes_transport(std::string_view variable);

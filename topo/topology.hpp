@@ -196,7 +196,6 @@ nlohmann::json parse_output(std::string_view what, std::string_view text);
 nlohmann::json to_json(const GpuState& state);
 GpuState gpu_state_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Gpu& gpu);
-Gpu gpu_from_json(const nlohmann::json& j);
 nlohmann::json to_json(const Libfabric& libfabric);
 Libfabric libfabric_from_json(const nlohmann::json& j);
 NvmlAnswer nvml_answer_from_json(const nlohmann::json& j);

@@ -277,7 +277,6 @@ json to_json(const GpuState& state) { return written(state); }
 GpuState gpu_state_from_json(const json& j) { return read_of<GpuState>("the state of a GPU", j); }
 
 json to_json(const Gpu& gpu) { return written(gpu); }
-Gpu gpu_from_json(const json& j) { return read_of<Gpu>("GPU", j); }
 
 json to_json(const Libfabric& libfabric) { return written(libfabric); }
 Libfabric libfabric_from_json(const json& j) { return read_of<Libfabric>("the answer of libfabric's probe", j); }

@@ -13,6 +13,7 @@
 #include "bench/base/error.hpp"
 #include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
+#include "topo/checks/families.hpp"
 #include "topo/tables.hpp"
 #include "topo/watch.hpp"
 
@@ -302,10 +303,6 @@ const Host* host_named(const Topology& topology, const std::string& name) {
   return at == topology.hosts.end() ? nullptr : &*at;
 }
 
-Finding about(const Host& host, std::string id, Severity severity, std::string evidence, std::string action) {
-  return {std::move(id), severity, {host.name, host.instance, {}, {}}, std::move(evidence), std::move(action)};
-}
-
 // A GPU whose clock under load is well below that of the other GPUs of its model.
 void add_stragglers(std::vector<Finding>& findings, const Topology& topology, const std::vector<HostActivity>& hosts) {
   constexpr int enough_looks = 3;
@@ -324,13 +321,11 @@ void add_stragglers(std::vector<Finding>& findings, const Topology& topology, co
   each([&](const Host& host, const GpuActivity& gpu, const Gpu& device) {
     const int usual = *median(clocks[device.name]);
     if (clocks[device.name].size() < 3 || *gpu.sm_clock_median_mhz >= share * usual) return;
-    Finding finding =
-        about(host, "gpu.straggler", Severity::warning,
-              fmt::format("{} ran at {} MHz (median of {} looks) while measuring, {} GPUs like it at {} MHz",
-                          device.name, *gpu.sm_clock_median_mhz, gpu.seconds, clocks[device.name].size() - 1, usual),
-              "see nvidia-smi -q -d CLOCK,PERFORMANCE there: a lowered clock makes all ranks wait");
-    finding.subject.gpu = gpu.gpu;
-    findings.push_back(std::move(finding));
+    findings.push_back(about_gpu(
+        host, static_cast<std::size_t>(gpu.gpu), "gpu.straggler", Severity::warning,
+        fmt::format("{} ran at {} MHz (median of {} looks) while measuring, {} GPUs like it at {} MHz", device.name,
+                    *gpu.sm_clock_median_mhz, gpu.seconds, clocks[device.name].size() - 1, usual),
+        "see nvidia-smi -q -d CLOCK,PERFORMANCE there: a lowered clock makes all ranks wait"));
   });
 }
 
@@ -366,14 +361,14 @@ void add_bypass(std::vector<Finding>& findings, const Topology& topology, const 
       continue;
     const Host &first = *its.hosts.front(), &last = *its.hosts.back();
     const bool single = its.hosts.size() == 1;
-    Finding finding =
-        about(first, "nic.bypassed", Severity::error,
-              fmt::format("at least {:.4g} GB must have left {}, but its {} NICs of the fabric count {:.4g} GB sent",
-                          static_cast<double>(least_sent) * 1e-9,
-                          single ? first.name : fmt::format("the NVLink domain of {} to {}", first.name, last.name),
-                          its.nics, static_cast<double>(its.sent) * 1e-9),
-              "the data went another way, such as sockets: run once with NCCL_DEBUG=INFO and look for NET/; check that "
-              "NCCL finds the network plugin");
+    Finding finding = about_host(
+        first, "nic.bypassed", Severity::error,
+        fmt::format("at least {:.4g} GB must have left {}, but its {} NICs of the fabric count {:.4g} GB sent",
+                    static_cast<double>(least_sent) * 1e-9,
+                    single ? first.name : fmt::format("the NVLink domain of {} to {}", first.name, last.name), its.nics,
+                    static_cast<double>(its.sent) * 1e-9),
+        "the data went another way, such as sockets: run once with NCCL_DEBUG=INFO and look for NET/; check that "
+        "NCCL finds the network plugin");
     if (!single) {
       finding.subject = {};
       for (const Host* host : its.hosts) finding.hosts.push_back(host->name);
@@ -422,11 +417,11 @@ void add_uneven(std::vector<Finding>& findings, const Topology& topology, const 
   for (std::size_t i = 0; i < all.size(); ++i) {
     if (static_cast<double>(all[i]) >= share * static_cast<double>(usual)) continue;
     Finding finding =
-        about(host, "nic.uneven", Severity::warning,
-              fmt::format("{} sent {:.4g} GB while measuring, the NICs beside it {:.4g} GB (median)", names[i],
-                          static_cast<double>(all[i]) * 1e-9, static_cast<double>(usual) * 1e-9),
-              "a rail that carries less is slow, down or left out: see the pairs through it and "
-              "NCCL_DEBUG=INFO");
+        about_host(host, "nic.uneven", Severity::warning,
+                   fmt::format("{} sent {:.4g} GB while measuring, the NICs beside it {:.4g} GB (median)", names[i],
+                               static_cast<double>(all[i]) * 1e-9, static_cast<double>(usual) * 1e-9),
+                   "a rail that carries less is slow, down or left out: see the pairs through it and "
+                   "NCCL_DEBUG=INFO");
     finding.subject.nic = names[i];
     findings.push_back(std::move(finding));
   }
@@ -559,18 +554,17 @@ std::vector<Finding> watch_findings(const Topology& topology, const std::vector<
     const Host* const host = host_named(topology, during.host);
     if (!host) continue;
     for (const GpuActivity& gpu : during.gpus)
-      for (CounterFinding& complaint : complaints_of(gpu)) {
-        Finding finding = about(*host, complaint.id, complaint.severity,
-                                fmt::format("GPU {} of {}: {}", gpu.gpu, host->name, complaint.text), complaint.action);
-        finding.subject.gpu = gpu.gpu;
-        finding.subject.xid = complaint.xid;
-        findings.push_back(std::move(finding));
+      for (const CounterFinding& complaint : complaints_of(gpu)) {
+        findings.push_back(about_gpu(*host, static_cast<std::size_t>(gpu.gpu), complaint.id, complaint.severity,
+                                     fmt::format("GPU {} of {}: {}", gpu.gpu, host->name, complaint.text),
+                                     complaint.action));
+        findings.back().subject.xid = complaint.xid;
       }
     for (const NicActivity& nic : during.nics)
       if (const std::string drops = drops_of(nic); !drops.empty()) {
-        Finding finding = about(*host, "nic.errors", Severity::warning,
-                                fmt::format("{} of {} counted while measuring: {}", nic.nic, host->name, drops),
-                                remedy_for_drops(*host, nic));
+        Finding finding = about_host(*host, "nic.errors", Severity::warning,
+                                     fmt::format("{} of {} counted while measuring: {}", nic.nic, host->name, drops),
+                                     remedy_for_drops(*host, nic));
         finding.subject.nic = nic.nic;
         findings.push_back(std::move(finding));
       }

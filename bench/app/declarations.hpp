@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <charconv>
 #include <functional>
 #include <memory>
 #include <span>
@@ -17,6 +16,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 #include "bench/model/options.hpp"
 
 namespace p5 {
@@ -94,11 +94,10 @@ void declare_ab_options(Declarations& all, CLI::App& ab, Options& options);
 
 template <class Number>
 Number whole_number(const std::string& text, Number least, Number most) {
-  Number number{};
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < least || number > most)
+  const std::optional<Number> number = as_number<Number>(text);
+  if (!number || *number < least || *number > most)
     throw UsageError(fmt::format("'{}' is not a whole number from {} to {}", text, least, most));
-  return number;
+  return *number;
 }
 
 inline std::string one_of(const std::string& kind, const std::string& text, const std::vector<std::string>& names) {

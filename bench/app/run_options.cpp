@@ -2,10 +2,10 @@
 #include "bench/app/declarations.hpp"
 
 #include <algorithm>
-#include <charconv>
 
 #include "bench/app/command_line.hpp"
 #include "bench/app/machine/backends.hpp"
+#include "bench/base/text.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/collective.hpp"
 #include "bench/model/job.hpp"
@@ -278,10 +278,8 @@ void check_alone_loss(const Options& o) {
 
 // The share that "2", "2%" or "0.5 %" is.
 double parse_percentage(const std::string& text) {
-  std::string number = text.substr(0, text.find_last_not_of("% ") + 1);
-  double percent = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), percent);
-  if (problem != std::errc() || end != number.data() + number.size() || !(percent >= 0 && percent <= 100))
+  const double percent = as_number<double>(text.substr(0, text.find_last_not_of("% ") + 1)).value_or(-1);
+  if (!(percent >= 0 && percent <= 100))
     throw UsageError(fmt::format("{} is not a percentage from 0 to 100, such as 2%", in_quotes(text)));
   return percent / 100;
 }

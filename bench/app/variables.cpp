@@ -2,12 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <cstddef>
 #include <cstdlib>
 #include <string>
 #include <string_view>
-#include <system_error>
 #include <vector>
 
 #include <fmt/format.h>
@@ -37,9 +35,8 @@ std::string_view value_of(const char* name) {
 
 int parse_count(std::string_view text) {
   constexpr int most = 1'000'000;
-  int count = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (problem != std::errc() || end != text.data() + text.size() || count < 1 || count > most)
+  const int count = as_number<int>(text).value_or(0);
+  if (count < 1 || count > most)
     throw UsageError(fmt::format("{} is no whole number from 1 to {}", in_quotes(text), most));
   return count;
 }

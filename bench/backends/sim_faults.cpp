@@ -8,6 +8,7 @@
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -39,10 +40,8 @@ struct Reader {
   }
 
   double real(const std::string& part, std::string_view what) const {
-    double value = 0;
-    const auto [end, problem] = std::from_chars(part.data(), part.data() + part.size(), value);
-    if (problem != std::errc() || end != part.data() + part.size() || !(value >= 0 && value <= 1e6))
-      throw refuse(fmt::format("'{}' is not a {}", part, what));
+    const double value = as_number<double>(part).value_or(-1);
+    if (!(value >= 0 && value <= 1e6)) throw refuse(fmt::format("'{}' is not a {}", part, what));
     return value;
   }
 };

@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <charconv>
 #include <chrono>
 #include <csignal>
 #include <cstring>
@@ -385,11 +384,10 @@ std::vector<pid_t> descendants() {
   std::error_code problem;
   for (const auto& entry : std::filesystem::directory_iterator("/proc", problem)) {
     const std::string name = entry.path().filename().string();
-    pid_t process = 0;
-    const auto [end, unread] = std::from_chars(name.data(), name.data() + name.size(), process);
-    if (unread != std::errc() || end != name.data() + name.size()) continue;
-    if (const ProcessState state = state_of(process); state.letter != 'Z' && state.letter != '?')
-      children[state.parent].push_back(process);
+    const std::optional<pid_t> process = as_number<pid_t>(name);
+    if (!process) continue;
+    if (const ProcessState state = state_of(*process); state.letter != 'Z' && state.letter != '?')
+      children[state.parent].push_back(*process);
   }
   std::vector<pid_t> found = children[::getpid()];
   for (std::size_t i = 0; i < found.size(); ++i) {

@@ -75,6 +75,11 @@ inline const json::array_t& list_of_size(std::size_t count, const json& j) {
   if (list.size() != count) throw BadValue("", fmt::format("has to be a list of {}, not of {}", count, list.size()));
   return list;
 }
+// Calls a function with each item of a list; an error names the item by its index.
+void each_item(const json& j, const auto& function) {
+  std::size_t index = 0;
+  for (const json& item : list_in(j)) at(index++, [&] { function(item); });
+}
 inline const std::string& text_in(const json& j) {
   if (!j.is_string()) throw BadValue("", fmt::format("has to be a text, not {}", found(j)));
   return j.get_ref<const std::string&>();
@@ -266,12 +271,7 @@ void read(const json& j, std::optional<Value>& value) {
 template <class Value>
 void read(const json& j, std::vector<Value>& values) {
   values.clear();
-  // A counter of its own, because the item exists already when reading it fails.
-  std::size_t number = 0;
-  for (const json& one : list_in(j)) {
-    at(number, [&] { read(one, values.emplace_back()); });
-    ++number;
-  }
+  each_item(j, [&](const json& item) { read(item, values.emplace_back()); });
 }
 template <class Value>
 void read(const json& j, std::map<std::string, Value>& values) {

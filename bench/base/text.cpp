@@ -123,25 +123,6 @@ bool is_in_host(char c) { return is_letter(c) || is_digit(c) || c == '.' || c ==
 // Begins an escape sequence, or is left out.
 bool is_special(char c) { return c == '\x1b' || c == '\\' || c == '^' || c == '#'; }
 
-// Length of the escape sequence at the beginning of a text; 0 for none.
-std::size_t length_of_escape(std::string_view text) {
-  constexpr std::array<std::string_view, 8> escapes{"\x1b",  "\\u001b", "\\u001B", "\\x1b",
-                                                    "\\x1B", "\\033",   "^[",      "#033"};
-  const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
-  if (found == escapes.end()) return 0;
-  const std::string_view rest = text.substr(found->size());
-  constexpr std::size_t longest = 40;
-  if (rest.starts_with('[')) {
-    std::size_t end = 1;
-    while (end < rest.size() && end <= longest && (is_digit(rest[end]) || rest[end] == ';' || rest[end] == '?')) ++end;
-    if (end < rest.size() && is_letter(rest[end])) return found->size() + end + 1;
-  }
-  const bool is_text = *found == "^[" || *found == "#033";
-  if (!is_text && rest.size() >= 2 && rest[0] == '(' && (is_digit(rest[1]) || (rest[1] >= 'A' && rest[1] <= 'Z')))
-    return found->size() + 2;
-  return is_text ? 0 : found->size();
-}
-
 // Takes characters of a kind from the end of a text; how many.
 template <class Kind>
 std::size_t drop_last(std::string_view& text, const Kind& kind) {
@@ -172,6 +153,33 @@ bool is_device(std::string_view text) {
 }
 
 }  // namespace
+
+std::size_t length_of_escape(std::string_view text) {
+  constexpr std::array<std::string_view, 8> escapes{"\x1b",  "\\u001b", "\\u001B", "\\x1b",
+                                                    "\\x1B", "\\033",   "^[",      "#033"};
+  const auto found = std::ranges::find_if(escapes, [&](std::string_view each) { return text.starts_with(each); });
+  if (found == escapes.end()) return 0;
+  const std::string_view rest = text.substr(found->size());
+  const bool is_byte = found == escapes.begin(), is_text = *found == "^[" || *found == "#033";
+  constexpr std::size_t longest = 40;
+  if (rest.starts_with('[')) {
+    const auto is_parameter = [&](char c) {
+      return is_digit(c) || c == ';' || c == '?' || (is_byte && c >= ' ' && c < '@');
+    };
+    std::size_t end = 1;
+    while (end < rest.size() && end <= longest && is_parameter(rest[end])) ++end;
+    if (is_byte && end == rest.size()) return text.size();
+    if (end < rest.size() && (is_letter(rest[end]) || (is_byte && rest[end] == '~'))) return found->size() + end + 1;
+  }
+  if (is_byte && rest.starts_with(']')) {  // up to BEL, or ESC and a backslash
+    const std::size_t end = std::min(rest.find_first_of("\a\x1b"), rest.size());
+    return found->size() + std::min(rest.size(), end + (rest.substr(end).starts_with('\a') ? 1 : 2));
+  }
+  if (!is_text && rest.size() >= 2 && rest[0] == '(' && (is_digit(rest[1]) || (rest[1] >= 'A' && rest[1] <= 'Z')))
+    return found->size() + 2;
+  if (is_byte && !rest.empty() && rest[0] >= '0' && rest[0] <= '~') return found->size() + 1;
+  return is_text ? 0 : found->size();
+}
 
 std::string plain_line(std::string_view line) {
   std::string text;

@@ -4,11 +4,14 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cstddef>
 #include <functional>
 #include <optional>
 #include <set>
 #include <string>
 #include <string_view>
+#include <system_error>
 #include <type_traits>
 #include <vector>
 
@@ -37,6 +40,15 @@ std::string for_shell(std::string_view text);
 
 std::string upper_case(std::string text);  // ASCII only
 
+// The whole text as a number, or null.
+template <class Number>
+std::optional<Number> as_number(std::string_view text) {
+  Number number{};
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
+}
+
 namespace printing {
 
 template <class Value>
@@ -64,8 +76,11 @@ std::string format_printable(fmt::format_string<printing::Shown<Values>...> form
 
 // ---- Lines of logs as launchers and terminals leave them: coloured, with other text in front of what NCCL wrote.
 
-// The line without escape sequences, and without what a carriage return within it lets later text overwrite. ESC may be
-// a byte or written as in JSON ("\u001b"), by `cat -v` ("^[") or by rsyslog ("#033"); \" becomes ".
+// Length of the escape sequence at the beginning of a text; 0 for none. ESC may be a byte or written as in JSON
+// ("\u001b"), by `cat -v` ("^[") or by rsyslog ("#033").
+std::size_t length_of_escape(std::string_view text);
+// The line without escape sequences, and without what a carriage return within it lets later text overwrite; \" becomes
+// ".
 std::string plain_line(std::string_view line);
 
 // The process that wrote a line of NCCL's: "HOST:PID:TID [DEVICE] ".

@@ -93,17 +93,15 @@ Seconds parse_duration(std::string_view text) {
   const std::size_t unit_at = text.find_first_not_of("0123456789.");
   const std::string_view digits = text.substr(0, unit_at);
   const std::string_view unit = unit_at == std::string_view::npos ? "s" : text.substr(unit_at);
-  double number = 0;
-  const auto [after, problem] = std::from_chars(digits.data(), digits.data() + digits.size(), number);
-  if (digits.empty() || problem != std::errc() || after != digits.data() + digits.size())
-    throw refuse("it does not start with a number");
+  const std::optional<double> number = as_number<double>(digits);
+  if (!number) throw refuse("it does not start with a number");
   constexpr std::array<std::pair<std::string_view, double>, 4> units{
       {{"ms", 1e-3}, {"s", 1}, {"min", 60}, {"h", 3600}}};
   for (const auto& [name, factor] : units) {
     if (unit != name) continue;
-    if (!(number > 0)) throw refuse("it has to be above zero");
-    if (number * factor > 1e9) throw refuse("it is too long");
-    return {number * factor};
+    if (!(*number > 0)) throw refuse("it has to be above zero");
+    if (*number * factor > 1e9) throw refuse("it is too long");
+    return {*number * factor};
   }
   throw refuse(unknown_unit(digits, unit, suggested_time_unit(unit)));
 }

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -15,6 +14,7 @@
 #include <fmt/format.h>
 
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -40,11 +40,8 @@ constexpr std::array launchers{Launcher{"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD
 std::optional<int> number_in(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
   if (found == environment.end()) return std::nullopt;
-  const std::string& text = found->second;
-  int number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
+  const std::optional<int> number = as_number<int>(found->second);
+  return number && *number >= 0 ? number : std::nullopt;
 }
 
 constexpr std::string_view right_start =

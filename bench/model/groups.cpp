@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <charconv>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -14,6 +13,7 @@
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -38,10 +38,8 @@ Round rails(const std::vector<Group>& nodes) {
 }
 
 Round strides(std::string_view spec, int ranks) {
-  const std::string_view number = spec.substr(stride_prefix.size());
-  int stride = 0;
-  const auto [after, problem] = std::from_chars(number.data(), number.data() + number.size(), stride);
-  if (problem != std::errc() || after != number.data() + number.size() || stride < 1 || stride > ranks)
+  const int stride = as_number<int>(spec.substr(stride_prefix.size())).value_or(0);
+  if (stride < 1 || stride > ranks)
     throw UsageError(
         fmt::format("group '{}' has no valid stride: write stride:N with a whole number N from 1 to the "
                     "number of ranks, {}",

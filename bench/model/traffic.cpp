@@ -1,7 +1,6 @@
 #include "bench/model/traffic.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <numeric>
@@ -211,15 +210,14 @@ struct NamedGenerator {
 std::string_view head_of(std::string_view text) { return text.substr(0, text.find_first_of(":@")); }
 
 double number_of(std::string_view text, const Argument& wanted, const Generator& generator) {
-  double value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  const bool valid = problem == std::errc() && end == text.data() + text.size() && value >= wanted.least &&
-                     value <= wanted.most && (!wanted.whole || value == std::floor(value));
+  const std::optional<double> value = as_number<double>(text);
+  const bool valid =
+      value && *value >= wanted.least && *value <= wanted.most && (!wanted.whole || *value == std::floor(*value));
   if (!valid)
     throw UsageError(fmt::format("{} is not valid as {} of {}: give a {}number from {} to {}", in_quotes(text),
                                  wanted.name, generator.shown.form, wanted.whole ? "whole " : "", wanted.least,
                                  wanted.most));
-  return value;
+  return *value;
 }
 
 NamedGenerator parse_generator(std::string_view text) {
@@ -228,9 +226,9 @@ NamedGenerator parse_generator(std::string_view text) {
   NamedGenerator out{&*found, {}};
   if (const size_t at = text.find('@'); at != std::string_view::npos) {
     const std::string_view seed = text.substr(at + 1);
-    const auto [end, problem] = std::from_chars(seed.data(), seed.data() + seed.size(), out.draw.seed);
-    if (problem != std::errc() || end != seed.data() + seed.size())
-      throw UsageError(fmt::format("{} is no seed: give a whole number behind the @", in_quotes(seed)));
+    const auto number = as_number<decltype(Draw::seed)>(seed);
+    if (!number) throw UsageError(fmt::format("{} is no seed: give a whole number behind the @", in_quotes(seed)));
+    out.draw.seed = *number;
     text = text.substr(0, at);
   }
   const size_t colon = text.find(':');

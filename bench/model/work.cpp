@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 #include <fmt/format.h>
 
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
+#include "bench/base/text.hpp"
 
 namespace p5 {
 
@@ -17,10 +17,8 @@ namespace {
 constexpr int product_step = 16, largest_product = 65536;
 
 int parse_side(const std::string& text) {
-  int value = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (problem != std::errc() || end != text.data() + text.size() || value < product_step || value > largest_product ||
-      value % product_step != 0)
+  const int value = as_number<int>(text).value_or(0);
+  if (value < product_step || value > largest_product || value % product_step != 0)
     throw UsageError(fmt::format("'{}' is no side of a matrix: give a multiple of {} up to {}", text, product_step,
                                  largest_product));
   return value;

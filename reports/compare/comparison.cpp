@@ -514,12 +514,10 @@ void add_remarks_on_imports(const Side& base, const Side& fresh, std::vector<std
   for (const Side* side : {&base, &fresh})
     for (std::size_t i = 0; i < side->reports.size(); ++i) {
       const Report& report = side->reports[i];
-      const bool means =
-          report.provenance == "imported" &&
-          std::ranges::find(report.run.remarks, nccl_tests::means_over_ranks) != report.run.remarks.end();
+      const bool means = nccl_tests::is_import_with(nccl_tests::means_over_ranks, report);
       if (means) some_means = side;
       others = others || !means;
-      if (nccl_tests::is_of_simulator(report))
+      if (nccl_tests::is_import_with(nccl_tests::of_simulator, report))
         remarks.push_back(fmt::format("{}: {}", source_of(*side, i), nccl_tests::of_simulator));
     }
   if (some_means && others)

@@ -164,9 +164,7 @@ void RowLabels::add(const Case& c, Jobs& jobs) {
 
 std::string RowLabels::of(const Case& c) const {
   std::string label = label_of(c);
-  if (several_.contains(label))
-    label += fmt::format(", {} on {}", counted(static_cast<std::size_t>(c.ranks), "rank"),
-                         counted(static_cast<std::size_t>(c.nodes), "node"));
+  if (several_.contains(label)) label += fmt::format(", {} on {}", counted(c.ranks, "rank"), counted(c.nodes, "node"));
   return label;
 }
 

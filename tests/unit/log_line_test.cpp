@@ -30,9 +30,13 @@ TEST(LogLines, AnOriginHasAHostAProcessAThreadAndADevice) {
 }
 
 TEST(LogLines, ColoursInAnySpellingAndCarriageReturnsAreLeftOut) {
-  for (const char* const line :
-       {"a:1:2 [0] NCCL INFO x", "\x1b[36ma:1:2\x1b[0m [0] NCCL \x1b[1;32mINFO x\x1b[K\r",
-        "\\u001b[36ma:1:2 [0] NCCL INFO x", "^[[36ma:1:2 [0]#033[0m NCCL INFO x", "\x1b(Ba:1:2 [0] NCCL INFO x"})
+  for (const char* const line : {"a:1:2 [0] NCCL INFO x", "\x1b[36ma:1:2\x1b[0m [0] NCCL \x1b[1;32mINFO x\x1b[K\r",
+                                 "\\u001b[36ma:1:2 [0] NCCL INFO x", "^[[36ma:1:2 [0]#033[0m NCCL INFO x",
+                                 "\x1b(Ba:1:2 [0] NCCL INFO x", "\x1b]0;job 7\aa:1:2 [0] NCCL INFO x",
+                                 "\x1b"
+                                 "7a:1:2 [0] NCCL INFO x\x1b"
+                                 "8",
+                                 "a:1:2 [0] NCCL INFO x\x1b[0;3"})
     EXPECT_EQ(plain_line(line), "a:1:2 [0] NCCL INFO x");
   for (const char* const line : {"a^b #0 [1]", "C:\\temp", "x^[y", "\\"}) EXPECT_EQ(plain_line(line), line);
   EXPECT_EQ(plain_line("{\\\"a\\\"}"), "{\"a\"}");

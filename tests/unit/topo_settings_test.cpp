@@ -153,10 +153,9 @@ TEST(Settings, hangs_on_a_version_only_where_it_is_known) {
 }
 
 TEST(Settings, each_rule_has_a_source_and_what_it_compares_with) {
-  using When = SettingRule::When;
   for (const SettingRule& rule : setting_rules()) {
     EXPECT_FALSE(rule.source.empty() || rule.why.empty() || rule.action.empty() || rule.variables.empty()) << rule.id;
-    EXPECT_EQ(rule.values.empty(), rule.when == When::set || rule.when == When::missing) << rule.id;
+    EXPECT_EQ(rule.values.empty(), rule.when == "set" || rule.when == "missing") << rule.id;
     EXPECT_THAT(rule.id, HasSubstr("settings."));
   }
 }

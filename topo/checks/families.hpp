@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <concepts>
 #include <iterator>
 #include <map>
 #include <optional>
@@ -112,7 +113,7 @@ inline std::string named(const Host& host, std::size_t gpu) {
 }
 
 // "1 host", "2 hosts"
-inline std::string plural(std::size_t count, const std::string& noun) {
+std::string plural(std::integral auto count, const std::string& noun) {
   return fmt::format("{} {}{}", count, noun, count == 1 ? "" : "s");
 }
 
@@ -123,6 +124,22 @@ auto call_for_host(const Function& function, std::size_t host, const Part& part)
     return function(host, part);
   else
     return function(part);
+}
+
+inline std::vector<Finding> both(std::vector<Finding> findings, std::vector<Finding> more) {
+  std::ranges::move(more, std::back_inserter(findings));
+  return findings;
+}
+
+// One finding for each host for which `evidence_of` returns text.
+template <class EvidenceOf>
+std::vector<Finding> each_host(const Topology& topology, const char* id, Severity severity, const char* action,
+                               EvidenceOf evidence_of) {
+  std::vector<Finding> findings;
+  for (std::size_t at = 0; at < topology.hosts.size(); ++at)
+    if (std::string evidence = call_for_host(evidence_of, at, topology.hosts[at]); !evidence.empty())
+      findings.push_back(about_host(topology.hosts[at], id, severity, std::move(evidence), action));
+  return findings;
 }
 
 // One finding for each GPU for which `problem_of` returns text, or one for the host if that holds for all of its GPUs.

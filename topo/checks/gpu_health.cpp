@@ -81,17 +81,14 @@ std::vector<Finding> slow_pcie(const Topology& topology) {
 
 std::vector<Finding> wrong_gpu_counts(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
-  std::vector<Finding> findings;
-  for (std::size_t at = 0; at < platforms.size(); ++at) {
-    const Host& host = topology.hosts[at];
-    const Platform* const platform = platforms[at];
-    if (platform && host.seen_by.empty() && host.gpus != platform->gpus)
-      findings.push_back(about_host(
-          host, "gpu.count", Severity::error,
-          fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name, platform->gpus),
-          "check that the container gets all devices; look for XID 79 in dmesg; replace the instance"));
-  }
-  return findings;
+  return each_host(topology, "gpu.count", Severity::error,
+                   "check that the container gets all devices; look for XID 79 in dmesg; replace the instance",
+                   [&](std::size_t at, const Host& host) -> std::string {
+                     const Platform* const platform = platforms[at];
+                     if (!platform || !host.seen_by.empty() || host.gpus == platform->gpus) return "";
+                     return fmt::format("{} shows {} GPUs on PCI, {} has {}", host.name, host.gpus, platform->name,
+                                        platform->gpus);
+                   });
 }
 
 namespace {
@@ -190,17 +187,14 @@ std::vector<Finding> narrow_gpus(const Topology& topology) {
   std::map<std::string, std::optional<int>> others = usual_of_each_model(topology, &PcieLink::width_max);
   // A GPU that only PCI shows has no name: it is like the others where these are of one model.
   if (others.size() == 2 && others.contains("")) others.at("") = others.rbegin()->second;
-  std::vector<Finding> slow = slow_pcie(topology);
-  std::vector<Finding> findings =
-      each_gpu(topology, "gpu.pcie", Severity::error,
-               "reboot, so that the link is trained again; replace the instance if that does not help",
-               [&](const Gpu& gpu) -> std::string {
-                 const int full = std::max(gpu.pcie.width_max.value_or(0), others.at(gpu.name).value_or(0));
-                 if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
-                 return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
-               });
-  std::ranges::move(slow, std::back_inserter(findings));
-  return findings;
+  return both(each_gpu(topology, "gpu.pcie", Severity::error,
+                       "reboot, so that the link is trained again; replace the instance if that does not help",
+                       [&](const Gpu& gpu) -> std::string {
+                         const int full = std::max(gpu.pcie.width_max.value_or(0), others.at(gpu.name).value_or(0));
+                         if (!gpu.pcie.width || *gpu.pcie.width >= full) return "";
+                         return fmt::format("uses {} PCIe lanes of {}", *gpu.pcie.width, full);
+                       }),
+              slow_pcie(topology));
 }
 
 std::vector<Finding> mig_gpus(const Topology& topology) {
@@ -234,28 +228,14 @@ std::vector<Finding> prohibited_gpus(const Topology& topology) {
 // ---- gpu.nvml, gpu.busy and gpu.hidden: GPUs that NVML cannot query, that other programs use, or that ranks may not
 // see.
 
-namespace {
-
-Finding about(const Host& host, std::size_t gpu, std::string id, Severity severity, std::string evidence,
-              std::string action) {
-  return {std::move(id),
-          severity,
-          {host.name, host.instance, static_cast<int>(gpu), {}},
-          std::move(evidence),
-          std::move(action)};
-}
-
-}  // namespace
-
 std::vector<Finding> silent_nvml(const Topology& topology) {
   std::vector<Finding> findings;
   for (const Host& host : topology.hosts)
     if (!host.gpu_problem.empty())
-      findings.push_back({"gpu.nvml",
-                          is_of_silence(host.gpu_problem) ? Severity::error : Severity::warning,
-                          {host.name, host.instance, {}, {}},
-                          fmt::format("NVML: {}", host.gpu_problem),
-                          "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"});
+      findings.push_back(
+          about_host(host, "gpu.nvml", is_of_silence(host.gpu_problem) ? Severity::error : Severity::warning,
+                     "NVML: " + host.gpu_problem,
+                     "check whether nvidia-smi answers there; if it hangs too, reboot or replace the instance"));
   return findings;
 }
 
@@ -264,11 +244,12 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
   for (const Host& host : topology.hosts)
     for (std::size_t i = 0; i < host.gpu_devices.size(); ++i)
       if (const Gpu& gpu = host.gpu_devices[i]; gpu.processes.value_or(0) > 0)
-        findings.push_back(about(host, i, "gpu.busy", Severity::warning,
-                                 fmt::format("{} other {} on {} ({}){}", *gpu.processes,
-                                             *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid,
-                                             gpu.name, gpu.used_by.empty() ? "" : ": " + join(gpu.used_by, "; ")),
-                                 "end them or wait: they share the GPU's performance with this run"));
+        findings.push_back(
+            about_gpu(host, i, "gpu.busy", Severity::warning,
+                      fmt::format("{} other {} on {} ({}){}", *gpu.processes,
+                                  *gpu.processes == 1 ? "program computes" : "programs compute", gpu.uuid, gpu.name,
+                                  gpu.used_by.empty() ? "" : ": " + join(gpu.used_by, "; ")),
+                      "end them or wait: they share the GPU's performance with this run"));
   return findings;
 }
 
@@ -276,21 +257,20 @@ std::vector<Finding> busy_gpus(const Topology& topology) {
 std::vector<Finding> hidden_gpus(const Topology& topology) {
   std::vector<Finding> findings;
   for (std::size_t h = 0; h < topology.hosts.size(); ++h) {
+    const Host& host = topology.hosts[h];
     std::vector<std::size_t> ranks;
     for (std::size_t rank = 0; rank < topology.gpus_seen_of_rank.size(); ++rank)
       if (topology.host_of_rank[rank] == static_cast<int>(h)) ranks.push_back(rank);
-    const int used = std::min(static_cast<int>(ranks.size()), topology.hosts[h].gpus);
+    const int used = std::min(static_cast<int>(ranks.size()), host.gpus);
     const auto restricted =
         std::ranges::find_if(ranks, [&](std::size_t rank) { return topology.gpus_seen_of_rank[rank] < used; });
     if (restricted == ranks.end()) continue;
     findings.push_back(
-        {"gpu.hidden",
-         Severity::error,
-         {topology.hosts[h].name, topology.hosts[h].instance, {}, {}},
-         fmt::format("rank {} sees {} of the {} GPUs that the ranks on {} use", *restricted,
-                     topology.gpus_seen_of_rank[*restricted], used, topology.hosts[h].name),
-         "let all ranks of a host see all its GPUs (Slurm: --gpus-per-node instead of --gpus-per-task, no "
-         "--gpu-bind; no CUDA_VISIBLE_DEVICES per rank): NCCL may otherwise go through host memory"});
+        about_host(host, "gpu.hidden", Severity::error,
+                   fmt::format("rank {} sees {} of the {} GPUs that the ranks on {} use", *restricted,
+                               topology.gpus_seen_of_rank[*restricted], used, host.name),
+                   "let all ranks of a host see all its GPUs (Slurm: --gpus-per-node instead of --gpus-per-task, no "
+                   "--gpu-bind; no CUDA_VISIBLE_DEVICES per rank): NCCL may otherwise go through host memory"));
   }
   return findings;
 }

@@ -20,35 +20,33 @@ constexpr std::uint64_t files_of_a_process = 512, files_of_a_rank = 2;
 }  // namespace
 
 std::vector<Finding> little_locked_memory(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const auto& limit = host.limits.locked_memory;
-    if (!limit || *limit >= enough_locked || nics_with_rdma(host).empty()) continue;
-    findings.push_back(about_host(
-        host, "host.memlock", Severity::error,
-        fmt::format(
+  return each_host(
+      topology, "host.memlock", Severity::error,
+      "raise it to unlimited: /etc/security/limits.d for logins, LimitMEMLOCK of slurmd or the kubelet, --ulimit "
+      "memlock=-1 for docker",
+      [](const Host& host) -> std::string {
+        const auto& limit = host.limits.locked_memory;
+        if (!limit || *limit >= enough_locked || nics_with_rdma(host).empty()) return "";
+        return fmt::format(
             "processes on {} may lock {} of memory (ulimit -l); NICs need buffers that stay in place, {} or more",
-            host.name, to_text(*limit), to_text(enough_locked)),
-        "raise it to unlimited: /etc/security/limits.d for logins, LimitMEMLOCK of slurmd or the kubelet, --ulimit "
-        "memlock=-1 for docker"));
-  }
-  return findings;
+            host.name, to_text(*limit), to_text(enough_locked));
+      });
 }
 
 std::vector<Finding> few_open_files(const Topology& topology) {
-  const std::uint64_t needed = files_of_a_process + files_of_a_rank * topology.host_of_rank.size();
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const auto& limit = host.limits.open_files;
-    if (!limit || *limit >= std::max(usual_files, needed) || host.gpus == 0) continue;
-    findings.push_back(about_host(
-        host, "host.open_files", Severity::warning,
-        fmt::format("processes on {} may open {} files (ulimit -n); {} ranks want {} or more for their connections",
-                    host.name, *limit, topology.host_of_rank.size(), std::max(usual_files, needed)),
-        "raise it, for instance to 65536: /etc/security/limits.d for logins, LimitNOFILE of slurmd or the kubelet, "
-        "--ulimit nofile=65536 for docker; 'Too many open files' otherwise ends jobs at their start"));
-  }
-  return findings;
+  const std::size_t ranks = topology.host_of_rank.size();
+  const std::uint64_t wanted = std::max(usual_files, files_of_a_process + files_of_a_rank * ranks);
+  return each_host(
+      topology, "host.open_files", Severity::warning,
+      "raise it, for instance to 65536: /etc/security/limits.d for logins, LimitNOFILE of slurmd or the kubelet, "
+      "--ulimit nofile=65536 for docker; 'Too many open files' otherwise ends jobs at their start",
+      [&](const Host& host) -> std::string {
+        const auto& limit = host.limits.open_files;
+        if (!limit || *limit >= wanted || host.gpus == 0) return "";
+        return fmt::format(
+            "processes on {} may open {} files (ulimit -n); {} ranks want {} or more for their connections", host.name,
+            *limit, ranks, wanted);
+      });
 }
 
 // Libfabric's EFA provider takes its buffers from huge pages of 2 MiB, which the EFA installer sets aside, and does
@@ -56,19 +54,18 @@ std::vector<Finding> few_open_files(const Topology& topology) {
 // (github.com/ofiwg/libfabric/issues/9739).
 std::vector<Finding> no_huge_pages(const Topology& topology) {
   if (setting(topology, "FI_EFA_USE_HUGE_PAGE") == "0") return {};
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const auto& pages = host.limits.huge_pages_free ? host.limits.huge_pages_free : host.limits.huge_pages;
-    if (!has_efa(host) || !pages || *pages > 0) continue;
-    findings.push_back(about_host(
-        host, "host.huge_pages", Severity::warning,
-        fmt::format("none of {} huge pages of 2 MiB is free for this job on {}: EFA's buffers take small pages, of "
-                    "which a device registers only so many",
-                    host.limits.huge_pages.value_or(0), host.name),
-        "set some aside (sysctl vm.nr_hugepages, as the EFA installer does; Kubernetes: hugepages-2Mi: 5120Mi), or "
-        "set FI_EFA_USE_HUGE_PAGE=0 where they are meant for others"));
-  }
-  return findings;
+  return each_host(
+      topology, "host.huge_pages", Severity::warning,
+      "set some aside (sysctl vm.nr_hugepages, as the EFA installer does; Kubernetes: hugepages-2Mi: 5120Mi), or "
+      "set FI_EFA_USE_HUGE_PAGE=0 where they are meant for others",
+      [](const Host& host) -> std::string {
+        const auto& pages = host.limits.huge_pages_free ? host.limits.huge_pages_free : host.limits.huge_pages;
+        if (!has_efa(host) || !pages || *pages > 0) return "";
+        return fmt::format(
+            "none of {} huge pages of 2 MiB is free for this job on {}: EFA's buffers take small pages, of "
+            "which a device registers only so many",
+            host.limits.huge_pages.value_or(0), host.name);
+      });
 }
 
 namespace {
@@ -95,106 +92,104 @@ std::optional<int> bootstrap_mtu(const Host& host, const std::string& setting) {
   return mtu;
 }
 
+// One finding for each host whose value is not the usual one, with the evidence of `odd`. Where none is usual, one
+// about no host: `title`, and what `each` tells of every host.
+template <class Value, class Each, class Odd>
+std::vector<Finding> odd_ones(const std::vector<std::pair<const Host*, Value>>& all, const char* id, Severity severity,
+                              const char* action, const std::string& title, const Each& each, const Odd& odd) {
+  std::vector<Value> values;
+  std::vector<std::string> parts;
+  for (const auto& [host, value] : all) {
+    values.push_back(value);
+    parts.push_back(each(host->name, value));
+  }
+  const std::optional<Value> most = usual(values);
+  if (!most && !all.empty()) return {{id, severity, {}, title + join(parts), action}};
+  std::vector<Finding> findings;
+  for (const auto& [host, value] : all)
+    if (value != *most) findings.push_back(about_host(*host, id, severity, odd(host->name, value, *most), action));
+  return findings;
+}
+
 }  // namespace
 
 // Hosts with different MTUs connect, but hang on the first large packet if no router reports that it is too large.
 std::vector<Finding> odd_mtus(const Topology& topology) {
   const std::string interfaces = setting(topology, "NCCL_SOCKET_IFNAME");
-  std::vector<const Host*> hosts;
-  std::vector<int> mtus;
+  std::vector<std::pair<const Host*, int>> mtus;
   for (const Host& host : topology.hosts)
-    if (const auto mtu = bootstrap_mtu(host, interfaces)) hosts.push_back(&host), mtus.push_back(*mtu);
-  if (mtus.empty() || std::ranges::count(mtus, mtus.front()) == std::ssize(mtus)) return {};
-  constexpr const char* action =
-      "set one MTU on all hosts (9001 within a VPC): connections of NCCL, MPI and the framework may hang otherwise";
-  const std::optional<int> most = usual(mtus);
-  std::vector<Finding> findings;
-  if (!most) {
-    std::vector<std::string> parts;
-    for (std::size_t i = 0; i < hosts.size(); ++i) parts.push_back(fmt::format("{} has {}", hosts[i]->name, mtus[i]));
-    return {{"host.mtu", Severity::warning, {}, "MTUs of the hosts' networks differ: " + join(parts), action}};
-  }
-  for (std::size_t i = 0; i < hosts.size(); ++i)
-    if (mtus[i] != *most)
-      findings.push_back(about_host(
-          *hosts[i], "host.mtu", Severity::warning,
-          fmt::format("the network of {} has an MTU of {}, others of {}", hosts[i]->name, mtus[i], *most), action));
-  return findings;
+    if (const auto mtu = bootstrap_mtu(host, interfaces)) mtus.emplace_back(&host, *mtu);
+  return odd_ones(
+      mtus, "host.mtu", Severity::warning,
+      "set one MTU on all hosts (9001 within a VPC): connections of NCCL, MPI and the framework may hang otherwise",
+      "MTUs of the hosts' networks differ: ",
+      [](const std::string& host, int mtu) { return fmt::format("{} has {}", host, mtu); },
+      [](const std::string& host, int mtu, int most) {
+        return fmt::format("the network of {} has an MTU of {}, others of {}", host, mtu, most);
+      });
 }
 
 std::vector<Finding> little_shared_memory(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const auto& free = host.limits.shared_memory_free;
-    if (!free || *free >= enough_shared || host.gpus < 2) continue;
-    findings.push_back(about_host(
-        host, "host.shared_memory", Severity::error,
-        fmt::format("/dev/shm on {} has {} free; NCCL wants {} for the ranks of a host", host.name, to_text(*free),
-                    to_text(enough_shared)),
-        "remove what earlier jobs left there (/dev/shm/nccl-*); in a container raise --shm-size, or mount an "
-        "emptyDir with medium Memory"));
-  }
-  return findings;
+  return each_host(
+      topology, "host.shared_memory", Severity::error,
+      "remove what earlier jobs left there (/dev/shm/nccl-*); in a container raise --shm-size, or mount an "
+      "emptyDir with medium Memory",
+      [](const Host& host) -> std::string {
+        const auto& free = host.limits.shared_memory_free;
+        if (!free || *free >= enough_shared || host.gpus < 2) return "";
+        return fmt::format("/dev/shm on {} has {} free; NCCL wants {} for the ranks of a host", host.name,
+                           to_text(*free), to_text(enough_shared));
+      });
 }
 
 std::vector<Finding> without_gdrcopy(const Topology& topology) {
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
-  std::vector<Finding> findings;
-  for (std::size_t at = 0; at < platforms.size(); ++at) {
-    const Host& host = topology.hosts[at];
-    const Platform* const platform = platforms[at];
-    if (!platform || !platform->gpu_direct_rdma || !has_efa(host) || !host.modules) continue;
-    if (std::ranges::find(*host.modules, "gdrdrv") != host.modules->end()) continue;
-    findings.push_back(about_host(host, "host.gdrcopy", Severity::info,
-                                  fmt::format("the kernel module gdrdrv is not loaded on {}: small messages between "
-                                              "nodes take longer",
-                                              host.name),
-                                  "install GDRCopy and load gdrdrv"));
-  }
-  return findings;
+  return each_host(topology, "host.gdrcopy", Severity::info, "install GDRCopy and load gdrdrv",
+                   [&](std::size_t at, const Host& host) -> std::string {
+                     if (!platforms[at] || !platforms[at]->gpu_direct_rdma || !has_efa(host) || !host.modules)
+                       return "";
+                     if (std::ranges::find(*host.modules, "gdrdrv") != host.modules->end()) return "";
+                     return fmt::format(
+                         "the kernel module gdrdrv is not loaded on {}: small messages between nodes take longer",
+                         host.name);
+                   });
 }
 
 // Skipped on virtual machines: neither setting can be changed there, nor does it show what the hypervisor does.
 std::vector<Finding> access_control(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    std::vector<std::string> bridges;
-    for (const PciBridge& bridge : host.bridges)
-      if (bridge.acs == true) bridges.push_back(bridge.address);
-    if (bridges.empty() || host.virtual_machine != false || host.gpus == 0) continue;
-    findings.push_back(about_host(
-        host, "host.acs", Severity::warning,
-        fmt::format("{} PCIe bridges above GPUs and NICs of {} redirect traffic between devices upwards (ACS): {}",
-                    bridges.size(), host.name, join(bridges)),
-        "switch ACS off on these bridges (setpci, or the firmware's setup): traffic between GPU and NIC otherwise goes "
-        "through the root complex, or hangs"));
-  }
-  return findings;
+  return each_host(
+      topology, "host.acs", Severity::warning,
+      "switch ACS off on these bridges (setpci, or the firmware's setup): traffic between GPU and NIC otherwise goes "
+      "through the root complex, or hangs",
+      [](const Host& host) -> std::string {
+        std::vector<std::string> bridges;
+        for (const PciBridge& bridge : host.bridges)
+          if (bridge.acs == true) bridges.push_back(bridge.address);
+        if (bridges.empty() || host.virtual_machine != false || host.gpus == 0) return "";
+        return fmt::format(
+            "{} PCIe bridges above GPUs and NICs of {} redirect traffic between devices upwards (ACS): {}",
+            bridges.size(), host.name, join(bridges));
+      });
 }
 
 std::vector<Finding> active_iommu(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    if (host.iommu == true && host.virtual_machine == false && host.gpus > 0)
-      findings.push_back(
-          about_host(host, "host.iommu", Severity::warning,
-                     fmt::format("the IOMMU of {} is at work: traffic between devices may be slow", host.name),
-                     "boot with iommu=pt, or switch it off in the firmware's setup"));
-  return findings;
+  return each_host(topology, "host.iommu", Severity::warning,
+                   "boot with iommu=pt, or switch it off in the firmware's setup", [](const Host& host) -> std::string {
+                     if (host.iommu != true || host.virtual_machine != false || host.gpus == 0) return "";
+                     return fmt::format("the IOMMU of {} is at work: traffic between devices may be slow", host.name);
+                   });
 }
 
 std::vector<Finding> hidden_numa(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const auto placed = [](const Gpu& gpu) { return gpu.numa_node >= 0; };
-    if (host.packages < 2 || host.gpu_devices.empty() || std::ranges::any_of(host.gpu_devices, placed)) continue;
-    findings.push_back(
-        about_host(host, "host.numa", Severity::warning,
-                   fmt::format("{} has {} processors, but the kernel does not tell which GPU is near which", host.name,
-                               host.packages),
-                   "in a container do not hide /sys; otherwise ranks may run far from their GPUs"));
-  }
-  return findings;
+  return each_host(topology, "host.numa", Severity::warning,
+                   "in a container do not hide /sys; otherwise ranks may run far from their GPUs",
+                   [](const Host& host) -> std::string {
+                     const auto placed = [](const Gpu& gpu) { return gpu.numa_node >= 0; };
+                     if (host.packages < 2 || host.gpu_devices.empty() || std::ranges::any_of(host.gpu_devices, placed))
+                       return "";
+                     return fmt::format("{} has {} processors, but the kernel does not tell which GPU is near which",
+                                        host.name, host.packages);
+                   });
 }
 
 // EFA's traffic cannot leave its availability zone or its VPC (AWS, EC2 User Guide, Elastic Fabric Adapter); leaving
@@ -205,36 +200,28 @@ std::vector<Finding> scattered_hosts(const Topology& topology) {
     Severity severity;
   };
   const auto named_or_none = [](const std::string& name) { return name.empty() ? "none" : "'" + name + "'"; };
-  std::vector<Finding> findings;
-  for (const auto& [kind, severity] : {Kind{"availability zone", Severity::error}, Kind{"vpc", Severity::error},
-                                       Kind{"placement group", Severity::warning}}) {
-    std::vector<const Host*> hosts;
-    std::vector<std::string> all;
+  for (const Kind& kind : {Kind{"availability zone", Severity::error}, Kind{"vpc", Severity::error},
+                           Kind{"placement group", Severity::warning}}) {
+    std::vector<std::pair<const Host*, std::string>> places;
     for (const Host& host : topology.hosts)
-      if (const auto at = host.placement.find(kind); at != host.placement.end())
-        hosts.push_back(&host), all.push_back(at->second);
-    if (all.empty() || std::ranges::count(all, all.front()) == std::ssize(all)) continue;
-    const std::optional<std::string> most = usual(all);
-    const char* action =
+      if (const auto at = host.placement.find(kind.name); at != host.placement.end())
+        places.emplace_back(&host, at->second);
+    std::vector<Finding> findings = odd_ones(
+        places, "host.placement", kind.severity,
         "launch all nodes into one cluster placement group, in one availability zone and one VPC: EFA reaches no "
-        "further";
-    if (!most) {
-      std::vector<std::string> parts;
-      for (std::size_t i = 0; i < all.size(); ++i)
-        parts.push_back(fmt::format("{} is in {}", hosts[i]->name, named_or_none(all[i])));
-      findings.push_back({"host.placement", severity, {}, fmt::format("{}s differ: {}", kind, join(parts)), action});
-    }
-    for (std::size_t i = 0; most && i < all.size(); ++i)
-      if (all[i] != *most)
-        findings.push_back(
-            about_host(*hosts[i], "host.placement", severity,
-                       fmt::format("{} is in {}, others in {}", hosts[i]->name,
-                                   all[i].empty() ? fmt::format("no {}", kind) : fmt::format("{} '{}'", kind, all[i]),
-                                   named_or_none(*most)),
-                       action));
-    if (severity == Severity::error) break;  // the rest follows from it
+        "further",
+        fmt::format("{}s differ: ", kind.name),
+        [&](const std::string& host, const std::string& place) {
+          return fmt::format("{} is in {}", host, named_or_none(place));
+        },
+        [&](const std::string& host, const std::string& place, const std::string& most) {
+          return fmt::format("{} is in {}, others in {}", host,
+                             place.empty() ? fmt::format("no {}", kind.name) : fmt::format("{} '{}'", kind.name, place),
+                             named_or_none(most));
+        });
+    if (!findings.empty()) return findings;  // the rest follows from it
   }
-  return findings;
+  return {};
 }
 
 }  // namespace p5::topo

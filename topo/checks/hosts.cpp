@@ -63,7 +63,7 @@ std::string differing(const Features& these, const Features& others) {
   return join(parts);
 }
 
-constexpr std::string_view leave_out =
+constexpr const char* leave_out =
     "replace or leave out what does not belong, or measure the kinds apart: one odd host slows all";
 
 // No kind is the usual one, so none is to blame.
@@ -75,8 +75,7 @@ Finding undecided(const std::vector<Kind>& kinds) {
     parts.push_back(fmt::format("{}{} has {}", kind.hosts[0]->name, more ? fmt::format(" (and {} like it)", more) : "",
                                 differing(kind.features, other)));
   }
-  return {
-      "host.mixed", Severity::warning, {}, fmt::format("hosts differ: {}", join(parts, "; ")), std::string(leave_out)};
+  return {"host.mixed", Severity::warning, {}, "hosts differ: " + join(parts, "; "), leave_out};
 }
 
 }  // namespace
@@ -88,13 +87,11 @@ std::vector<Finding> mixed_hosts(const Topology& topology) {
   std::vector<Finding> findings;
   for (std::size_t i = 1; i < kinds.size(); ++i)
     for (const Host* host : kinds[i].hosts)
-      findings.push_back(
-          {"host.mixed",
-           Severity::warning,
-           {host->name, host->instance, {}, {}},
-           fmt::format("{} has {}; {} of {} hosts have {}", host->name, differing(kinds[i].features, kinds[0].features),
-                       kinds[0].hosts.size(), topology.hosts.size(), differing(kinds[0].features, kinds[i].features)),
-           std::string(leave_out)});
+      findings.push_back(about_host(
+          *host, "host.mixed", Severity::warning,
+          fmt::format("{} has {}; {} of {} hosts have {}", host->name, differing(kinds[i].features, kinds[0].features),
+                      kinds[0].hosts.size(), topology.hosts.size(), differing(kinds[0].features, kinds[i].features)),
+          leave_out));
   return findings;
 }
 
@@ -129,15 +126,13 @@ std::vector<Finding> split_machines(const Topology& topology) {
     if (hosts.size() < 2 || std::ranges::any_of(hosts, &Host::pretended)) continue;
     std::vector<std::string> names;
     for (const Host* host : hosts) names.push_back(host->name);
-    findings.push_back(
-        {"host.split",
-         Severity::warning,
-         {names.front(), hosts.front()->instance, {}, {}},
-         fmt::format("{} run on one kernel (by boot id), but count as {} nodes: NCCL goes through the network between "
-                     "them, not over NVLink or shared memory",
-                     join(names), names.size()),
-         "give the job one pod or container a machine, with all its GPUs; or let them share host name, IPC and PID "
-         "namespaces (or set one NCCL_HOSTID for all of a machine)"});
+    findings.push_back(about_host(
+        *hosts.front(), "host.split", Severity::warning,
+        fmt::format("{} run on one kernel (by boot id), but count as {} nodes: NCCL goes through the network between "
+                    "them, not over NVLink or shared memory",
+                    join(names), names.size()),
+        "give the job one pod or container a machine, with all its GPUs; or let them share host name, IPC and PID "
+        "namespaces (or set one NCCL_HOSTID for all of a machine)"));
   }
   return findings;
 }

@@ -34,14 +34,14 @@ bool states_one_rate_for_all(const Host& host, const Platform* platform) {
 Finding down(const Host& host, const Nic& nic, bool carries, bool alone) {
   const bool of_job = alone || (nic.kind != "ethernet" && carries);
   const Severity severity = alone || nic.kind == "efa" ? Severity::error : of_job ? Severity::warning : Severity::info;
-  return {"nic.down",
-          severity,
-          {host.name, host.instance, {}, nic.name},
-          fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
-                      alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
-          of_job
-              ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
-              : "nothing, unless this port should carry traffic"};
+  Finding finding = about_host(
+      host, "nic.down", severity,
+      fmt::format("{} device {} on {} is in state '{}'{}", nic.kind, nic.name, host.name, nic.state,
+                  alone && nic.kind != "efa" ? ", and up on most other hosts" : ""),
+      of_job ? "look at the driver's messages (dmesg) and the link; reboot or replace the host if the port stays down"
+             : "nothing, unless this port should carry traffic");
+  finding.subject.nic = nic.name;
+  return finding;
 }
 
 // The kind of each host, with which it is compared: its platform, else the model of its GPUs, else what most are.
@@ -223,13 +223,10 @@ std::vector<Finding> other_nic_counts(const Topology& topology, bool launched_so
     if (lacks_efa_driver(host)) continue;
     const std::string sign = sign_of_launch(host, *platform, count, of_platforms.at(platform));
     if (sign.empty() == launched_so) continue;
-    findings.push_back({id,
-                        Severity::error,
-                        {host.name, host.instance, {}, {}},
-                        fmt::format("{} shows {} EFA {}, {} has {}", host.name, count,
-                                    count == 1 ? "device" : "devices", platform->name, platform->nics),
-                        action});
-    if (launched_so) findings.back().evidence += ", and " + sign;
+    findings.push_back(about_host(host, id, Severity::error,
+                                  fmt::format("{} shows {}, {} has {}{}", host.name, plural(count, "EFA device"),
+                                              platform->name, platform->nics, launched_so ? ", and " + sign : ""),
+                                  action));
   }
   return findings;
 }
@@ -251,16 +248,15 @@ std::vector<Finding> nic_counts_at_launch(const Topology& topology) {
 }
 
 std::vector<Finding> without_efa_driver(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    if (lacks_efa_driver(host))
-      findings.push_back(about_host(
-          host, "efa.driver", Severity::error,
-          fmt::format("{} on the PCI bus of {}, and the EFA driver serves none",
-                      plural(static_cast<std::size_t>(*host.efa_without_driver), "EFA device"), host.name),
-          "load the kernel module efa (modprobe efa); where it is not there for this kernel, or too old for these "
-          "devices (dmesg), install the current EFA installer; the instance is not at fault"));
-  return findings;
+  return each_host(
+      topology, "efa.driver", Severity::error,
+      "load the kernel module efa (modprobe efa); where it is not there for this kernel, or too old for these "
+      "devices (dmesg), install the current EFA installer; the instance is not at fault",
+      [](const Host& host) -> std::string {
+        if (!lacks_efa_driver(host)) return "";
+        return fmt::format("{} on the PCI bus of {}, and the EFA driver serves none",
+                           plural(*host.efa_without_driver, "EFA device"), host.name);
+      });
 }
 
 std::vector<Finding> slow_nics(const Topology& topology) {
@@ -314,20 +310,18 @@ std::vector<Finding> slow_nics(const Topology& topology) {
   const auto evidence = [&](std::size_t host, const Nic& nic) {
     return fmt::format("at {:.6g} GB/s of {:.6g} by the kernel", nic.rate->count, *full[host]);
   };
-  std::vector<Finding> findings = nics_of_each_host(
-      topology, "nic.rate", Severity::error, evidence,
-      "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
-      [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); });
-  std::ranges::move(nics_of_each_host(
-                        topology, "nic.rate", Severity::warning, evidence,
-                        "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
-                        "all traffic waits for the slowest rail",
-                        [&](std::size_t host, const Nic& nic) {
-                          return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
-                        },
-                        with_rdma),
-                    std::back_inserter(findings));
-  return findings;
+  return both(nics_of_each_host(
+                  topology, "nic.rate", Severity::error, evidence,
+                  "reboot, and replace the instance if that does not help: all traffic waits for the slowest rail",
+                  [&](std::size_t host, const Nic& nic) { return is_slow(host, nic) && !serves_storage(host, nic); }),
+              nics_of_each_host(
+                  topology, "nic.rate", Severity::warning, evidence,
+                  "nothing if they serve storage; else reboot, and replace the instance if that does not help: "
+                  "all traffic waits for the slowest rail",
+                  [&](std::size_t host, const Nic& nic) {
+                    return is_slow(host, nic) && serves_storage(host, nic) && may_be_of_job(host, nic);
+                  },
+                  with_rdma));
 }
 
 std::vector<Finding> old_efa_drivers(const Topology& topology) {
@@ -476,26 +470,27 @@ std::vector<Finding> odd_nic_mtus(const Topology& topology) {
 // DMA-BUF is the alternative from Linux 5.12 and NVIDIA's driver 515 on. Where it may exist, only NCCL's log shows
 // which one is used.
 std::vector<Finding> without_peermem(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const bool up = std::ranges::any_of(nics_with_rdma(host), [](const Nic* nic) { return nic->state == "up"; });
-    const bool verbs = !has_efa(host) && host.gpus > 0 && up;
-    if (!verbs || !host.modules || host.modules->empty()) continue;
-    const auto loaded = [&](const char* name) { return std::ranges::find(*host.modules, name) != host.modules->end(); };
-    if (loaded("nvidia_peermem") || loaded("nv_peer_mem")) continue;
-    std::vector<std::string> old;
-    for (const auto& [part, least] : {std::pair{"kernel", "5.12"}, std::pair{"nvidia driver", "515"}})
-      if (contains({.from = {}, .below = least}, version_of(host, part)))
-        old.push_back(fmt::format("{} {}", part, version_of(host, part)));
-    if (old.empty()) continue;
-    findings.push_back(about_host(
-        host, "host.peermem", Severity::warning,
-        fmt::format("nvidia_peermem is not loaded on {}, and with {} there is no DMA-BUF: its NICs do not reach "
-                    "GPU memory",
-                    host.name, join(old)),
-        "load it (modprobe nvidia_peermem); traffic between GPU and NIC goes through the host until then"));
-  }
-  return findings;
+  return each_host(topology, "host.peermem", Severity::warning,
+                   "load it (modprobe nvidia_peermem); traffic between GPU and NIC goes through the host until then",
+                   [](const Host& host) -> std::string {
+                     const bool up =
+                         std::ranges::any_of(nics_with_rdma(host), [](const Nic* nic) { return nic->state == "up"; });
+                     const bool verbs = !has_efa(host) && host.gpus > 0 && up;
+                     if (!verbs || !host.modules || host.modules->empty()) return "";
+                     const auto loaded = [&](const char* name) {
+                       return std::ranges::find(*host.modules, name) != host.modules->end();
+                     };
+                     if (loaded("nvidia_peermem") || loaded("nv_peer_mem")) return "";
+                     std::vector<std::string> old;
+                     for (const auto& [part, least] : {std::pair{"kernel", "5.12"}, std::pair{"nvidia driver", "515"}})
+                       if (contains({.from = {}, .below = least}, version_of(host, part)))
+                         old.push_back(fmt::format("{} {}", part, version_of(host, part)));
+                     if (old.empty()) return "";
+                     return fmt::format(
+                         "nvidia_peermem is not loaded on {}, and with {} there is no DMA-BUF: its NICs do not reach "
+                         "GPU memory",
+                         host.name, join(old));
+                   });
 }
 
 // NCCL_IB_HCA lists the devices that NCCL may use, as in "=mlx5_0:1,mlx5_1" (ports are ignored here); "^" excludes.
@@ -536,16 +531,14 @@ std::vector<Finding> unusable_nics(const Topology& topology) {
     return nics_of_each_host(topology, "nic.unusable", Severity::error, evidence, action,
                              [=](const Nic& nic) { return (nic.kind == "efa") == efa && nic.verbs_usable == false; });
   };
-  std::vector<Finding> findings =
+  return both(
       of_kind(true,
               "give the job access: in a container pass the EFA devices of /dev/infiniband, all of them and no others "
               "(Kubernetes: request vpc.amazonaws.com/efa), on a host check the permissions; one device of another "
-              "driver that is there and cannot be opened makes libfabric offer none");
-  std::ranges::move(of_kind(false,
-                            "give the job access: in a container pass /dev/infiniband and all its devices "
-                            "(Kubernetes: request the RDMA resource), on a host check the permissions"),
-                    std::back_inserter(findings));
-  return findings;
+              "driver that is there and cannot be opened makes libfabric offer none"),
+      of_kind(false,
+              "give the job access: in a container pass /dev/infiniband and all its devices "
+              "(Kubernetes: request the RDMA resource), on a host check the permissions"));
 }
 
 // ---- efa.provider, efa.domains and efa.plugin: the software between NCCL and the EFA devices. Without any part of it
@@ -569,27 +562,26 @@ bool offers_efa(const Libfabric& libfabric) {
 }  // namespace
 
 std::vector<Finding> absent_provider(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    if (!has_efa(host) || !host.libfabric || offers_efa(*host.libfabric)) continue;
-    const Libfabric& libfabric = *host.libfabric;
-    if (!libfabric.answered) continue;  // its providers are unknown
-    std::vector<std::string> closed;
-    for (const Nic& nic : host.nics)
-      if (nic.kind != "efa" && nic.verbs_usable == false) closed.push_back(nic.name);
-    findings.push_back(about_host(
-        host, "efa.provider", Severity::error,
-        fmt::format("{} EFA devices on {}, but libfabric{} offers none of them{}{}: {}", efa_nics(host).size(),
-                    host.name, libfabric.version.empty() ? "" : " " + libfabric.version,
-                    libfabric.problem.empty() ? "" : " (" + libfabric.problem + ")",
-                    closed.empty() ? ""
-                                   : ", as it does where devices of other drivers are there and cannot be opened (" +
-                                         join(closed) + ")",
-                    fallback),
-        "see what fi_info -p efa says; install the EFA installer's libfabric and put it first in LD_LIBRARY_PATH; in a "
-        "container pass only the EFA devices of /dev/infiniband"));
-  }
-  return findings;
+  return each_host(
+      topology, "efa.provider", Severity::error,
+      "see what fi_info -p efa says; install the EFA installer's libfabric and put it first in LD_LIBRARY_PATH; in a "
+      "container pass only the EFA devices of /dev/infiniband",
+      [](const Host& host) -> std::string {
+        if (!has_efa(host) || !host.libfabric || offers_efa(*host.libfabric)) return "";
+        const Libfabric& libfabric = *host.libfabric;
+        if (!libfabric.answered) return "";  // its providers are unknown
+        std::vector<std::string> closed;
+        for (const Nic& nic : host.nics)
+          if (nic.kind != "efa" && nic.verbs_usable == false) closed.push_back(nic.name);
+        return fmt::format(
+            "{} EFA devices on {}, but libfabric{} offers none of them{}{}: {}", efa_nics(host).size(), host.name,
+            libfabric.version.empty() ? "" : " " + libfabric.version,
+            libfabric.problem.empty() ? "" : " (" + libfabric.problem + ")",
+            closed.empty()
+                ? ""
+                : ", as it does where devices of other drivers are there and cannot be opened (" + join(closed) + ")",
+            fallback);
+      });
 }
 
 std::vector<Finding> missing_domains(const Topology& topology) {
@@ -612,18 +604,18 @@ std::vector<Finding> missing_domains(const Topology& topology) {
 }
 
 std::vector<Finding> absent_plugins(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts)
-    if (has_efa(host) && host.gpus > 0 && host.net_plugins && host.other_net_plugins.size() == host.net_plugins->size())
-      findings.push_back(about_host(
-          host, "efa.plugin", Severity::error,
-          host.net_plugins->empty()
-              ? fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback)
-              : fmt::format("NCCL on {} would find {} and no aws-ofi-nccl, without which it cannot use EFA: {}",
-                            host.name, join(*host.net_plugins), fallback),
-          "install aws-ofi-nccl (it comes with the EFA installer) and put its lib folder into LD_LIBRARY_PATH on all "
-          "nodes; NCCL_NET=\"AWS Libfabric\" makes its absence an error"));
-  return findings;
+  return each_host(
+      topology, "efa.plugin", Severity::error,
+      "install aws-ofi-nccl (it comes with the EFA installer) and put its lib folder into LD_LIBRARY_PATH on all "
+      "nodes; NCCL_NET=\"AWS Libfabric\" makes its absence an error",
+      [](const Host& host) -> std::string {
+        if (!has_efa(host) || host.gpus == 0 || !host.net_plugins) return "";
+        if (host.other_net_plugins.size() != host.net_plugins->size()) return "";
+        return host.net_plugins->empty()
+                   ? fmt::format("no libnccl-net*.so is where NCCL on {} would look for it: {}", host.name, fallback)
+                   : fmt::format("NCCL on {} would find {} and no aws-ofi-nccl, without which it cannot use EFA: {}",
+                                 host.name, join(*host.net_plugins), fallback);
+      });
 }
 
 }  // namespace p5::topo

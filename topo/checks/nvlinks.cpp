@@ -61,27 +61,34 @@ bool is_bridged_in_twos(const Topology& topology, const Gpu& like) {
   return joined;
 }
 
-// GPUs of several hosts in one clique that all lack the same NVLinks: the switches at the other end are missing, not
-// the GPUs' links. By the number of their clique.
-std::map<int, std::vector<const Gpu*>> gpus_without_plane(const Topology& topology) {
+// The GPUs of one clique of hosts.
+struct CliqueGpus {
+  std::vector<std::string> hosts;
+  const Platform* platform = nullptr;  // of the first host
+  std::vector<const Gpu*> gpus;
+  std::set<std::pair<std::optional<int>, std::string>> links;  // active links, and those that are not
+};
+
+// Cliques of several hosts whose GPUs all lack the same NVLinks: the switches at the other end are missing, not the
+// GPUs' links. By the number of the clique.
+std::map<int, CliqueGpus> cliques_without_plane(const Topology& topology) {
   const std::vector<int> cliques = cliques_of_hosts(topology);
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
-  std::map<int, std::vector<const Gpu*>> all;
-  std::map<int, const Platform*> platform_of_clique;
-  std::map<int, std::set<std::pair<std::optional<int>, std::string>>> missing;
+  std::map<int, CliqueGpus> all;
   for (std::size_t host = 0; host < cliques.size(); ++host) {
-    if (std::ranges::count(cliques, cliques[host]) < 2) continue;
-    platform_of_clique.try_emplace(cliques[host], platforms[host]);
+    CliqueGpus& its = all[cliques[host]];
+    if (its.hosts.empty()) its.platform = platforms[host];
+    its.hosts.push_back(topology.hosts[host].name);
     for (const Gpu& gpu : topology.hosts[host].gpu_devices) {
-      all[cliques[host]].push_back(&gpu);
-      missing[cliques[host]].insert({gpu.links, inactive_links(gpu)});
+      its.gpus.push_back(&gpu);
+      its.links.insert({gpu.links, inactive_links(gpu)});
     }
   }
-  std::erase_if(all, [&](const auto& of_clique) {
-    const auto& [clique, gpus] = of_clique;
-    const std::optional<int> links = gpus.front()->links;
-    return missing[clique].size() > 1 || !links ||
-           *links >= expected_links(topology, platform_of_clique.at(clique), *gpus.front());
+  std::erase_if(all, [&](const auto& clique) {
+    const CliqueGpus& its = clique.second;
+    if (its.hosts.size() < 2 || its.links.size() != 1) return true;
+    const Gpu& first = *its.gpus.front();
+    return !first.links || *first.links >= expected_links(topology, its.platform, first);
   });
   return all;
 }
@@ -116,33 +123,26 @@ std::map<std::string, std::optional<double>> usual_rates(const Topology& topolog
 
 std::vector<Finding> missing_planes(const Topology& topology) {
   std::vector<Finding> findings;
-  for (const auto& [clique, gpus] : gpus_without_plane(topology)) {
-    const Gpu& first = *gpus.front();
-    const std::vector<int> cliques = cliques_of_hosts(topology);
-    const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
-    const auto first_of_clique = static_cast<std::size_t>(std::ranges::find(cliques, clique) - cliques.begin());
-    std::vector<std::string> hosts;
-    for (std::size_t host = 0; host < cliques.size(); ++host)
-      if (cliques[host] == clique) hosts.push_back(topology.hosts[host].name);
+  for (const auto& [clique, its] : cliques_without_plane(topology)) {
+    const Gpu& first = *its.gpus.front();
     findings.push_back(
         {.id = "domain.plane",
          .severity = Severity::error,
          .subject = {},
-         .evidence =
-             fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
-                         "switch plane is missing, not the links of one GPU",
-                         gpus.size(), clique, hosts.front(), plural(hosts.size() - 1, "other host"), *first.links,
-                         expected_links(topology, platforms[first_of_clique], first), inactive_links(first)),
+         .evidence = fmt::format("all {} GPUs of NVLink domain d{} (of {} and {}) have {} active NVLinks of {}{}: a "
+                                 "switch plane is missing, not the links of one GPU",
+                                 its.gpus.size(), clique, its.hosts.front(), plural(its.hosts.size() - 1, "other host"),
+                                 *first.links, expected_links(topology, its.platform, first), inactive_links(first)),
          .action = "look at the switch trays of that domain (their NVOS or BMC, and the fabric manager's log there); "
                    "replace the tray, or the UltraServer",
-         .hosts = hosts});
+         .hosts = its.hosts});
   }
   return findings;
 }
 
 std::vector<Finding> missing_links(const Topology& topology) {
   std::set<const Gpu*> by_plane;
-  for (const auto& [clique, gpus] : gpus_without_plane(topology)) by_plane.insert(gpus.begin(), gpus.end());
+  for (const auto& [clique, its] : cliques_without_plane(topology)) by_plane.insert(its.gpus.begin(), its.gpus.end());
   const std::vector<const Platform*> platforms = platforms_of_hosts(topology);
   const auto lacking = [&](bool without_bridge) {
     return [&topology, &by_plane, &platforms, without_bridge](std::size_t host, const Gpu& gpu) -> std::string {
@@ -153,15 +153,12 @@ std::vector<Finding> missing_links(const Topology& topology) {
       return fmt::format("has {} active NVLinks of {}{}", *gpu.links, expected, inactive_links(gpu));
     };
   };
-  std::vector<Finding> findings =
-      each_gpu(topology, "gpu.links", Severity::error,
-               "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance", lacking(false));
-  std::ranges::move(each_gpu(topology, "gpu.links", Severity::warning,
-                             "look whether this GPU is meant to have an NVLink bridge as the others have; if so, look "
-                             "how it is seated",
-                             lacking(true)),
-                    std::back_inserter(findings));
-  return findings;
+  return both(each_gpu(topology, "gpu.links", Severity::error,
+                       "reset the GPU (nvidia-smi --gpu-reset), reboot, or replace the instance", lacking(false)),
+              each_gpu(topology, "gpu.links", Severity::warning,
+                       "look whether this GPU is meant to have an NVLink bridge as the others have; if so, look "
+                       "how it is seated",
+                       lacking(true)));
 }
 
 std::vector<Finding> slow_links(const Topology& topology) {
@@ -477,7 +474,7 @@ std::vector<Finding> ranks_across_domains(const Topology& topology) {
            .subject = {},
            .evidence = fmt::format("the ranks are not ordered by NVLink domain: {} to a domain that earlier ranks are "
                                    "in, so neighbours in rings and groups of consecutive ranks meet over NICs",
-                                   plural(static_cast<size_t>(returns), "return")),
+                                   plural(returns, "return")),
            .action = action}};
 }
 
@@ -489,17 +486,15 @@ std::vector<Finding> unhealthy_fabric(const Topology& topology) {
       return "says of its NVLink fabric: " + join(troubles);
     };
   };
-  std::vector<Finding> findings =
+  return both(
       each_gpu(topology, "gpu.fabric_health", Severity::error,
                "see nvidia-smi -q (Fabric, Health) and the fabric manager's log on the switch trays; reset the GPU, "
                "reboot, or replace the instance",
-               with_troubles(false));
-  std::ranges::move(each_gpu(topology, "gpu.fabric_health", Severity::warning,
-                             "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
-                             "share its NVLink domain",
-                             with_troubles(true)),
-                    std::back_inserter(findings));
-  return findings;
+               with_troubles(false)),
+      each_gpu(topology, "gpu.fabric_health", Severity::warning,
+               "let the fabric manager on the switch trays assign it to a partition, if hosts are to "
+               "share its NVLink domain",
+               with_troubles(true)));
 }
 
 std::vector<Finding> other_imex(const Topology& topology) {

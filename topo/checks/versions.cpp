@@ -163,17 +163,14 @@ std::vector<Finding> old_software(const Topology& topology) {
 
 // It refuses to start with a driver of another version.
 std::vector<Finding> other_fabric_manager(const Topology& topology) {
-  std::vector<Finding> findings;
-  for (const Host& host : topology.hosts) {
-    const std::string manager = version_of(host, "fabric manager"), driver = version_of(host, "nvidia driver");
-    if (manager.empty() || driver.empty() || manager == driver) continue;
-    findings.push_back(
-        about_host(host, "version.fabric_manager", Severity::error,
-                   fmt::format("fabric manager {} beside NVIDIA driver {} on {}: it only works with its own", manager,
-                               driver, host.name),
-                   "install nvidia-fabricmanager of exactly the driver's version"));
-  }
-  return findings;
+  return each_host(topology, "version.fabric_manager", Severity::error,
+                   "install nvidia-fabricmanager of exactly the driver's version", [](const Host& host) -> std::string {
+                     const std::string manager = version_of(host, "fabric manager"),
+                                       driver = version_of(host, "nvidia driver");
+                     if (manager.empty() || driver.empty() || manager == driver) return "";
+                     return fmt::format("fabric manager {} beside NVIDIA driver {} on {}: it only works with its own",
+                                        manager, driver, host.name);
+                   });
 }
 
 }  // namespace p5::topo
