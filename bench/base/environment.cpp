@@ -26,6 +26,11 @@ std::string value_or_empty(const Environment& variables, const std::string& name
   return found == variables.end() ? std::string() : found->second;
 }
 
+Environment with_changes(Environment variables, const Environment& changes) {
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return variables;
+}
+
 bool is_secret(std::string_view name) {
   constexpr std::array<std::string_view, 6> secrets{"secret", "token", "password", "passwd", "key", "auth"};
   const std::vector<std::string> words = split(lower(name), '_');

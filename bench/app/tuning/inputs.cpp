@@ -40,12 +40,7 @@ std::string with_hash(const std::string& path) {
 std::vector<Environment> environments_of_arms(ControlPlane& control, const Options& options) {
   const Environment of_workers = environment_of_workers(control, options);
   if (options.command != "ab") return {of_workers};
-  std::vector<Environment> all;
-  for (const auto& settings : {options.a, options.b}) {
-    all.push_back(of_workers);
-    for (const auto& [name, value] : settings) all.back()[name] = value;
-  }
-  return all;
+  return {with_changes(of_workers, options.a), with_changes(of_workers, options.b)};
 }
 
 // The first variable that ranks describe differently; "" where they do not.

@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
@@ -398,9 +399,7 @@ class ArmSearch {
 
   // `confirms`: in several launches, which also tell whether a band of sizes is slower.
   Judged judge(const Environment& environment, bool confirms) {
-    Environment of_arm = trial_.of_default;
-    for (const auto& [name, value] : environment) of_arm[name] = value;
-    const std::unique_ptr<Backend> arm = machine_.backend->arm(of_arm);
+    const std::unique_ptr<Backend> arm = machine_.backend->arm(with_changes(trial_.of_default, environment));
     Backend* const standard = own_default_ ? own_default_.get() : machine_.backend.get();
     Trials trials(control_, {standard, arm.get()}, trial_.cases, trial_.runner);
     Judged judged{{tuner::make_arm(environment), std::nullopt}};
