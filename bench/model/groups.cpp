@@ -239,6 +239,16 @@ int count_nodes(const NodeOfRank& node_of_rank) {
   return node_of_rank.empty() ? 0 : *std::ranges::max_element(node_of_rank) + 1;
 }
 
+int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
+  std::set<int> nodes;
+  for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+  return static_cast<int>(nodes.size());
+}
+
+bool are_of_one_size(const Round& groups) {
+  return std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups.front().size(); });
+}
+
 Round communicators_of(const Round& round, int ranks) {
   if (round.size() == 1 && std::cmp_equal(round.front().size(), ranks)) return {};
   Round groups = round;

@@ -311,23 +311,17 @@ std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_l
 
 std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement) {
   std::set<Communicator> all;
-  for (const Group& group : make_groups(options.group, placement)) {
-    std::set<int> nodes;
-    for (const int rank : group) nodes.insert(placement.domain_of_rank[static_cast<std::size_t>(rank)]);
-    all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
-  }
+  for (const Group& group : make_groups(options.group, placement))
+    all.insert({static_cast<int>(group.size()), spanned_by(group, placement.domain_of_rank)});
   return all;
 }
 
 int hosts_of_communicators(const Options& options, const Placement& placement) {
   if (!placement.has_wide_domains()) return 0;
-  std::size_t most = 0;
-  for (const Group& group : make_groups(options.group, placement)) {
-    std::set<int> hosts;
-    for (const int rank : group) hosts.insert(placement.node_of_rank[static_cast<std::size_t>(rank)]);
-    most = std::max(most, hosts.size());
-  }
-  return static_cast<int>(most);
+  int most = 0;
+  for (const Group& group : make_groups(options.group, placement))
+    most = std::max(most, spanned_by(group, placement.node_of_rank));
+  return most;
 }
 
 }  // namespace p5
