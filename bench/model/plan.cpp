@@ -47,16 +47,6 @@ void check_largest_size(const std::vector<Bytes>& sizes, bool per_rank, int rank
                                    per_rank ? fmt::format(" a rank for {} ranks", ranks) : ""));
 }
 
-std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
-  std::vector<Bytes> sizes;
-  const auto step = static_cast<std::uint64_t>(factor);
-  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
-    sizes.push_back({size});
-    if (size > max.count / step) break;
-  }
-  return sizes;
-}
-
 void check_call_options(const CallOptions& calls, const BackendInfo& info) {
   for (const CallOption& each : call_options()) {
     if (each.value(calls).empty() || info.has(each)) continue;
@@ -580,6 +570,16 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
 }
 
 }  // namespace
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
+  std::vector<Bytes> sizes;
+  const auto step = static_cast<std::uint64_t>(factor);
+  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
+    sizes.push_back({size});
+    if (size > max.count / step) break;
+  }
+  return sizes;
+}
 
 Bytes memory_of(const Case& c, const Backend& backend) {
   Bytes memory = backend.memory_per_rank(c);

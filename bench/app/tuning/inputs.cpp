@@ -232,16 +232,6 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   return found;
 }
 
-namespace {
-
-std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
-  std::vector<Bytes> sizes;
-  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
-  return sizes;
-}
-
-}  // namespace
-
 std::vector<std::string> tunable(const Options& options, const std::string& mode) {
   const bool all = mode == "full" && options.collectives == Options{}.collectives;
   std::vector<std::string> names;
@@ -299,7 +289,7 @@ std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_l
     const Bytes most = options.max_given ? std::min(tuning_limits.max, options.max) : tuning_limits.max;
     std::vector<Bytes> sizes = tuning_limits.small;
     const bool own_min = tuning_limits.beside && options.given.contains("--min");
-    std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most), std::back_inserter(sizes));
+    std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most, 2), std::back_inserter(sizes));
     std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
     return sizes;
   }
