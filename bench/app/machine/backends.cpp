@@ -77,10 +77,8 @@ namespace {
 
 // The address of NCCL's RAS service in the workers, unless the user has set one.
 std::string choose_ras_address(Environment& changes) {
-  const Environment own = current_environment();
-  for (const Environment* const variables : {&std::as_const(changes), &own})
-    if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
-      return chosen->second;
+  const std::string chosen = value_or_empty(with_changes(current_environment(), changes), ras_variable);
+  if (!chosen.empty()) return chosen;
   return changes[ras_variable] = ras_address;
 }
 
@@ -114,10 +112,6 @@ std::vector<std::string> problems_in(const std::vector<std::string>& answers, co
   for (const std::string& each : answers) problems.push_back(json::parse(each).value(kind, ""));
   return problems;
 }
-
-}  // namespace
-
-namespace {
 
 bool has_one_of(const std::string& problem, std::span<const char* const> errors) {
   return std::ranges::any_of(errors, [&](const char* name) { return problem.find(name) != std::string::npos; });
