@@ -212,9 +212,13 @@ void find_rails(Gpu& gpu, const std::vector<const Nic*>& nics) {
 
 }  // namespace
 
+bool has_efa(const Host& host) {
+  return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+}
+
 std::vector<const Nic*> nics_of_fabric(const Host& host) {
   std::vector<const Nic*> nics;
-  const bool efa = std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
+  const bool efa = has_efa(host);
   double infiniband = 0, ethernet = 0;  // the rates of ports that are up
   std::size_t ethernet_up = 0;          // fewer than the InfiniBand ports are for storage, though these be down
   for (const Nic& nic : host.nics) {

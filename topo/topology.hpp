@@ -164,6 +164,7 @@ Host host_from_hwloc_xml(const std::string& text, const std::string& name);
 bool is_nccl_xml(std::string_view text);
 Topology topology_from_nccl_xml(std::string_view xml, const std::string& name);
 
+bool has_efa(const Host& host);
 // The NICs that carry a job's traffic between hosts: EFA, else InfiniBand. None where the host has faster Ethernet
 // ports with RDMA than all its InfiniBand ports together: these then serve storage, or manage a board's NVSwitches.
 std::vector<const Nic*> nics_of_fabric(const Host& host);

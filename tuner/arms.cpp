@@ -12,6 +12,7 @@
 
 #include "bench/base/embedded.hpp"
 #include "bench/base/error.hpp"
+#include "bench/base/json_fields.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
@@ -21,97 +22,9 @@ namespace p5::tuner {
 
 // ---- knobs
 
-using nlohmann::json;
-
 namespace {
 
-// One entry of a knob file, read as strictly as the platform files.
-class KnobEntry {
- public:
-  KnobEntry(std::string_view file, const json& object) : file_(file), object_(object) {
-    static const std::vector<std::string> fields{"name",    "since",     "step",        "values",    "default",
-                                                 "summary", "platforms", "least_nodes", "transport", "collectives",
-                                                 "risk",    "source",    "beside"};
-    if (!object_.is_object()) throw error("an entry", "has to be an object");
-    if (object_.contains("name") && object_["name"].is_string()) name_ = object_["name"].get<std::string>();
-    for (const auto& [field, value] : object_.items())
-      if (std::ranges::find(fields, field) == fields.end())
-        throw error(field, "is an " + unknown_name("field", field, fields));
-  }
-
-  UsageError error(const std::string& field, const std::string& why) const {
-    return UsageError(fmt::format("knob file {}: {}'{}' {}", file_, name_.empty() ? "" : name_ + ": ", field, why));
-  }
-
-  const json& at(const std::string& field) const {
-    if (!object_.contains(field)) throw error(field, "is missing");
-    return object_[field];
-  }
-
-  std::string text(const std::string& field, bool may_be_empty = false) const {
-    const json& value = at(field);
-    if (!value.is_string() || (!may_be_empty && value.get_ref<const std::string&>().empty()))
-      throw error(field,
-                  fmt::format("has to be a text{}, not {}", may_be_empty ? "" : " that is not empty", value.dump()));
-    return value.get<std::string>();
-  }
-
-  int integer(const std::string& field, int least, int most) const {
-    const json& value = at(field);
-    if (!value.is_number_integer() || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
-      throw error(field, fmt::format("has to be a whole number from {} to {}, not {}", least, most, value.dump()));
-    return value.get<int>();
-  }
-
-  // The value of a field that is true or false; false if the field is absent.
-  bool has_flag(const std::string& field) const {
-    if (object_.contains(field) && !object_[field].is_boolean()) throw error(field, "has to be true or false");
-    return object_.value(field, false);
-  }
-
-  std::vector<std::string> list(const std::string& field) const {
-    const json& value = at(field);
-    const auto is_text = [](const json& each) {
-      return each.is_string() && !each.get_ref<const std::string&>().empty();
-    };
-    if (!value.is_array() || !std::ranges::all_of(value, is_text))
-      throw error(field, fmt::format("has to be a list of texts, not {}", value.dump()));
-    return value.get<std::vector<std::string>>();
-  }
-
- private:
-  std::string_view file_;
-  const json& object_;
-  std::string name_;
-};
-
-Knob read_knob(const KnobEntry& entry) {
-  Knob knob;
-  knob.name = entry.text("name");
-  if (!is_variable_name(knob.name)) throw entry.error("name", "has to be the name of a variable");
-  knob.summary = entry.text("summary");
-  knob.since = entry.text("since", true);
-  if (!knob.since.empty() && parse_nccl_version(knob.since) == 0)
-    throw entry.error("since", "has to be a version of NCCL or empty");
-  knob.step = entry.integer("step", 2, 4);
-  knob.values = entry.list("values");
-  knob.standard = entry.text("default", true);
-  if (std::ranges::all_of(knob.values, [&](const std::string& value) { return value == knob.standard; }))
-    throw entry.error("values", "has to hold something besides the default");
-  knob.platforms = entry.list("platforms");
-  knob.least_nodes = entry.integer("least_nodes", 1, 1 << 20);
-  static const std::vector<std::string> transports{"any", "net", "efa", "nvls"};  // in the order of Transport
-  const std::string transport = entry.text("transport");
-  const auto found = std::ranges::find(transports, transport);
-  if (found == transports.end())
-    throw entry.error("transport", "is an " + unknown_name("transport", transport, transports));
-  knob.transport = static_cast<Transport>(found - transports.begin());
-  knob.beside = entry.has_flag("beside");
-  knob.collectives = entry.list("collectives");
-  knob.risk = entry.text("risk");
-  knob.source = entry.text("source");
-  return knob;
-}
+constexpr std::array<std::string_view, 4> transports{"any", "net", "efa", "nvls"};
 
 std::vector<Knob> load_all() {
   std::vector<Knob> all;
@@ -124,21 +37,26 @@ std::vector<Knob> load_all() {
 
 }  // namespace
 
-std::vector<Knob> parse_knobs(std::string_view file, std::string_view text) {
-  json list;
-  try {
-    list = json::parse(text);
-  } catch (const json::exception& problem) {
-    throw UsageError(fmt::format("knob file {}: not JSON: {}", file, problem.what()));
-  }
-  if (!list.is_array()) throw UsageError(fmt::format("knob file {}: it has to be a list", file));
-  std::vector<Knob> all;
-  for (const json& object : list) {
-    const KnobEntry entry(file, object);
-    all.push_back(read_knob(entry));
-    if (std::ranges::count(all, all.back().name, &Knob::name) > 1) throw entry.error("name", "is there twice");
-  }
-  return all;
+void fields(auto& archive, Is<Knob> auto& knob) {
+  archive.must("name", knob.name);
+  archive.must("since", knob.since);
+  archive.must("step", json_fields::between(2, 4, knob.step));
+  archive.must("values", knob.values);
+  archive.must("default", knob.standard);
+  archive.may("beside", knob.beside);
+  archive.must("summary", knob.summary);
+  archive.must("platforms", knob.platforms);
+  archive.must("least_nodes", json_fields::at_least(1, knob.least_nodes));
+  archive.must("transport", json_fields::one_of(knob.transport, transports));
+  archive.must("collectives", knob.collectives);
+  archive.must("risk", knob.risk);
+  archive.must("source", knob.source);
+}
+
+std::vector<Knob> parse_knobs(std::string_view file, std::string_view text) try {
+  return json_fields::read_as<std::vector<Knob>>(nlohmann::json::parse(text));
+} catch (const std::exception& problem) {
+  throw UsageError(fmt::format("knob file {}: {}", file, problem.what()));
 }
 
 const std::vector<Knob>& knobs() {
@@ -157,9 +75,9 @@ std::vector<std::string> risks_of(const Environment& environment) {
 bool applies(const Knob& knob, const KnobScope& scope) {
   if (scope.nodes < knob.least_nodes || (knob.beside && !scope.beside)) return false;
   if (!knob.since.empty() && scope.nccl_version < parse_nccl_version(knob.since)) return false;
-  if (knob.transport == Transport::efa && !scope.efa) return false;
-  if (knob.transport == Transport::nvls && !scope.nvls) return false;
-  if (knob.transport == Transport::net && scope.nodes < 2) return false;
+  if (knob.transport == "efa" && !scope.efa) return false;
+  if (knob.transport == "nvls" && !scope.nvls) return false;
+  if (knob.transport == "net" && scope.nodes < 2) return false;
   const auto measured = [&](const std::string& each) {
     return std::ranges::find(scope.collectives, each) != scope.collectives.end();
   };

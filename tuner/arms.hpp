@@ -17,8 +17,6 @@ namespace p5::tuner {
 
 // ---- knobs
 
-enum class Transport { any, net, efa, nvls };  // net: any network between nodes
-
 struct Knob {
   std::string name;     // of the variable
   std::string summary;  // one line
@@ -28,13 +26,13 @@ struct Knob {
   std::string standard;                // "default" in the file; "" where it depends
   std::vector<std::string> platforms;  // prefixes of instance types; empty: all
   int least_nodes = 1;
-  Transport transport = Transport::any;
+  std::string transport = "any";         // "any", "net" (any network between nodes), "efa" or "nvls"
   bool beside = false;                   // only worth a try beside other work
   std::vector<std::string> collectives;  // that it can change; empty: all
   std::string risk, source;
 };
 
-// Parses one file. Throws UsageError naming the file, the knob and the field that is missing, unknown or out of bounds.
+// Parses one file. Throws UsageError naming the file and the field that is missing or out of bounds.
 std::vector<Knob> parse_knobs(std::string_view file, std::string_view text);
 
 // All knobs in the order of the files, the most promising first, because a search may end before the last.

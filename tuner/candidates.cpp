@@ -112,8 +112,11 @@ void read_channels(Constraints& constraints, const Environment& environment) {
 bool Constraints::allows(Function function, const Setting& setting) const {
   if (forbidden_algorithms.contains({function, setting.algorithm})) return false;
   if (forbidden_protocols.contains({function, setting.protocol})) return false;
-  if (setting.channels == 0) return true;
-  return setting.channels >= least_channels && (most_channels == 0 || setting.channels <= most_channels);
+  return setting.channels == 0 || allows_channels(setting.channels);
+}
+
+bool Constraints::allows_channels(int channels) const {
+  return channels >= least_channels && (most_channels == 0 || channels <= most_channels);
 }
 
 // NCCL takes the smallest maximum and then the largest minimum (src/graph/connect.cc), and since 2.30 the number for
@@ -146,19 +149,10 @@ bool rows_decide_registered_calls(const Environment& environment) {
 // NCCL takes one number, or in later versions names. ZERO wins over EFFICIENCY, and NCCL_ALGO or NCCL_PROTO too
 // (src/init.cc, src/enqueue.cc).
 std::string efficiency_policy(const Environment& environment) {
-  std::string value = value_or_empty(environment, "NCCL_CTA_POLICY");
-  const std::string as_set = value;
-  for (char& c : value)
-    if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
+  const std::string as_set = value_or_empty(environment, "NCCL_CTA_POLICY"), value = lower(as_set);
   const bool wins =
       value == "1" || (value.find("efficiency") != std::string::npos && value.find("zero") == std::string::npos);
   return wins && !environment.contains("NCCL_ALGO") && !environment.contains("NCCL_PROTO") ? as_set : "";
-}
-
-bool is_variable_name(std::string_view name) {
-  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
-  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
-  return !name.empty() && !digit(name[0]) && std::ranges::all_of(name, [&](char c) { return letter(c) || digit(c); });
 }
 
 Constraints constraints_of(const Environment& environment) {
@@ -201,12 +195,10 @@ std::vector<CostEntry> prune_cost_entries(const SizePoint& point, std::span<cons
 
 std::vector<int> channel_counts(const SizePoint& point, const CandidateRules& rules, const Constraints& constraints) {
   std::vector<int> counts;
-  for (const int channels : rules.channels) {
-    const bool allowed = channels >= constraints.least_channels &&
-                         (constraints.most_channels == 0 || channels <= constraints.most_channels);
-    if (allowed && point.bytes / rules.bytes_per_channel >= static_cast<std::uint64_t>(channels))
+  for (const int channels : rules.channels)
+    if (constraints.allows_channels(channels) &&
+        point.bytes / rules.bytes_per_channel >= static_cast<std::uint64_t>(channels))
       counts.push_back(channels);
-  }
   return counts;
 }
 
@@ -216,11 +208,7 @@ std::vector<Setting> full_grid(const SizePoint& point, std::span<const CostEntry
   counts.insert(counts.begin(), 0);
   std::vector<Setting> grid;
   for (const CostEntry& entry : prune_cost_entries(point, offered, rules, constraints))
-    for (const int channels : counts) {
-      Setting setting = entry.setting;
-      setting.channels = channels;
-      grid.push_back(setting);
-    }
+    for (const int channels : counts) grid.push_back({entry.setting.algorithm, entry.setting.protocol, channels});
   return grid;
 }
 

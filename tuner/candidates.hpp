@@ -31,6 +31,7 @@ struct Constraints {
   std::vector<std::string> remarks;
 
   bool allows(Function function, const Setting& setting) const;
+  bool allows_channels(int channels) const;
   // False also for numbers of channels where another variable limits them.
   bool allows_variable(const std::string& name) const;
 };
@@ -47,8 +48,6 @@ bool rows_decide_registered_calls(const Environment& environment);
 // NCCL_CTA_POLICY by which registered all_gathers and reduce_scatters take few CTAs, unless a tuner is loaded; "" if it
 // asks for another, or for none.
 std::string efficiency_policy(const Environment& environment);
-// Letters, digits, '_', no digit first.
-bool is_variable_name(std::string_view name);
 
 // ---- candidates
 

@@ -26,6 +26,17 @@ std::string value_or_empty(const Environment& variables, const std::string& name
   return found == variables.end() ? std::string() : found->second;
 }
 
+Environment with_changes(Environment variables, const Environment& changes) {
+  for (const auto& [name, value] : changes) variables[name] = value;
+  return variables;
+}
+
+bool is_variable_name(std::string_view name) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !name.empty() && !digit(name[0]) && std::ranges::all_of(name, [&](char c) { return letter(c) || digit(c); });
+}
+
 bool is_secret(std::string_view name) {
   constexpr std::array<std::string_view, 6> secrets{"secret", "token", "password", "passwd", "key", "auth"};
   const std::vector<std::string> words = split(lower(name), '_');

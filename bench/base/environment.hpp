@@ -13,6 +13,11 @@ Environment current_environment();
 
 // The value of a name; "" where it is missing.
 std::string value_or_empty(const Environment& variables, const std::string& name);
+// The variables with these set; in a worker's changes an empty value unsets a variable.
+Environment with_changes(Environment variables, const Environment& changes);
+
+// Letters, digits, '_', no digit first.
+bool is_variable_name(std::string_view name);
 
 // True for names with SECRET, TOKEN, PASSWORD, PASSWD, KEY or AUTH among the words between underscores: their values
 // are not recorded.

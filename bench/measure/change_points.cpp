@@ -148,30 +148,6 @@ double median_in(std::span<const double> values, SeriesSegment in) {
       {values.begin() + static_cast<std::ptrdiff_t>(in.begin), values.begin() + static_cast<std::ptrdiff_t>(in.end)});
 }
 
-double sum_of_distances(std::span<const double> values, SeriesSegment in) {
-  const double middle = median_in(values, in);
-  double sum = 0;
-  for (std::size_t i = in.begin; i < in.end; ++i) sum += std::abs(values[i] - middle);
-  return sum;
-}
-
-// Refines the place of a change to the least sum of distances from both levels' medians; the test only locates it
-// roughly.
-std::size_t refine_place(std::span<const double> values, SeriesSegment segment_around, std::size_t first) {
-  std::size_t best = first;
-  double least =
-      sum_of_distances(values, {segment_around.begin, first}) + sum_of_distances(values, {first, segment_around.end});
-  for (std::size_t each = segment_around.begin + least_level; each + least_level <= segment_around.end; ++each) {
-    const double sum =
-        sum_of_distances(values, {segment_around.begin, each}) + sum_of_distances(values, {each, segment_around.end});
-    if (sum < least * (1 - 1e-12)) {
-      least = sum;
-      best = each;
-    }
-  }
-  return best;
-}
-
 // The values between the changes before and after the i-th.
 SeriesSegment segment_around(const std::vector<StrongestSplit>& changes, std::size_t i, std::size_t count) {
   return {i == 0 ? 0 : changes[i - 1].first, i + 1 == changes.size() ? count : changes[i + 1].first};
@@ -189,8 +165,6 @@ std::vector<ChangePoint> find_changes(std::span<const double> values, const Chan
   search(values, 0, rules, random, changes);
   std::vector<ChangePoint> changes_found;
   while (true) {
-    for (std::size_t i = 0; i < changes.size(); ++i)
-      changes[i].first = refine_place(values, segment_around(changes, i, values.size()), changes[i].first);
     changes_found.clear();
     std::size_t smallest = 0;
     double step = std::numeric_limits<double>::infinity();

@@ -19,9 +19,9 @@ namespace p5 {
 
 namespace {
 
-// Replicates are processed side by side, so that the compiler vectorizes their sorting.
-constexpr std::size_t lanes = 16;
-using Lanes = std::array<float, lanes>;
+// Replicates of a side that are drawn one after the other, before as many of the other side.
+constexpr std::size_t replicates_at_once = 16;
+using Replicates = std::array<float, replicates_at_once>;
 
 constexpr std::size_t fewest_samples = 6;  // fewer samples give no estimate of the scatter within a launch
 
@@ -102,60 +102,29 @@ Draws draw_within(std::span<const Launch> launches, double unit, Random& random)
 // [replicate][place]: index of the drawn launch.
 std::vector<unsigned> choose_launches(std::size_t launches, const ResamplingRules& rules, Random& random) {
   std::vector<unsigned> chosen;
-  chosen.reserve(launches * rules.rounds * lanes);
-  for (std::size_t replicate = 0; replicate < rules.rounds * lanes; ++replicate)
+  chosen.reserve(launches * rules.rounds * replicates_at_once);
+  for (std::size_t replicate = 0; replicate < rules.rounds * replicates_at_once; ++replicate)
     for (std::size_t i = 0; i < launches; ++i)
       chosen.push_back(static_cast<unsigned>(rules.draws_launches ? random.below(launches) : i));
   return chosen;
 }
 
-// Sorts each lane over the places by odd-even transposition, without branches.
-void sort_lanes(std::span<Lanes> places) {
-  for (std::size_t round = 0; round < places.size(); ++round)
-    for (std::size_t i = round % 2; i + 1 < places.size(); i += 2) {
-      Lanes &a = places[i], &b = places[i + 1];
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const float low = std::min(a[lane], b[lane]), high = std::max(a[lane], b[lane]);
-        a[lane] = low;
-        b[lane] = high;
-      }
-    }
-}
-
-// Above this number of places, exchanges cost more than they save.
-constexpr std::size_t most_sorted_by_exchange = 32;
-
-Lanes medians_of(std::span<Lanes> places) {
-  Lanes medians{};
-  const std::size_t half = places.size() / 2;
-  if (places.size() > most_sorted_by_exchange) {
-    std::vector<float> one(places.size());
-    for (std::size_t lane = 0; lane < lanes; ++lane) {
-      for (std::size_t i = 0; i < places.size(); ++i) one[i] = places[i][lane];
-      medians[lane] = median_in_place(one);
-    }
-    return medians;
-  }
-  sort_lanes(places);
-  for (std::size_t lane = 0; lane < lanes; ++lane)
-    medians[lane] = places.size() % 2 == 1 ? places[half][lane] : (places[half - 1][lane] + places[half][lane]) / 2;
-  return medians;
-}
-
-// The side's log median in as many replicates as there are lanes, starting at `first`.
-Lanes replicates_of(const Draws& draws, std::span<const unsigned> chosen, std::size_t launches, std::size_t first,
-                    Random& random, std::vector<Lanes>& places) {
-  places.resize(launches);
-  for (std::size_t lane = 0; lane < lanes; ++lane) {
-    const auto of_replicate = chosen.subspan((first + lane) * launches, launches);
+// The side's log medians in the replicates from `first` on.
+Replicates replicates_of(const Draws& draws, std::span<const unsigned> chosen, std::size_t launches, std::size_t first,
+                         Random& random) {
+  Replicates medians{};
+  std::vector<float> drawn(launches);
+  for (std::size_t replicate = 0; replicate < medians.size(); ++replicate) {
+    const auto of_replicate = chosen.subspan((first + replicate) * launches, launches);
     std::uint64_t bits = 0;
     for (std::size_t i = 0; i < launches; ++i) {
       if (i % 8 == 0) bits = random.next();
-      places[i][lane] = draws.at(of_replicate[i], bits);
+      drawn[i] = draws.at(of_replicate[i], bits);
       bits >>= 8;
     }
+    medians[replicate] = median_in_place(drawn);
   }
-  return medians_of(places);
+  return medians;
 }
 
 // 95 % percentile interval; reorders `values`.
@@ -199,7 +168,7 @@ double log_ratio(const Sides& cell) { return std::log(median_of(cell.fresh) / me
 
 Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules) {
   const std::size_t base_launches = cells.front().base.size(), new_launches = cells.front().fresh.size();
-  const std::size_t replicates = rules.rounds * lanes;
+  const std::size_t replicates = rules.rounds * replicates_at_once;
   Random random(rules.seed);
   const std::vector<unsigned> base_chosen = choose_launches(base_launches, rules, random);
   const std::vector<unsigned> new_chosen = choose_launches(new_launches, rules, random);
@@ -212,14 +181,12 @@ Resampled resample(std::span<const Sides> cells, const ResamplingRules& rules) {
     const double unit = median_of(cells[c].base);
     const Draws base = draw_within(cells[c].base, unit, own), fresh = draw_within(cells[c].fresh, unit, own);
     std::vector<float> logs(replicates);
-    std::vector<Lanes> places;
-    for (std::size_t r = 0; r < replicates; r += lanes) {
-      const Lanes divisors = replicates_of(base, base_chosen, base_launches, r, own, places);
-      const Lanes dividends = replicates_of(fresh, new_chosen, new_launches, r, own, places);
-      for (std::size_t lane = 0; lane < lanes; ++lane) {
-        const float log = logs[r + lane] = dividends[lane] - divisors[lane];
-        sums[r + lane] +=
-            static_cast<std::int64_t>(static_cast<double>(log) * point / static_cast<double>(cells.size()));
+    for (std::size_t r = 0; r < replicates; r += replicates_at_once) {
+      const Replicates divisors = replicates_of(base, base_chosen, base_launches, r, own);
+      const Replicates dividends = replicates_of(fresh, new_chosen, new_launches, r, own);
+      for (std::size_t i = 0; i < replicates_at_once; ++i) {
+        const float log = logs[r + i] = dividends[i] - divisors[i];
+        sums[r + i] += static_cast<std::int64_t>(static_cast<double>(log) * point / static_cast<double>(cells.size()));
       }
     }
     result.each[c] = percentiles(logs);

@@ -298,6 +298,13 @@ int side_of_products(std::optional<Bytes> memory) {
   return side;
 }
 
+// The pairs of one case; an empty list adds no part to it. Different pairs have different names, because communicators
+// are reused by name.
+struct Turn {
+  Round links, nics;
+  std::string name_of_links, name_of_nics;
+};
+
 class LoadBuilder {
  public:
   LoadBuilder(const std::string& backend_name, const JobFacts& job)
@@ -305,13 +312,7 @@ class LoadBuilder {
         most_bytes_(job.memory_of_rank ? job.memory_of_rank->count / share_of_messages : link_message.count),
         side_(side_of_products(job.memory_of_rank)) {}
 
-  // Pairs of ranks; an empty list adds no part to the case. Different pairs have different names, because communicators
-  // are reused by name.
-  struct Pairs {
-    const Round& pairs;
-    const std::string& name;
-  };
-  LoadCase build(const Pairs& own_links, const Pairs& own_nics) const {
+  LoadCase build(const Turn& turn) const {
     LoadCase made;
     const auto add = [&](Case c, std::optional<std::size_t> part) {
       made.parts.push_back(part);
@@ -324,8 +325,8 @@ class LoadBuilder {
       work.planned = std::make_shared<const Case>(std::move(c));
       made.all.beside.push_back(std::move(work));
     };
-    if (!own_links.pairs.empty()) add(exchange(own_links.pairs, own_links.name, 1, link_message), links_part);
-    if (!own_nics.pairs.empty()) add(exchange(own_nics.pairs, own_nics.name, 2, nic_message), nics_part);
+    if (!turn.links.empty()) add(exchange(turn.links, turn.name_of_links, 1, link_message), links_part);
+    if (!turn.nics.empty()) add(exchange(turn.nics, turn.name_of_nics, 2, nic_message), nics_part);
     if (made.parts.empty()) {
       // A single GPU without a partner sends to itself and copies to the host.
       add(exchange({{0}}, "world", 1, link_message), std::nullopt);
@@ -360,16 +361,6 @@ class LoadBuilder {
   int side_;
 };
 
-}  // namespace
-
-namespace {
-
-// The pairs of one case.
-struct Turn {
-  Round links, nics;
-  std::string name_of_links, name_of_nics;
-};
-
 std::vector<Turn> turns_of(const Domains& domains) {
   std::vector<Turn> made;
   std::size_t turns = turns_of(domains.size());
@@ -392,8 +383,7 @@ std::vector<Turn> turns_of(const Domains& domains) {
 std::vector<LoadCase> load_cases(const std::string& backend_name, const JobFacts& job) {
   const LoadBuilder builder(backend_name, job);
   std::vector<LoadCase> cases;
-  for (const Turn& turn : turns_of(domains_of(job.placement().domain_of_rank)))
-    cases.push_back(builder.build({turn.links, turn.name_of_links}, {turn.nics, turn.name_of_nics}));
+  for (const Turn& turn : turns_of(domains_of(job.placement().domain_of_rank))) cases.push_back(builder.build(turn));
   return cases;
 }
 

@@ -237,6 +237,16 @@ int count_nodes(const NodeOfRank& node_of_rank) {
   return node_of_rank.empty() ? 0 : *std::ranges::max_element(node_of_rank) + 1;
 }
 
+int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
+  std::set<int> nodes;
+  for (const int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
+  return static_cast<int>(nodes.size());
+}
+
+bool are_of_one_size(const Round& groups) {
+  return std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups.front().size(); });
+}
+
 Round communicators_of(const Round& round, int ranks) {
   if (round.size() == 1 && std::cmp_equal(round.front().size(), ranks)) return {};
   Round groups = round;
@@ -406,8 +416,7 @@ std::vector<Round> halves_of_each_node(const NodeOfRank& node_of_rank, std::uint
   constexpr std::size_t fewest_ranks = 6;  // per node; halves of fewer are pairs
   const std::vector<Group> nodes = ranks_of_nodes(node_of_rank);
   const std::size_t ranks = nodes.empty() ? 0 : nodes.front().size();
-  if (ranks < fewest_ranks || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; }))
-    return {};
+  if (ranks < fewest_ranks || !are_of_one_size(nodes)) return {};
   std::vector<Round> rounds;
   for (const Split& split : balanced_splits(ranks, seed)) {
     Round round;
@@ -426,7 +435,7 @@ std::vector<Round> pairs_on_all_rails(const NodeOfRank& node_of_rank) {
   constexpr std::size_t three = 3;
   if (nodes.size() < three || nodes.size() % 2 == 0) return {};
   const std::size_t ranks = nodes.front().size();
-  if (ranks % 2 != 0 || std::ranges::any_of(nodes, [&](const Group& node) { return node.size() != ranks; })) return {};
+  if (ranks % 2 != 0 || !are_of_one_size(nodes)) return {};
   std::vector<Round> rounds;
   for (const auto& pairs : round_robin(static_cast<int>(nodes.size()))) {
     std::vector<std::size_t> left(nodes.size());

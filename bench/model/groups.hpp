@@ -29,6 +29,9 @@ void shuffle(Values&& values, std::mt19937_64& random) {
 using NodeOfRank = std::vector<int>;
 
 int count_nodes(const NodeOfRank& node_of_rank);
+// The number of nodes of a group's ranks.
+int spanned_by(const Group& group, const NodeOfRank& node_of_rank);
+bool are_of_one_size(const Round& groups);
 
 // The communicators that a round needs: members ascending, groups in the order of their first members. Empty when the
 // round is one group of all `ranks`, which uses the job's own communicator.

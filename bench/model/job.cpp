@@ -316,8 +316,7 @@ class ReplayPlanner {
     c.collective = each.collective;
     c.type = type_of(each);
     const std::size_t size = groups.front().size();
-    const bool alike = std::ranges::all_of(groups, [&](const Group& group) { return group.size() == size; });
-    if (!alike || std::cmp_not_equal(size, each.ranks))
+    if (!are_of_one_size(groups) || std::cmp_not_equal(size, each.ranks))
       throw UsageError(fmt::format("the job's groups have {} ranks, and those of this run {}", each.ranks, size));
     if (each.collective->powers_of_two && !std::has_single_bit(size))
       throw UsageError(fmt::format("it takes groups of 1, 2, 4, 8, ... ranks, and these have {}", size));
@@ -331,11 +330,7 @@ class ReplayPlanner {
     c.shape = shape_in(each, c);
     c.bytes = c.shape.bytes;
     c.bytes_per_rank = c.shape.bytes_per_rank;
-    const auto nodes = [&](const Group& group) {
-      std::set<int> all;
-      for (const int rank : group) all.insert(placement_.node_of_rank[static_cast<std::size_t>(rank)]);
-      return all.size();
-    };
+    const auto nodes = [&](const Group& group) { return spanned_by(group, placement_.node_of_rank); };
     set_span(c, *std::ranges::max_element(groups, {}, nodes), placement_);
     c.rounds = std::make_shared<const std::vector<Round>>(1, std::move(groups));
     return c;

@@ -4,20 +4,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 
 namespace p5 {
 
 namespace {
-
-bool is_name(std::string_view text) {
-  const auto fits = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
-  return !text.empty() && std::isdigit(static_cast<unsigned char>(text.front())) == 0 &&
-         std::ranges::all_of(text, fits);
-}
 
 // True for the name of a library's variable: after a comma it is a variable without a value, not part of a value.
 bool is_library_variable(std::string_view text) {
@@ -36,7 +30,7 @@ std::map<std::string, std::string> parse_arm(const std::string& text) {
   for (const std::string& part : split(text)) {
     const std::size_t equals = part.find('=');
     const std::string name = part.substr(0, equals);
-    if (equals != std::string::npos && is_name(name)) {
+    if (equals != std::string::npos && is_variable_name(name)) {
       const auto [place, fresh] = variables.emplace(name, part.substr(equals + 1));
       if (!fresh) throw UsageError(fmt::format("'{}' sets {} twice", text, name));
       if (std::ranges::find(of_the_job, name) != of_the_job.end())

@@ -17,12 +17,6 @@ namespace p5 {
 
 namespace {
 
-int spanned_by(const Group& group, const NodeOfRank& node_of_rank) {
-  std::set<int> nodes;
-  for (int rank : group) nodes.insert(node_of_rank[static_cast<std::size_t>(rank)]);
-  return static_cast<int>(nodes.size());
-}
-
 // True if the rank has the NIC, and is the first one of its node that does.
 bool measures_nic(const std::vector<std::vector<std::string>>& nics_of_rank, const NodeOfRank& node_of_rank,
                   std::size_t rank, std::size_t nic) {

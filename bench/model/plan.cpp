@@ -47,16 +47,6 @@ void check_largest_size(const std::vector<Bytes>& sizes, bool per_rank, int rank
                                    per_rank ? fmt::format(" a rank for {} ranks", ranks) : ""));
 }
 
-std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
-  std::vector<Bytes> sizes;
-  const auto step = static_cast<std::uint64_t>(factor);
-  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
-    sizes.push_back({size});
-    if (size > max.count / step) break;
-  }
-  return sizes;
-}
-
 void check_call_options(const CallOptions& calls, const BackendInfo& info) {
   for (const CallOption& each : call_options()) {
     if (each.value(calls).empty() || info.has(each)) continue;
@@ -73,8 +63,7 @@ void check_root(int root, bool every_root, const Collective& collective, const R
                 const std::string& where) {
   if (!collective.rooted) return;
   const std::size_t smallest = std::ranges::min_element(groups, {}, &Group::size)->size();
-  const bool alike = std::ranges::max_element(groups, {}, &Group::size)->size() == smallest;
-  if (every_root && !alike)
+  if (every_root && !are_of_one_size(groups))
     throw UsageError(fmt::format("--root all is for groups of one size, and those of {} differ; give --root N", where));
   if (static_cast<std::size_t>(root) >= smallest)
     throw UsageError(fmt::format("--root {}: the smallest group of {} has ranks 0 to {}", root, where, smallest - 1));
@@ -101,8 +90,7 @@ void check_work(const Work& work, const Options& options, const JobFacts& job, c
   } catch (const UsageError& problem) {
     throw UsageError(fmt::format("--beside {}: {}", name, problem.what()));
   }
-  const bool alike = std::ranges::all_of(groups, [&](const Group& each) { return each.size() == groups[0].size(); });
-  if (work.collective->of_tokens && !alike)
+  if (work.collective->of_tokens && !are_of_one_size(groups))
     throw UsageError(fmt::format("--beside {}: tokens go around groups of one size; name another group", name));
   check_root(options.root, false, *work.collective, groups, "--beside " + name);
   check_group_sizes(*work.collective, groups, "--beside " + name, "its groups");
@@ -127,7 +115,7 @@ Traffics make_traffics(const Options& options, const Round& groups) try {
   const bool wants_tokens = wants([](const Collective& each) { return each.of_tokens; });
   const std::size_t ranks = groups.front().size();
   if (options.traffic.empty() && (!wants_tokens || ranks < 2)) return {};
-  if (!std::ranges::all_of(groups, [&](const Group& each) { return each.size() == ranks; }))
+  if (!are_of_one_size(groups))
     throw UsageError(fmt::format("a matrix is for groups of one size, and those of --group {} differ", options.group));
   if (ranks < 2) throw UsageError("a group of one rank sends nothing; start more ranks");
   if (ranks > most_ranks_of_traffic)
@@ -582,6 +570,16 @@ std::vector<Bytes> requested_sizes(const Options& options, Bytes max) {
 }
 
 }  // namespace
+
+std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor) {
+  std::vector<Bytes> sizes;
+  const auto step = static_cast<std::uint64_t>(factor);
+  for (std::uint64_t size = min.count; size <= max.count; size *= step) {
+    sizes.push_back({size});
+    if (size > max.count / step) break;
+  }
+  return sizes;
+}
 
 Bytes memory_of(const Case& c, const Backend& backend) {
   Bytes memory = backend.memory_per_rank(c);

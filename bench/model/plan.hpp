@@ -35,6 +35,9 @@ struct Plan {
   Bytes memory_per_rank;             // memory of the largest case
 };
 
+// From the minimum on, each so many times the one before.
+std::vector<Bytes> sizes_between(Bytes min, Bytes max, int factor);
+
 // Memory of one rank for a case: its buffers, and those of what runs beside it or in its step.
 Bytes memory_of(const Case& c, const Backend& backend);
 

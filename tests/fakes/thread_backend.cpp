@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstring>
 #include <limits>
+#include <thread>
 
 #include "bench/base/error.hpp"
 #include "bench/model/traffic.hpp"
@@ -384,7 +385,10 @@ const std::byte* Exchange::input(int rank, int slot) const {
 
 std::unique_ptr<Session> ThreadBackend::open(const Case& c, int round) {
   const int number = opened_++;
-  if (rank_ == 0) ++threads_.opened;
+  if (rank_ == 0) {
+    ++threads_.opened;
+    std::this_thread::sleep_for(std::chrono::duration<double>(threads_.opening_s));
+  }
   threads_.exchange.begin(number);
   const Trouble& trouble = threads_.trouble;
   const bool troubled = trouble.rank == rank_ && trouble.only_case.value_or(number) == number;

@@ -68,7 +68,8 @@ struct Threads {
   std::string unavailable = {};  // of all cases, as Session::unavailable()
   int slots = 4;
   double operation_s = 100e-6;
-  double spread = 0;  // relative spread between samples; 0: the stopping rule is met at once
+  double opening_s = 0;  // real seconds that rank 0 takes to open a session
+  double spread = 0;     // relative spread between samples; 0: the stopping rule is met at once
   std::atomic<int> most_operations{0}, most_samples{0};  // of a request
   std::atomic<int> opened{0};                            // sessions opened by rank 0
 };

@@ -42,7 +42,7 @@ struct RunnerJob {
   Trouble trouble{};
   std::string unavailable{};
   int slots = 4;
-  double operation_s = 100e-6, spread = 0;
+  double operation_s = 100e-6, opening_s = 0, spread = 0;
   // Afterwards
   int most_operations = 0, most_samples = 0, opened = 0;
   std::vector<Measurement> unfinished{};
@@ -61,6 +61,7 @@ struct RunnerJob {
     threads.unavailable = unavailable;
     threads.slots = slots;
     threads.operation_s = operation_s;
+    threads.opening_s = opening_s;
     threads.spread = spread;
     const JobFacts facts{.node_of_rank = NodeOfRank(static_cast<std::size_t>(ranks), 0), .memory_of_node = {}};
     const Plan plan = make_plan(options, facts, fakes::ThreadBackend(threads, 0), planned_for);
@@ -438,6 +439,18 @@ TEST(Runner, skips_what_a_spent_budget_does_not_allow) {
     EXPECT_EQ(m.because, "budget");
     EXPECT_FALSE(m.throughput);
   }
+}
+
+// The 28 rounds of pairs, which come first, take longer than the budget.
+TEST(Runner, lets_further_rounds_of_pairs_give_way_to_a_collective_that_has_none) {
+  RunnerJob job;
+  job.ranks = 8;
+  job.options.collectives = {"p2p", "all_reduce"};
+  job.runner.in_order = true;
+  job.runner.budget = {0.7};
+  job.opening_s = 0.03;
+  for (const Measurement& m : job.run())
+    EXPECT_EQ(m.outcome, Outcome::measured) << describe(m.measured_case) << m.because;
 }
 
 TEST(Runner, begins_no_pairs_in_the_time_that_they_leave_to_others) {

@@ -397,6 +397,17 @@ TEST(SearchBesideWork, takes_the_best_that_is_not_too_slow_alone) {
     }
 }
 
+// 4 channels are best beside work, but too slow alone; the best that is not lies among the neighbours of 20.
+TEST(SearchBesideWork, looks_for_channels_next_to_the_best_that_is_not_too_slow_alone) {
+  Machine machine = beside_work();
+  machine.factor = {
+      {"ring/ll/4", 0.7}, {"ring/ll/8", 0.72}, {"ring/ll/12", 0.75}, {"ring/ll/16", 0.8}, {"ring/ll/20", 0.9}};
+  machine.throughput_factor["ring/ll/2"] = 2;
+  const Record record = run(machine, {{point(1 << 24), {{setting("ring/ll"), 10}}}}, beside_rules(0.02)).records[0];
+  ASSERT_TRUE(record.winner) << record.because;
+  EXPECT_EQ(to_text(*record.winner), "ring/ll/16");
+}
+
 TEST(SearchBesideWork, leaves_the_default_where_all_that_gains_is_too_slow_alone) {
   Machine machine = beside_work();
   for (auto& [setting, factor] : machine.throughput_factor) factor = 1.1;

@@ -187,10 +187,6 @@ inline std::string setting(const Topology& topology, const std::string& variable
   return at == topology.settings->variables.end() ? "" : at->second;
 }
 
-inline bool has_efa(const Host& host) {
-  return std::ranges::any_of(host.nics, [](const Nic& nic) { return nic.kind == "efa"; });
-}
-
 // The NICs of each host that carry a job's traffic, as far as this is known. Some instance types show InfiniBand
 // devices of their boards beside EFA, which carry nothing. An Ethernet port of RoCE carries it if one of its name has
 // the rate of most names on any host of the kind; the others manage hosts or serve storage.

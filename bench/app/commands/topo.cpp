@@ -10,6 +10,7 @@
 #include "bench/app/commands/commands.hpp"
 #include "bench/app/machine/backends.hpp"
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/run/run_folder.hpp"
 #include "bench/base/console.hpp"
 #include "bench/base/embedded.hpp"
@@ -103,18 +104,15 @@ topo::Topology load_topology(const std::string& given) {
 
 // hwloc's XML of each host from its first rank, at the leader.
 json hwloc_of_hosts(ControlPlane& control, const topo::Topology& topology) {
-  const auto& host_of_rank = topology.host_of_rank;
-  const auto me = static_cast<std::size_t>(control.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
   std::string xml;
   try {
-    if (first) xml = topo::hwloc_xml();
+    if (is_first_on_host(control, topology)) xml = topo::hwloc_xml();
   } catch (const EnvironmentError&) {  // a recording without it is still useful
   }
   json all = json::object();
   const std::vector<std::string> texts = control.gather(xml);
   for (std::size_t rank = 0; rank < texts.size(); ++rank)
-    if (!texts[rank].empty()) all[topology.hosts[static_cast<std::size_t>(host_of_rank[rank])].name] = texts[rank];
+    if (!texts[rank].empty()) all[host_of_rank(topology, rank).name] = texts[rank];
   return all;
 }
 

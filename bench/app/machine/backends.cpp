@@ -19,6 +19,7 @@
 #include "bench/app/machine/workers.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/backends/worker.hpp"
+#include "bench/base/environment.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
@@ -76,10 +77,8 @@ namespace {
 
 // The address of NCCL's RAS service in the workers, unless the user has set one.
 std::string choose_ras_address(Environment& changes) {
-  const Environment own = current_environment();
-  for (const Environment* const variables : {&std::as_const(changes), &own})
-    if (const auto chosen = variables->find(ras_variable); chosen != variables->end() && !chosen->second.empty())
-      return chosen->second;
+  const std::string chosen = value_or_empty(with_changes(current_environment(), changes), ras_variable);
+  if (!chosen.empty()) return chosen;
   return changes[ras_variable] = ras_address;
 }
 
@@ -113,10 +112,6 @@ std::vector<std::string> problems_in(const std::vector<std::string>& answers, co
   for (const std::string& each : answers) problems.push_back(json::parse(each).value(kind, ""));
   return problems;
 }
-
-}  // namespace
-
-namespace {
 
 bool has_one_of(const std::string& problem, std::span<const char* const> errors) {
   return std::ranges::any_of(errors, [&](const char* name) { return problem.find(name) != std::string::npos; });
@@ -206,14 +201,18 @@ std::string why_no_gpus() {
   return may ? "" : fmt::format("there is no driver of GPUs ({})", device);
 }
 
-GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
-                            std::vector<topo::Finding>& findings) {
+namespace {
+
+// Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
+// shares a GPU (unless allowed), or has a library of another version than rank 0's. Adds the leader's findings, of a
+// check also those of failed_gpus() and unanswered_ranks().
+void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Machine& machine) {
+  const topo::Topology& topology = machine.topology;
+  std::vector<topo::Finding>& findings = machine.findings;
   WorkerOptions worker = worker_options(control, options, topology, program,
                                         "this build found no CUDA toolkit or no NCCL; install them and build again");
-  GpuBackend made;
   findings = name_interfaces_for_nccl(control, topology, worker.environment);
-  const auto named = worker.environment.find("NCCL_SOCKET_IFNAME");
-  const std::string interfaces = named == worker.environment.end() ? "" : named->second;
+  const std::string interfaces = value_or_empty(worker.environment, "NCCL_SOCKET_IFNAME");
   worker.ras = choose_ras_address(worker.environment);
   auto backend = std::make_unique<WorkerBackend>(control, std::move(worker));
   const auto decide = [&](const std::vector<std::string>& texts) {
@@ -231,8 +230,8 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
     const std::vector<protocol::Identity> identities = identities_from(texts, topology);
     const int most_ranks = max_ranks_per_gpu(identities, topology, options.allow_shared_gpu);
     for (const protocol::Identity& each : identities) {
-      made.gpu_of_rank.push_back(each.device_uuid);
-      made.gpus_seen_of_rank.push_back(each.visible_devices);
+      machine.gpu_of_rank.push_back(each.device_uuid);
+      machine.topology.gpus_seen_of_rank.push_back(each.visible_devices);
     }
     return json{{"most_ranks", most_ranks},
                 {"memory", fullest_of(identities)->free_memory},
@@ -244,33 +243,19 @@ GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const
       control, [&] { return identity_or_problem(*backend); }, decide));
   const int most_ranks = agreed.at("most_ranks");
   backend->share_device(most_ranks);
-  made.memory_of_rank =
+  machine.memory_of_rank =
       Bytes{WorkerBackend::usable({agreed.at("memory")}).count / static_cast<std::uint64_t>(most_ranks)};
-  made.fullest_device = agreed.at("fullest_device");
-  if (most_ranks > 1) made.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
+  machine.fullest_device = agreed.at("fullest_device");
+  if (most_ranks > 1) machine.why_not_judged = fmt::format("up to {} ranks share a GPU", most_ranks);
   const protocol::Identity first = protocol::identity_from_json(agreed.at("first"));
-  made.software = {{"gpu", first.device_name},
-                   {"nccl", first.library},
-                   {"nccl.path", first.library_path},
-                   {"cuda.driver", first.driver},
-                   {"cuda.runtime", first.runtime}};
-  if (!interfaces.empty()) made.software["workers.NCCL_SOCKET_IFNAME"] = interfaces;
-  made.backend = std::move(backend);
-  return made;
-}
-
-namespace {
-
-void make_nccl(ControlPlane& control, const Options& options, std::uint64_t, Machine& machine) {
-  GpuBackend made = make_gpu_backend(control, options, machine.topology, machine.findings);
-  machine.backend = std::move(made.backend);
-  machine.memory_of_rank = made.memory_of_rank;
-  machine.fullest_device = std::move(made.fullest_device);
-  machine.why_not_judged = std::move(made.why_not_judged);
-  machine.software = std::move(made.software);
-  machine.gpu_of_rank = std::move(made.gpu_of_rank);
+  machine.software = {{"gpu", first.device_name},
+                      {"nccl", first.library},
+                      {"nccl.path", first.library_path},
+                      {"cuda.driver", first.driver},
+                      {"cuda.runtime", first.runtime}};
+  if (!interfaces.empty()) machine.software["workers.NCCL_SOCKET_IFNAME"] = interfaces;
+  machine.backend = std::move(backend);
   machine.topology.gpu_of_rank = machine.gpu_of_rank;
-  machine.topology.gpus_seen_of_rank = std::move(made.gpus_seen_of_rank);
 }
 
 void make_mpi(ControlPlane&, const Options&, std::uint64_t, Machine& machine) { machine.backend = make_mpi_backend(); }

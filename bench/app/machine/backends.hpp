@@ -2,9 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <memory>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -12,7 +9,6 @@
 #include "bench/app/machine/machine.hpp"
 #include "bench/backends/protocol.hpp"
 #include "bench/base/json_fields.hpp"
-#include "bench/model/backend.hpp"
 #include "bench/model/backends.hpp"
 #include "bench/model/control_plane.hpp"
 #include "bench/model/options.hpp"
@@ -32,22 +28,6 @@ int max_ranks_per_gpu(const std::vector<protocol::Identity>& identities, const t
 // Rank, host and memory of the GPU with the least free memory: "GPU 3 (GPU-0abc) of rank 3 on n1, which has 0 B of 80.0
 // GiB free".
 std::string describe_fullest_device(const std::vector<protocol::Identity>& identities, const topo::Topology& topology);
-
-struct GpuBackend {
-  std::unique_ptr<Backend> backend;
-  std::optional<Bytes> memory_of_rank;
-  std::string fullest_device;
-  std::string why_not_judged;
-  std::map<std::string, std::string> software;
-  std::vector<std::string> gpu_of_rank;  // UUIDs; at the leader, as the next
-  std::vector<int> gpus_seen_of_rank;
-};
-
-// Collective; starts a worker for each rank. Throws EnvironmentError naming the rank and host whose worker has no GPU,
-// shares a GPU (unless allowed), or has a library of another version than rank 0's. `findings`: the leader's; of a
-// check also those of failed_gpus() and unanswered_ranks().
-GpuBackend make_gpu_backend(ControlPlane& control, const Options& options, const topo::Topology& topology,
-                            std::vector<topo::Finding>& findings);
 
 // Throws EnvironmentError that names the first rank whose worker did not start, and what to do, if there is one.
 // `of_ranks`: what happened to the worker and on which host, by rank; "" where it started.

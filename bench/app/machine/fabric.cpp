@@ -68,10 +68,6 @@ void fields(auto& archive, Is<SharedFabric> auto& shared) {
   archive.must("beside", shared.beside);
 }
 
-bool shows_efa(const topo::Host& host) {
-  return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
-}
-
 // As topo::nics_by_place(), which only the leader knows.
 std::vector<std::vector<std::string>> nics_of_hosts_by_place(ControlPlane& control, const topo::Topology& topology) {
   ListsOfRanks by_host;
@@ -134,7 +130,7 @@ WorkerOptions fabric_worker(ControlPlane& control, const Options& options, const
   for (const auto& [name, value] : {std::pair("FI_EFA_ENABLE_SHM_TRANSFER", "0"), std::pair("IPATH_NO_BACKTRACE", "1")})
     if (!current_environment().contains(name)) worker.environment.try_emplace(name, value);
   const auto host = static_cast<std::size_t>(topology.host_of_rank[static_cast<std::size_t>(control.participant())]);
-  if (shows_efa(topology.hosts[host])) worker.local.provider = "efa";
+  if (topo::has_efa(topology.hosts[host])) worker.local.provider = "efa";
   worker.local.nics = nics_of_hosts_by_place(control, topology).at(host);
   return worker;
 }
@@ -145,7 +141,7 @@ namespace {
 void refuse_hosts_without_efa(const topo::Topology& topology, const Environment& environment) {
   std::set<std::string> without;
   for (const topo::Host& host : topology.hosts)
-    if (!shows_efa(host)) without.insert(host.name);
+    if (!topo::has_efa(host)) without.insert(host.name);
   if (without.empty() || without.size() == topology.hosts.size() || !value_or_empty(environment, "FI_PROVIDER").empty())
     return;
   throw EnvironmentError(fmt::format(
@@ -159,7 +155,7 @@ void refuse_hosts_without_efa(const topo::Topology& topology, const Environment&
 
 FabricBackend make_fabric_backend(ControlPlane& control, const Options& options, const topo::Topology& topology) {
   WorkerOptions worker = fabric_worker(control, options, topology);
-  refuse_hosts_without_efa(topology, with_changes(worker.environment));
+  refuse_hosts_without_efa(topology, with_changes(current_environment(), worker.environment));
   worker.local.interfaces = interfaces_for_libfabric(topology, worker.environment);
   worker.local.memory = options.memory;
   FabricBackend made;
@@ -217,10 +213,11 @@ std::optional<WorkerOptions> agree_on_path(ControlPlane& control, const Options&
   bool clear = true;
   if (machine.backend_info().parts == BackendInfo::Parts::gpus) {
     name_interfaces_for_nccl(control, machine.topology, worker.environment);
-    const auto way = variables_for_path_of_nccl(all_have_efa(machine.topology), with_changes(worker.environment),
-                                                read_file, list_interfaces());
+    const auto way = variables_for_path_of_nccl(all_have_efa(machine.topology),
+                                                with_changes(current_environment(), worker.environment), read_file,
+                                                list_interfaces());
     clear = way.has_value();
-    for (const auto& [name, value] : way.value_or(Environment())) worker.environment[name] = value;
+    worker.environment = with_changes(worker.environment, way.value_or(Environment()));
   }
   name_interface_for_libfabric(machine.topology, worker.environment);
   const bool agreed = agree(
@@ -250,11 +247,7 @@ std::vector<reports::ReachabilityHost> describe_hosts(ControlPlane& control, con
 
 }  // namespace
 
-bool all_have_efa(const topo::Topology& topology) {
-  return std::ranges::all_of(topology.hosts, [](const topo::Host& host) {
-    return std::ranges::find(host.nics, std::string("efa"), &topo::Nic::kind) != host.nics.end();
-  });
-}
+bool all_have_efa(const topo::Topology& topology) { return std::ranges::all_of(topology.hosts, topo::has_efa); }
 
 std::vector<int> first_ranks(const topo::Topology& topology) {
   std::set<std::pair<std::string, std::string>> seen;

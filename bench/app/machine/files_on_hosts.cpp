@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "bench/app/machine/workers.hpp"
 #include "bench/base/error.hpp"
 #include "bench/base/input.hpp"
 #include "bench/base/json_fields.hpp"
@@ -65,10 +66,8 @@ std::optional<std::string> bytes_of(const fs::path& path) try {
 }
 
 HostRole role_on_host(const ControlPlane& control, const topo::Topology& topology) {
-  const std::vector<int>& host_of_rank = topology.host_of_rank;
-  const int mine = host_of_rank.at(static_cast<std::size_t>(control.participant()));
-  return {.host = topology.hosts.at(static_cast<std::size_t>(mine)).name,
-          .first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant()};
+  return {.host = host_of_rank(topology, static_cast<std::size_t>(control.participant())).name,
+          .first = is_first_on_host(control, topology)};
 }
 
 std::vector<HostProblem> hosts_without(ControlPlane& control, const HostRole& place, const std::string& path) {

@@ -202,13 +202,12 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
         return MachineOfRank{name, topo::kernel_boot_id()};
       },
       hosts_of_ranks);
-  const std::uint16_t mine = host_of_rank[static_cast<std::size_t>(control.participant())];
-  const bool first = std::ranges::find(host_of_rank, mine) - host_of_rank.begin() == control.participant();
+  topo::Topology topology;
+  topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
+  const bool first = is_first_on_host(control, topology);
   topo::Host host;
   if (first) host = topo::discover_host(probes);
   const std::vector<json> described = gather_json(control, first ? to_json(host) : json());
-  topo::Topology topology;
-  topology.host_of_rank.assign(host_of_rank.begin(), host_of_rank.end());
   topology.taken = utc_now();
   if (control.is_leader()) {
     topology.settings = topo::job_settings(environment_of_nccl(current_environment(), read_file));
@@ -218,7 +217,7 @@ topo::Topology discover_cluster(ControlPlane& control, const topo::Probes& probe
   const ClusterSketch sketch = shared_by_leader(control, sketch_of(topology.hosts));
   if (control.is_leader()) return topology;
   topology.hosts = hosts_from(sketch);
-  topo::Host& own = topology.hosts.at(mine);
+  topo::Host& own = topology.hosts.at(host_of_rank[static_cast<std::size_t>(control.participant())]);
   own.name = name;
   if (!first) return topology;
   // The sketch names hosts by number, so this host needs its number to compare with others.
@@ -412,8 +411,7 @@ topo::Limits find_limits(ControlPlane& control, const Machine& machine) {
   const Bytes size = few_samples ? MiB(4) : MiB(64);
   const Seconds duration{few_samples ? 0 : 0.15};
   const std::vector<int>& host_of_rank = machine.topology.host_of_rank;
-  const auto me = static_cast<std::size_t>(control.participant());
-  const bool first = std::ranges::find(host_of_rank, host_of_rank[me]) - host_of_rank.begin() == control.participant();
+  const bool first = is_first_on_host(control, machine.topology);
   control.barrier();
   const std::vector<double> together = gather_at_leader(control, topo::measure_copy(size, duration).count);
   control.barrier();

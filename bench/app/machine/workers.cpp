@@ -75,6 +75,12 @@ const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank)
   return topology.hosts[static_cast<std::size_t>(topology.host_of_rank[rank])];
 }
 
+bool is_first_on_host(const ControlPlane& control, const topo::Topology& topology) {
+  const std::vector<int>& hosts = topology.host_of_rank;
+  const int mine = hosts.at(static_cast<std::size_t>(control.participant()));
+  return std::ranges::find(hosts, mine) - hosts.begin() == control.participant();
+}
+
 WorkerOptions worker_options(ControlPlane& control, const Options& options, const topo::Topology& topology,
                              const std::string& program, const std::string& why_missing) {
   const auto me = static_cast<std::size_t>(control.participant());
@@ -131,8 +137,7 @@ void fields(auto& archive, Is<NcclInterfaces> auto& interfaces) {
 }
 
 Environment environment_of_workers(ControlPlane& control, const Options& options) {
-  Environment environment = current_environment();
-  for (const auto& [name, value] : worker_environment(control, options)) environment[name] = value;
+  Environment environment = with_changes(current_environment(), worker_environment(control, options));
   std::erase_if(environment, [](const auto& variable) { return variable.second.empty(); });
   return environment;
 }
@@ -193,12 +198,6 @@ std::optional<Environment> variables_for_path_of_nccl(bool efa, const Environmen
   return Environment{{"FI_PROVIDER", "tcp"}, {interface_of_libfabric, taken.front().name}};
 }
 
-Environment with_changes(const Environment& changes) {
-  Environment environment = current_environment();
-  for (const auto& [name, value] : changes) environment[name] = value;
-  return environment;
-}
-
 Environment shared_settings(Environment environment) {
   std::erase_if(environment, [](const auto& variable) {
     return !topo::shapes_transport(variable.first) || variable.first == "NCCL_HOSTID";
@@ -224,7 +223,7 @@ std::string library_path_of_job(const Environment& environment) {
 }
 
 Environment settings_of_worker(const Environment& changes, const ReadFile& read) {
-  const Environment own = with_changes(changes);
+  const Environment own = with_changes(current_environment(), changes);
   Environment settings = shared_settings(environment_of_nccl(own, read));
   // In a host's own file these are names of its devices, which differ between hosts by design.
   for (const char* const name : {nccl_setting, "NCCL_IB_HCA", interface_of_libfabric})
@@ -237,7 +236,7 @@ Environment settings_of_worker(const Environment& changes, const ReadFile& read)
 std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const topo::Topology& topology,
                                                     Environment& changes) {
   if (!several_hosts(topology)) return {};
-  const Environment environment = with_changes(changes);
+  const Environment environment = with_changes(current_environment(), changes);
   NcclInterfaces mine;
   if (!chooses_nccl_interfaces(environment, read_file))
     mine = nccl_interfaces(list_interfaces(), launcher_addresses(environment));
@@ -246,7 +245,7 @@ std::vector<topo::Finding> name_interfaces_for_nccl(ControlPlane& control, const
 }
 
 void name_interface_for_libfabric(const topo::Topology& topology, Environment& changes) {
-  const Environment environment = with_changes(changes);
+  const Environment environment = with_changes(current_environment(), changes);
   if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return;
   const std::vector<Interface> all = list_interfaces();
   const std::vector<Ipv4> launcher = launcher_addresses(environment);
@@ -255,7 +254,7 @@ void name_interface_for_libfabric(const topo::Topology& topology, Environment& c
 }
 
 std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes) {
-  const Environment environment = with_changes(changes);
+  const Environment environment = with_changes(current_environment(), changes);
   if (!several_hosts(topology) || !value_or_empty(environment, interface_of_libfabric).empty()) return {};
   std::vector<std::string> names;
   for (const Interface& each : external_interfaces(list_interfaces(), launcher_addresses(environment)))

@@ -23,6 +23,8 @@ std::string file_of_ours(const std::string& name);
 
 std::string first_hosts(std::vector<std::string> hosts);  // "h1, h2"; of many hosts the first and how many more
 const topo::Host& host_of_rank(const topo::Topology& topology, std::size_t rank);
+// True for the rank that acts for its host.
+bool is_first_on_host(const ControlPlane& control, const topo::Topology& topology);
 
 // True for variables that change what the library does, its plugins and our tuner plugin included: they must be equal
 // on all ranks, but for NCCL_HOSTID.
@@ -77,8 +79,6 @@ void name_interface_for_libfabric(const topo::Topology& topology, Environment& c
 // All interfaces that lead to other hosts, for a worker that uses each of them; empty on one host or if the user
 // selected one.
 std::vector<std::string> interfaces_for_libfabric(const topo::Topology& topology, const Environment& changes);
-// This process's variables with a worker's changes; an empty value unsets a variable.
-Environment with_changes(const Environment& changes);
 // The variables of an environment that must be equal on all ranks. NCCL_HOSTID may differ; launchers prepend to
 // LD_LIBRARY_PATH on some nodes.
 Environment shared_settings(Environment environment);

@@ -17,12 +17,6 @@ using nlohmann::json;
 
 namespace {
 
-bool is_first_on_host(ControlPlane& control, const Machine& machine) {
-  const std::vector<int>& hosts = machine.topology.host_of_rank;
-  const auto me = static_cast<std::size_t>(control.participant());
-  return std::ranges::find(hosts, hosts[me]) - hosts.begin() == control.participant();
-}
-
 // Minimum bytes that each NVLink domain sent to others, whatever the algorithm: as busbw counts them for one rank each.
 std::uint64_t least_sent(const Measurement& m) {
   const Case& c = m.measured_case;
@@ -106,7 +100,8 @@ class CaseMonitor::Cases final : public Observer {
 
 CaseMonitor::CaseMonitor(ControlPlane& control, const Machine& machine) : wanted_(machine.backend_info().on_gpus()) {
   if (!wanted_) return;
-  if (is_first_on_host(control, machine)) watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
+  if (is_first_on_host(control, machine.topology))
+    watch_ = std::make_unique<topo::Watch>(file_of_ours("p5bench-probe-nvml"));
   control.barrier();  // all hosts count time from here
   if (watch_) begin_ = watch_->now();
 }

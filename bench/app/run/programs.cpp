@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "bench/app/machine/machine.hpp"
+#include "bench/app/machine/workers.hpp"
 #include "bench/app/run/phases.hpp"
 #include "bench/model/agreement.hpp"
 #include "bench/model/backends.hpp"
@@ -37,9 +38,7 @@ std::vector<reports::ProgramsOnGpu> programs_here(const Run& run) {
   constexpr double share_of_time_left = 0.25;
   const std::vector<int>& host_of_rank = run.machine.topology.host_of_rank;
   const auto me = static_cast<std::size_t>(run.control.participant());
-  if (run.processes.empty() ||
-      std::ranges::find(host_of_rank, host_of_rank.at(me)) - host_of_rank.begin() != run.control.participant())
-    return {};
+  if (run.processes.empty() || !is_first_on_host(run.control, run.machine.topology)) return {};
   const auto is_of_job = [&](int pid) -> std::optional<bool> {
     const std::optional<std::int64_t> parent = parent_process_of(pid);
     if (!parent) return std::nullopt;

@@ -40,12 +40,7 @@ std::string with_hash(const std::string& path) {
 std::vector<Environment> environments_of_arms(ControlPlane& control, const Options& options) {
   const Environment of_workers = environment_of_workers(control, options);
   if (options.command != "ab") return {of_workers};
-  std::vector<Environment> all;
-  for (const auto& settings : {options.a, options.b}) {
-    all.push_back(of_workers);
-    for (const auto& [name, value] : settings) all.back()[name] = value;
-  }
-  return all;
+  return {with_changes(of_workers, options.a), with_changes(of_workers, options.b)};
 }
 
 // The first variable that ranks describe differently; "" where they do not.
@@ -237,16 +232,6 @@ JobToTune job_to_tune(const Options& options, const Replay& replay, const Placem
   return found;
 }
 
-namespace {
-
-std::vector<Bytes> sizes_between(Bytes min, Bytes max) {
-  std::vector<Bytes> sizes;
-  for (std::uint64_t size = min.count; size <= max.count; size *= 2) sizes.push_back({size});
-  return sizes;
-}
-
-}  // namespace
-
 std::vector<std::string> tunable(const Options& options, const std::string& mode) {
   const bool all = mode == "full" && options.collectives == Options{}.collectives;
   std::vector<std::string> names;
@@ -304,7 +289,7 @@ std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_l
     const Bytes most = options.max_given ? std::min(tuning_limits.max, options.max) : tuning_limits.max;
     std::vector<Bytes> sizes = tuning_limits.small;
     const bool own_min = tuning_limits.beside && options.given.contains("--min");
-    std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most), std::back_inserter(sizes));
+    std::ranges::move(sizes_between(own_min ? options.min : tuning_limits.min, most, 2), std::back_inserter(sizes));
     std::erase_if(sizes, [&](Bytes size) { return size < options.min || size > most; });
     return sizes;
   }
@@ -316,23 +301,17 @@ std::vector<Bytes> sizes_of(const Options& options, const TuningLimits& tuning_l
 
 std::set<Communicator> communicator_sizes(const Options& options, const Placement& placement) {
   std::set<Communicator> all;
-  for (const Group& group : make_groups(options.group, placement)) {
-    std::set<int> nodes;
-    for (const int rank : group) nodes.insert(placement.domain_of_rank[static_cast<std::size_t>(rank)]);
-    all.insert({static_cast<int>(group.size()), static_cast<int>(nodes.size())});
-  }
+  for (const Group& group : make_groups(options.group, placement))
+    all.insert({static_cast<int>(group.size()), spanned_by(group, placement.domain_of_rank)});
   return all;
 }
 
 int hosts_of_communicators(const Options& options, const Placement& placement) {
   if (!placement.has_wide_domains()) return 0;
-  std::size_t most = 0;
-  for (const Group& group : make_groups(options.group, placement)) {
-    std::set<int> hosts;
-    for (const int rank : group) hosts.insert(placement.node_of_rank[static_cast<std::size_t>(rank)]);
-    most = std::max(most, hosts.size());
-  }
-  return static_cast<int>(most);
+  int most = 0;
+  for (const Group& group : make_groups(options.group, placement))
+    most = std::max(most, spanned_by(group, placement.node_of_rank));
+  return most;
 }
 
 }  // namespace p5

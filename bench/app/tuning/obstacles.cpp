@@ -13,11 +13,7 @@
 
 namespace p5 {
 
-bool on_efa(const topo::Topology& topology) {
-  return std::ranges::any_of(topology.hosts, [](const topo::Host& host) {
-    return std::ranges::any_of(host.nics, [](const topo::Nic& nic) { return nic.kind == "efa"; });
-  });
-}
+bool on_efa(const topo::Topology& topology) { return std::ranges::any_of(topology.hosts, topo::has_efa); }
 
 std::string tuner_to_keep(const topo::Topology& topology, const Environment& environment) {
   if (std::string named = value_or_empty(environment, tuner::chain_variable); !named.empty()) return named;

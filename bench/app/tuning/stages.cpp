@@ -11,6 +11,7 @@
 #include <set>
 #include <utility>
 
+#include "bench/base/environment.hpp"
 #include "bench/base/names.hpp"
 #include "bench/base/text.hpp"
 #include "bench/base/units.hpp"
@@ -57,6 +58,12 @@ std::vector<tuner::SizePoint> points_of(const std::vector<Case>& cases) {
 
 // Time for the ranks to agree on a sample; it is also part of the preparation of a repetition.
 constexpr double agreement_s = 1e-3;
+
+// True if another launch does not fit, where `began` was left at the start of the last one.
+bool is_spent(const tuner::TimeLeft& left, double began) {
+  constexpr double spare = 1.1;  // factor on the duration of the last launch
+  return left() < spare * (began - left());
+}
 
 }  // namespace
 
@@ -187,7 +194,6 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
                                               const tuner::TimeLeft& time_left, const tuner::TimeLeft& budget_left,
                                               std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
-  constexpr double spare = 1.1;          // factor on the duration of the last launch
   constexpr int most_file_failures = 2;  // each may cost a timeout
   const double alone_loss = tuning_limits.beside ? tuning_limits.beside->alone_loss : 0;
   std::vector<tuner::Confirmation> measured;
@@ -250,8 +256,7 @@ std::vector<tuner::Confirmation> confirm_with(Trials& trials, const TuningLimits
     }
     const bool settled =
         launches >= tuning_limits.planned_launches && !tuner::confirm(table, measured, alone_loss).undecided;
-    const bool spent =
-        time_left() < spare * (began - time_left()) || budget_left() < spare * (budget_began - budget_left());
+    const bool spent = is_spent(time_left, began) || is_spent(budget_left, budget_began);
     more = may_continue(alternation) &&
            (launches < least_launches || (launches < tuning_limits.most_launches && !settled && !spent));
   }
@@ -268,7 +273,6 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
                                    const tuner::TimeLeft& budget_left, std::vector<tuner::Failure>& failures) {
   constexpr std::size_t standard = 0, files = 1;
   constexpr int usual_launches = 3, most_launches = 7;
-  constexpr double spare = 1.1;  // factor on the duration of the last launch
   const double launch_spread = band_of(trials.cases().front()).launch_spread;
   // Each side has the devices to itself, as the job has: its buffers may take most of their memory.
   Alternation alternation(
@@ -289,10 +293,9 @@ StepConfirmation confirm_step_with(Trials& trials, const TuningLimits& tuning_li
     const Sides sides = both.sides();
     result.gain = tuner::gain_of(both, tuner::spread_of_processes({&sides, 1}, launch_spread));
     const bool clear = result.gain->interval.low > 0 || result.gain->interval.high < 0;
-    const bool spent = budget_left() < spare * (began - budget_left());
     more = alternation.launches() < least_launches
                ? budget_left() > 0
-               : !spent && alternation.launches() < (clear ? usual_launches : most_launches);
+               : !is_spent(budget_left, began) && alternation.launches() < (clear ? usual_launches : most_launches);
   }
   if (alternation.launches() < least_launches) return {.gain = std::nullopt, .failure = "no time was left for it"};
   return result;
@@ -398,9 +401,7 @@ class ArmSearch {
 
   // `confirms`: in several launches, which also tell whether a band of sizes is slower.
   Judged judge(const Environment& environment, bool confirms) {
-    Environment of_arm = trial_.of_default;
-    for (const auto& [name, value] : environment) of_arm[name] = value;
-    const std::unique_ptr<Backend> arm = machine_.backend->arm(of_arm);
+    const std::unique_ptr<Backend> arm = machine_.backend->arm(with_changes(trial_.of_default, environment));
     Backend* const standard = own_default_ ? own_default_.get() : machine_.backend.get();
     Trials trials(control_, {standard, arm.get()}, trial_.cases, trial_.runner);
     Judged judged{{tuner::make_arm(environment), std::nullopt}};
@@ -423,7 +424,6 @@ class ArmSearch {
   // At the leader.
   void alternate(Trials& trials, bool confirms, Judged& judged) {
     constexpr std::size_t default_arm = 0, trial_arm = 1;
-    constexpr double spare = 1.1;  // factor on the duration of the last launch
     // The first one decides: processes differ much more in how fast the host launches than by the device's own time.
     std::vector<Quantity> quantities{trial_.beside ? Quantity::together : Quantity::device};
     if (trial_.beside)
@@ -445,11 +445,10 @@ class ArmSearch {
       alternation.launch();
       if (!may_continue(alternation)) break;
       judge_times(alternation, quantities, confirms, judged);
-      const bool spent = time_left_() < spare * (began - time_left_());
       const bool undecided =
           alternation.launches() < planned_launches || (alternation.launches() < most_launches_of_arm &&
                                                         tuner::is_undecided(judged.arm, judged.slower_band, rules_));
-      more = confirms && (alternation.launches() < least_launches || (undecided && !spent));
+      more = confirms && (alternation.launches() < least_launches || (undecided && !is_spent(time_left_, began)));
     }
     add_failures_of_default(alternation, size_points_, result_.failures);
     bool any = false;  // a size that counts can be performed

@@ -530,10 +530,8 @@ class Tuning {
       return;
     }
     // Files without rows load no plugin, so that jobs keep the tuner that they have now.
-    Environment loading = course_.of_default;
-    for (const auto& [name, value] : from_leader(control_, [&] { return tuner::variables_of(trial); }))
-      loading[name] = value;
-    const std::unique_ptr<Backend> files = machine_.backend->arm(loading);
+    const Environment loading = from_leader(control_, [&] { return tuner::variables_of(trial); });
+    const std::unique_ptr<Backend> files = machine_.backend->arm(with_changes(course_.of_default, loading));
     std::vector<Backend*> all{machine_.backend.get(), files.get()};
     const std::unique_ptr<Backend> with_tuner =
         course_.of_default.empty() ? nullptr : machine_.backend->arm(course_.of_default);
