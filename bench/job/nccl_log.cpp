@@ -111,7 +111,8 @@ class LogReader {
     if (name.empty()) return;
     // Before NCCL 2.24 several communicators that were split from one parent may have the same name. All of their ranks
     // make them in the same order.
-    if (text.find(" parent ") != std::string_view::npos) {
+    const bool is_split = text.find(" parent ") != std::string_view::npos;
+    if (is_split) {
       name += fmt::format(", {} ranks", *size);
       std::vector<std::string>& addresses = addresses_[fmt::format("{} {}", process, name)];
       const auto place = std::ranges::find(addresses, comm) - addresses.begin();
@@ -119,6 +120,12 @@ class LogReader {
       if (place > 0) name += fmt::format(", number {}", place + 1);
     }
     const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));
+    const int before = trace_.communicators[communicator].processes[static_cast<std::size_t>(*rank)];
+    if (is_split && word_after(text, " splitCount ").empty() && before >= 0 && std::cmp_not_equal(before, process))
+      throw UsageError(
+          "groups of equal sizes and colors that were split from one communicator, such as the rows and columns of a "
+          "grid of ranks, cannot be told apart before NCCL 2.24: record with NCCL 2.24 or later, or with PyTorch's "
+          "profiler");
     trace_.set_member(communicator, static_cast<int>(*rank), process);
     Known& known = communicators_[fmt::format("{} {}", origin.second, comm)];
     if (known.member < 0 || known.communicator != communicator || known.process != process)
