@@ -140,7 +140,6 @@ class Analyser {
   void cut_to_one_level();
   void tell_cuts();
   std::map<Key, Lacked> lacked_calls() const;
-  std::vector<std::size_t> connected_parts() const;
   bool find_levels();
   int needed(const Key& key) const;
   bool will_send(const Key& key) const;

@@ -107,7 +107,7 @@ class Trace {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
   int ranks = 0;  // of the job; set by readers and finish()
-  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of a communicator.
+  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of the job.
   bool are_numbers_of_launches = false;
 
   // "remark", "remark (n times)"
