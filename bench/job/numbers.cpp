@@ -178,6 +178,12 @@ struct Trace::Record {
 
 const Collective* Trace::kind_of(const Execution& each) const { return counted_kind(calls[each.call].collective); }
 
+Stream Trace::stream_of(const Execution& each) const {
+  const Call& call = calls[each.call];
+  const bool is_message = call.collective->pairwise;
+  return {each.communicator, kind_of(each), is_message ? call.source : -1, is_message ? call.target : -1};
+}
+
 std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Execution&)>& is_in, bool by_number) {
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15;  // odd, so that each number changes the call in another way
   std::vector<Record> records;
@@ -429,12 +435,9 @@ void Trace::leave_out_numbers_that_are_there_twice() {
 
 void Trace::number_executions() {
   for (Process& process : processes) {
-    std::map<std::tuple<std::uint32_t, const Collective*, int, int>, std::int64_t> counts;
+    std::map<Stream, std::int64_t> counts;
     for (Execution& each : process.executions) {
-      const Call& call = calls[each.call];
-      const bool message = call.collective->pairwise;
-      std::int64_t& count = counts[{each.communicator, counted_kind(call.collective), message ? call.source : -1,
-                                    message ? call.target : -1}];
+      std::int64_t& count = counts[stream_of(each)];
       if (each.number < 0) each.number = count;
       ++count;
     }
