@@ -31,6 +31,8 @@ std::map<std::string, std::uint64_t> nic_counters(const std::filesystem::path& r
 
 // ---- PCI. `device` is a folder or a link to one, such as /sys/class/infiniband/rdmap79s0/device.
 PciPosition pci_position_of(const std::filesystem::path& device);
+// By its gigatransfers per second, such as 2.5 and 16; null: no generation has this rate.
+std::optional<int> pcie_generation(double rate);
 PcieLink pcie_link_of(const std::filesystem::path& device);
 int numa_node_of(const std::filesystem::path& device);
 

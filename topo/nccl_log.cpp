@@ -4,9 +4,12 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
 #include <functional>
+#include <limits>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -27,6 +30,7 @@ namespace {
 
 constexpr std::array<std::string_view, 8> places{"", "fabric", "efa", "verbs", "direct", "far", "nvls", "beyond p4"};
 constexpr std::array<std::string_view, 3> counts{"nics", "rails", ""};
+constexpr double no_time = std::numeric_limits<double>::quiet_NaN();
 
 }  // namespace
 
@@ -298,6 +302,12 @@ std::string host_in(const std::string& line) {
   return origin ? std::string(origin->host) : "";
 }
 
+// "[rank3]:" in front of what PyTorch prints, "" where the line has none.
+std::string_view rank_tag(std::string_view line) {
+  const std::size_t at = line.find("[rank"), end = line.find("]:", at);
+  return end == std::string_view::npos ? "" : line.substr(at, end + 2 - at);
+}
+
 // The word that follows `mark`, "" where the line has no such mark.
 std::string word_after(const std::string& line, std::string_view mark, const char* ends = " ,+\"'") {
   const std::size_t at = line.find(mark);
@@ -362,8 +372,7 @@ using Steps = std::map<int, std::pair<std::uint64_t, std::string>>;
 using Progress = std::map<std::string, Steps>;
 
 // "7(TENSOR_MODEL_PARALLEL_GROUP)" of "[PG ID 3 PG GUID 7(TENSOR_MODEL_PARALLEL_GROUP) Rank 0]", and "0 (default_pg)"
-// of
-// "[PG 0 (default_pg) Rank 3]" of PyTorch 2.4.
+// of "[PG 0 (default_pg) Rank 3]" of PyTorch 2.4.
 std::string process_group_in(const std::string& line) {
   static const std::regex form("\\[PG (?:ID \\d+ PG GUID )?([^\\]]{1,80}) Rank \\d+\\]");
   const std::size_t at = line.find("[PG ");
@@ -373,14 +382,67 @@ std::string process_group_in(const std::string& line) {
   return std::regex_search(text, found, form) ? found[1].str() : "";
 }
 
-// Takes the lowest number of each rank in a group: it has not come further.
-void take_progress(const std::string& line, const std::vector<std::string>& caught, Progress& progress) {
+// Seconds since the beginning of a year in the stamp of PyTorch 2.4 and later, "[rank3]:[E909 09:55:46.996672294 ";
+// NaN: there is none.
+double stamp_of_pytorch(const std::string& line) {
+  static const std::regex form("\\]:\\[[A-Z](\\d{1,2})(\\d\\d) (\\d\\d):(\\d\\d):(\\d\\d\\.\\d{1,9})");
+  const std::size_t at = line.find("]:[");
+  if (at == std::string::npos) return no_time;
+  const std::string text = around(line, at);
+  std::smatch found;
+  if (!std::regex_search(text, found, form)) return no_time;
+  constexpr int leap_year = 2000 - 1900;
+  std::tm parts{};
+  parts.tm_year = leap_year;
+  parts.tm_mon = std::stoi(found[1]) - 1;
+  parts.tm_mday = std::stoi(found[2]);
+  parts.tm_hour = std::stoi(found[3]);
+  parts.tm_min = std::stoi(found[4]);
+  return static_cast<double>(timegm(&parts)) + std::stod(found[5]);
+}
+
+// The collective that a rank waits in, as a line of PyTorch's watchdog names it.
+struct Waiting {
+  std::string group;
+  int rank = 0;
+  std::uint64_t number = 0;
+  std::string operation;
+  double since = no_time, until = no_time;  // of the line's stamp; NaN: the line does not say it
+};
+
+std::optional<Waiting> waiting_in(const std::string& line, const std::vector<std::string>& caught) {
   const auto rank = number_in<int>(caught, 0);
   const auto number = number_in<std::uint64_t>(caught, 1);
-  if (!rank || !number) return;
-  std::pair at{*number, caught.size() > 2 ? caught[2] : ""};
-  auto& [lowest, name] = progress[process_group_in(line)].try_emplace(*rank, at).first->second;
-  if (*number < lowest || (*number == lowest && name.empty())) std::tie(lowest, name) = std::move(at);
+  if (!rank || !number) return std::nullopt;
+  const double until = stamp_of_pytorch(line);
+  const std::string milliseconds = word_after(line, " ran for ");
+  return Waiting{process_group_in(line),
+                 *rank,
+                 *number,
+                 caught.size() > 2 ? caught[2] : "",
+                 milliseconds.empty() ? no_time : until - 1e-3 * std::atof(milliseconds.c_str()),
+                 until};
+}
+
+// Lines before the newest attempt of a job are left out: a rank that began to wait after a line of its own was started
+// again in between. Of the other lines the lowest number of each rank in a group counts: it has not come further.
+Progress progress_of(const std::vector<Waiting>& lines) {
+  std::map<int, double> first;  // time of each rank's first line
+  for (const Waiting& each : lines) {
+    double& known = first.try_emplace(each.rank, each.until).first->second;
+    known = std::fmin(known, each.until);
+  }
+  double begin = -std::numeric_limits<double>::infinity();
+  for (const Waiting& each : lines)
+    if (each.since > first.at(each.rank)) begin = std::max(begin, each.since);
+  Progress progress;
+  for (const Waiting& each : lines) {
+    if (each.until < begin) continue;
+    const std::pair at(each.number, each.operation);
+    auto& lowest = progress[each.group].try_emplace(each.rank, at).first->second;
+    if (each.number < lowest.first || (each.number == lowest.first && lowest.second.empty())) lowest = at;
+  }
+  return progress;
 }
 
 std::string named_ranks(const std::vector<int>& ranks) {
@@ -407,11 +469,10 @@ std::string steps_text(const Steps& steps) {
   return join(parts);
 }
 
-// "in 7(TP) rank 3 at ALLREDUCE number 814, rank 2 at ALLREDUCE number 815; 2 more groups; no such line of rank 5: ",
-// the groups with a rank that is behind first. The only group is not named.
+// "in 7(TP) rank 3 at ALLREDUCE number 814, rank 2 at ALLREDUCE number 815; 2 more groups; no such line of rank 5 (if
+// its log is given)", the groups with a rank that is behind first. The only group is not named.
 std::string progress_text(const Progress& progress) {
   constexpr std::size_t most_named = 4;
-  if (progress.empty()) return "";
   std::vector<const Progress::value_type*> groups;
   std::set<int> ranks;
   for (const Progress::value_type& group : progress) {
@@ -435,8 +496,10 @@ std::string progress_text(const Progress& progress) {
     next = std::int64_t{rank} + 1;
   }
   // Logs of few of the ranks say nothing of the others.
-  if (!missing.empty() && missing.size() <= ranks.size()) parts.push_back("no such line of " + named_ranks(missing));
-  return join(parts, "; ") + ": ";
+  if (!missing.empty() && missing.size() <= ranks.size())
+    parts.push_back(fmt::format("no such line of {} (if {} given)", named_ranks(missing),
+                                missing.size() == 1 ? "its log is" : "their logs are"));
+  return join(parts, "; ");
 }
 
 // The machine that wrote a line of the kernel's log, as far as the line and those before it tell.
@@ -487,14 +550,16 @@ struct KernelError {
 };
 
 // The errors of a log since the last start of the driver of each machine. The log may be of several machines, one
-// behind the other: then the stamps of dmesg fall. Those of one machine are in order but for parts of a second.
+// behind the other: then the stamps of dmesg fall, or a kernel starts, of which dmesg has no earlier lines. Those of
+// one machine are in order but for parts of a second.
 class KernelErrors {
  public:
   // True if what a rule showed in the line is one of them.
   bool take(const std::string& line, std::size_t number, const std::optional<Shown>& shown) {
     constexpr double out_of_order = 1;
     if (const std::optional<double> stamp = kernel_stamp(line)) {
-      if (newest_ && *stamp < *newest_ - out_of_order) from_ = number;
+      const bool starts_kernel = line.find("] Linux version ") != std::string::npos;
+      if (newest_ && (starts_kernel || *stamp < *newest_ - out_of_order)) from_ = number;
       newest_ = stamp;
     }
     const bool starts = starts_driver(line);
@@ -649,7 +714,11 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     if (!host.empty() && hosts.emplace(at->second, host).second) explained.hosts.push_back(host);
     return at->second;
   };
-  std::map<std::size_t, Progress> progress;                            // by finding
+  const auto finding_of = [](const Shown& shown, const LogOrigin& place) {
+    const LogRule& rule = *shown.rule;
+    return Finding{rule.id, shown.severity, {}, rule.summary, remedy_of(rule, place), rule.about};
+  };
+  std::map<std::size_t, std::map<std::size_t, std::vector<Waiting>>> waiting;  // by finding and job
   std::map<std::pair<std::string, std::size_t>, std::size_t> unknown;  // by host, or by log where no host is named
   std::set<std::string, std::less<>> known_hosts;
   for (const LogIdentity& each : identities) known_hosts.insert(each.hosts.begin(), each.hosts.end());
@@ -657,12 +726,15 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
     const LogText& log = logs[i];
     const LogOrigin& place = places.at(jobs[i]);
     KernelErrors of_kernel;
-    bool quotes = false;  // PyTorch quotes NCCL's last warning in the line after this one
+    std::set<std::string, std::less<>> quoting;  // tags of ranks whose next line quotes NCCL's last warning
     each_line(log.text, [&](const LogLine& log_line, std::size_t number) {
       constexpr std::size_t most_apart = 8;
       const std::string& line = log_line.text;
       const std::string_view words = trimmed(line);
-      const bool quoted = std::exchange(quotes, words.ends_with("Last error:")) && !words.empty();
+      const std::string tag(rank_tag(words));
+      const bool announces = words.ends_with("Last error:");
+      const bool quoted = !announces && quoting.erase(tag) > 0 && words != tag;
+      if (announces) quoting.insert(tag);
       const bool warns = quoted || line.find(warning_mark) != std::string::npos;
       const std::optional<Shown> shown = shown_by(line, place);
       if (of_kernel.take(line, number, shown)) return;
@@ -675,10 +747,10 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
         ++all.unknown[at->second].count;
         return;
       }
-      const LogRule& rule = *shown->rule;
-      const std::size_t at = add({rule.id, shown->severity, {}, rule.summary, remedy_of(rule, place), rule.about},
-                                 shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
-      if (rule.progress) take_progress(line, shown->caught, progress[at]);
+      const std::size_t at =
+          add(finding_of(*shown, place), shown->before, most_apart, {{}, essence(line), log.name, number, 0, {}}, host);
+      if (!shown->rule->progress) return;
+      if (const std::optional<Waiting> one = waiting_in(line, shown->caught)) waiting[at][jobs[i]].push_back(*one);
     });
     const std::vector<const XidClass*> classes = of_kernel.classes();
     for (std::size_t at = 0; at < classes.size(); ++at) {
@@ -687,13 +759,7 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
       const bool is_task = std::ranges::all_of(source.host, [](unsigned char c) { return std::isdigit(c); });
       const std::string host = is_task ? "" : source.host;  // srun --label says the number of the task
       if (shown) {
-        add({shown->rule->id,
-             shown->severity,
-             {},
-             shown->rule->summary,
-             remedy_of(*shown->rule, place),
-             shown->rule->about},
-            shown->before, most_parts, {{}, said, log.name, number, 0, {}}, host);
+        add(finding_of(*shown, place), shown->before, most_parts, {{}, said, log.name, number, 0, {}}, host);
         continue;
       }
       const XidClass& kind = *classes[at];
@@ -711,7 +777,12 @@ Explanation explain_logs(std::span<const LogText> logs, const Platform* platform
           most_parts, {{}, said, log.name, number, 0, {}}, host);
     }
   }
-  for (const auto& [at, of_ranks] : progress) all.findings[at].finding.evidence.insert(0, progress_text(of_ranks));
+  for (const auto& [at, of_jobs] : waiting) {
+    std::vector<std::string> texts;  // a job is named by its first log
+    for (const auto& [job, lines] : of_jobs)
+      texts.push_back((of_jobs.size() > 1 ? logs[job].name + ": " : "") + progress_text(progress_of(lines)));
+    all.findings[at].finding.evidence.insert(0, join(texts, "; ") + ": ");
+  }
   for (Explained& each : all.findings)
     if (each.hosts.size() == 1) each.finding.subject.host = each.hosts.front();
   // A device that failed is the cause of what its peers log.

@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <limits>
 #include <map>
@@ -45,11 +44,8 @@ struct Element {
 
 // "16.0 GT/s PCIe"; "" and what no generation has are unknown.
 PcieLink link_of(const Element& pci) {
-  constexpr std::array<std::pair<double, int>, 6> rates{{{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}}};
   PcieLink link;
-  const std::optional<double> rate = leading_number(pci.text("link_speed"));
-  for (const auto& [transfers, generation] : rates)
-    if (rate && *rate > 0.95 * transfers && *rate < 1.05 * transfers) link.generation = generation;
+  if (const auto rate = leading_number(pci.text("link_speed"))) link.generation = pcie_generation(*rate);
   if (const auto width = pci.number("link_width"); width && *width >= 1 && *width <= 32) link.width = width;
   return link;
 }

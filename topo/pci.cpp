@@ -23,11 +23,8 @@ bool is_address(const std::string& name) {
 
 // "32.0 GT/s PCIe"; "Unknown" is unknown.
 std::optional<int> generation_of(const fs::path& file) {
-  constexpr std::array<std::pair<double, int>, 6> rates{{{2.5, 1}, {5, 2}, {8, 3}, {16, 4}, {32, 5}, {64, 6}}};
   const auto rate = read_number(file);
-  if (!rate) return std::nullopt;
-  const auto at = std::ranges::find_if(rates, [&](const auto& row) { return std::abs(row.first - *rate) < 0.1; });
-  return at == rates.end() ? std::nullopt : std::optional(at->second);
+  return rate ? pcie_generation(*rate) : std::nullopt;
 }
 
 // The kernel prints 0 and 255 where the device does not report a width.
@@ -65,6 +62,12 @@ std::optional<bool> acs_redirects(const fs::path& device) {
 }
 
 }  // namespace
+
+std::optional<int> pcie_generation(double rate) {
+  constexpr std::array rates{2.5, 5.0, 8.0, 16.0, 32.0, 64.0};
+  const auto at = std::ranges::find_if(rates, [&](double each) { return std::abs(rate - each) < 0.05 * each; });
+  return at == rates.end() ? std::nullopt : std::optional(1 + static_cast<int>(at - rates.begin()));
+}
 
 PciPosition pci_position_of(const fs::path& device) {
   const fs::path real = target_of(device);

@@ -43,8 +43,6 @@ struct Lacked {
 using Row = std::vector<std::uint64_t>;
 using Sends = std::vector<Row>;
 
-// Calls that are numbered together: those of a kind on a communicator, messages by sender and receiver.
-using Stream = std::tuple<std::uint32_t, const Collective*, int, int>;
 using Key = std::pair<Stream, std::int64_t>;
 
 // The numbers of a process's calls in a stream.
@@ -94,11 +92,7 @@ class Analyser {
     return {all[static_cast<std::size_t>(source)], all[static_cast<std::size_t>(target)]};
   }
 
-  Stream stream_of(const Execution& each) const {
-    const Call& call = call_of(each);
-    const bool message = call.collective->pairwise;
-    return {each.communicator, counted_kind(call.collective), message ? call.source : -1, message ? call.target : -1};
-  }
+  Stream stream_of(const Execution& each) const { return trace_.stream_of(each); }
 
   Key key_of(const Execution& each) const { return {stream_of(each), each.number}; }
 
@@ -140,7 +134,6 @@ class Analyser {
   void cut_to_one_level();
   void tell_cuts();
   std::map<Key, Lacked> lacked_calls() const;
-  std::vector<std::size_t> connected_parts() const;
   bool find_levels();
   int needed(const Key& key) const;
   bool will_send(const Key& key) const;

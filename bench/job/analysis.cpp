@@ -298,6 +298,7 @@ void Analyser::add_level(const std::vector<const Instance*>& level) {
     JobOperation operation;
     std::set<int> taken;
     std::vector<const Instance*> instances;
+    Round groups;
   };
   std::vector<Part> parts;
   for (const Instance* one : level) {
@@ -307,17 +308,17 @@ void Analyser::add_level(const std::vector<const Instance*>& level) {
              std::ranges::none_of(group, [&](int rank) { return part.taken.contains(rank); });
     };
     auto part = std::ranges::find_if(parts, fits);
-    if (part == parts.end()) part = parts.insert(parts.end(), {operation, {}, {}});
+    if (part == parts.end()) part = parts.insert(parts.end(), {operation, {}, {}, {}});
     part->taken.insert(group.begin(), group.end());
     part->instances.push_back(one);
+    if (!group.empty()) part->groups.push_back(group);
   }
   for (Part& part : parts) {
-    for (const Instance* one : part.instances) {
-      if (Group group = operation_of(*one).second; !group.empty()) part.operation.groups.push_back(std::move(group));
-      if (part.operation.collective == &all_to_allv)
-        part.operation.bytes = std::max(part.operation.bytes, busiest(*one));
+    if (part.operation.collective == &all_to_allv) {
+      for (const Instance* one : part.instances) part.operation.bytes = std::max(part.operation.bytes, busiest(*one));
+      set_sends(part.operation, part.instances);
     }
-    if (part.operation.collective == &all_to_allv) set_sends(part.operation, part.instances);
+    part.operation.groups = std::move(part.groups);
     std::ranges::sort(part.operation.groups);
     name_groups(part.operation);
     set_times(part.operation, part.instances);

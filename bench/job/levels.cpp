@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
-#include <numeric>
 #include <set>
 #include <utility>
 #include <vector>
@@ -48,33 +48,26 @@ void Analyser::cut_unfinished() {
 void Analyser::cut_to_one_level() {
   const std::map<Key, Lacked> lacked = lacked_calls();
   if (lacked.empty() || !find_levels()) return;
-  const std::vector<std::size_t> part = connected_parts();
-  std::map<std::size_t, int> least;
+  int least = std::numeric_limits<int>::max();
   const auto level_at_end = [&](std::size_t p) { return ends_[p] == 0 ? 0 : levels_[p][ends_[p] - 1]; };
-  const auto end_with = [&](std::size_t p, int level) {
-    int& known = least.try_emplace(part[p], level).first->second;
-    known = std::min(known, level);
-  };
   for (const auto& [key, one] : lacked) {
-    for (const std::size_t p : one.by) end_with(p, level_at_end(p));
+    for (const std::size_t p : one.by) least = std::min(least, level_at_end(p));
     int before = 0;
     for (const std::size_t p : one.recorded) before = std::max(before, level_at_end(p));
-    end_with(one.recorded.front(), before);
+    least = std::min(least, before);
   }
   // A message may be sent before the cut and received after it, so a cut may cause further ones.
   constexpr int most_passes = 16;
   for (int pass = 0; pass < most_passes; ++pass) {
-    for (const std::size_t p : active_)
-      if (const auto level = least.find(part[p]); level != least.end())
-        ends_[p] = std::min(
-            ends_[p],
-            static_cast<std::size_t>(std::ranges::find_if(levels_[p], [&](int each) { return each > level->second; }) -
-                                     levels_[p].begin()));
+    for (const std::size_t p : active_) {
+      const auto end = std::ranges::find_if(levels_[p], [&](int level) { return level > least; });
+      ends_[p] = std::min(ends_[p], static_cast<std::size_t>(end - levels_[p].begin()));
+    }
     const std::vector<std::size_t> before = ends_;
     cut_unfinished();
     if (ends_ == before) break;
     for (const std::size_t p : active_)
-      if (ends_[p] < before[p]) end_with(p, level_at_end(p));
+      if (ends_[p] < before[p]) least = std::min(least, level_at_end(p));
   }
   levels_.clear();
 }
@@ -109,24 +102,6 @@ std::map<Key, Lacked> Analyser::lacked_calls() const {
     one.recorded.push_back(p);
   }
   return lacked;
-}
-
-// By process: the first one of those that communicators connect with it, directly or not.
-std::vector<std::size_t> Analyser::connected_parts() const {
-  std::vector<std::size_t> parent(trace_.processes.size());
-  std::iota(parent.begin(), parent.end(), std::size_t{0});
-  const auto first_of = [&](std::size_t p) {
-    while (parent[p] != p) p = parent[p] = parent[parent[p]];
-    return p;
-  };
-  for (const auto& [stream, ranges] : ranges_)
-    for (const auto& [p, range] : ranges) {
-      const std::size_t a = first_of(p), b = first_of(ranges.begin()->first);
-      parent[std::max(a, b)] = std::min(a, b);
-    }
-  std::vector<std::size_t> part;
-  for (std::size_t p = 0; p < parent.size(); ++p) part.push_back(first_of(p));
-  return part;
 }
 
 // The level of each call that is left, from the beginning of the records. False where they contradict each other.

@@ -37,9 +37,9 @@ std::string_view word_after(std::string_view line, std::string_view key) {
   return line.substr(0, line.find_first_of(" ]\r"));
 }
 
-std::optional<std::int64_t> number_in(std::string_view word) {
+std::optional<std::int64_t> number_in(std::string_view word, int base = 10) {
   std::int64_t number = 0;
-  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), number);
+  const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), number, base);
   if (problem != std::errc() || end != word.data() + word.size() || number < 0) return std::nullopt;
   return number;
 }
@@ -111,7 +111,8 @@ class LogReader {
     if (name.empty()) return;
     // Before NCCL 2.24 several communicators that were split from one parent may have the same name. All of their ranks
     // make them in the same order.
-    if (text.find(" parent ") != std::string_view::npos) {
+    const bool is_split = text.find(" parent ") != std::string_view::npos;
+    if (is_split) {
       name += fmt::format(", {} ranks", *size);
       std::vector<std::string>& addresses = addresses_[fmt::format("{} {}", process, name)];
       const auto place = std::ranges::find(addresses, comm) - addresses.begin();
@@ -119,6 +120,12 @@ class LogReader {
       if (place > 0) name += fmt::format(", number {}", place + 1);
     }
     const std::uint32_t communicator = trace_.communicator(name, static_cast<int>(*size));
+    const int before = trace_.communicators[communicator].processes[static_cast<std::size_t>(*rank)];
+    if (is_split && word_after(text, " splitCount ").empty() && before >= 0 && std::cmp_not_equal(before, process))
+      throw UsageError(
+          "groups of equal sizes and colors that were split from one communicator, such as the rows and columns of a "
+          "grid of ranks, cannot be told apart before NCCL 2.24: record with NCCL 2.24 or later, or with PyTorch's "
+          "profiler");
     trace_.set_member(communicator, static_cast<int>(*rank), process);
     Known& known = communicators_[fmt::format("{} {}", origin.second, comm)];
     if (known.member < 0 || known.communicator != communicator || known.process != process)
@@ -211,13 +218,12 @@ class LogReader {
   // kind had that one before. -1 if that is not known.
   static std::int64_t number_of(Known& known, const Collective& what, std::string_view word) {
     constexpr std::int64_t most = std::int64_t{1} << 46;
-    std::int64_t count = -1;
-    const auto [end, problem] = std::from_chars(word.data(), word.data() + word.size(), count, 16);
-    if (problem != std::errc() || end != word.data() + word.size() || count < 0 || count > most) return -1;
-    if (count < known.newest) return count * most_in_launch;
-    if (std::exchange(known.newest, count) != count) known.of_newest.clear();
+    const std::optional<std::int64_t> count = number_in(word, 16);
+    if (!count || *count > most) return -1;
+    if (*count < known.newest) return *count * most_in_launch;
+    if (std::exchange(known.newest, *count) != *count) known.of_newest.clear();
     const std::int64_t before = known.of_newest[counted_kind(&what)]++;
-    return before < most_in_launch ? count * most_in_launch + before : -1;
+    return before < most_in_launch ? *count * most_in_launch + before : -1;
   }
 
   std::unordered_map<std::string, Known> communicators_;  // by "HOST:PID 0xCOMM"

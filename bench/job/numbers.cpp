@@ -124,34 +124,22 @@ void make_dense(std::vector<NumberedCall>& all) {
   }
 }
 
-// True if the numbers of a member do not go up by one: it lacks a number that another member has, has one twice, or has
-// one behind a larger one.
-bool says_more_than_a_count(const std::vector<NumberedCall>& dense) {
-  std::map<std::pair<std::uint32_t, const Collective*>, std::int64_t> next;
-  return std::ranges::any_of(dense, [&](const NumberedCall& each) {
-    return each.number != next.try_emplace({each.process, each.kind}, each.number).first->second++;
-  });
-}
-
 }  // namespace
 
 // Before NCCL 2.27.3, opCount goes up at each launch, and numbers all calls. Since then, it goes up on a rank only if a
 // launch has work for the rank's proxy: never if all goes over NVLink, and for small calls only on ranks that use a
 // NIC. opCount numbers all calls of the job if each call has an opCount of its own, and members agree under it about
-// what the calls are at least as much as under their count. Else it numbers those of a communicator if members agree so
-// there, and if it says more than their count does, such as that a call is missing. All calls of a communicator are
-// counted if one of them, such as a message, has no opCount.
+// what the calls are at least as much as under their count. Else all calls are counted, such as beside messages, which
+// have no opCount here.
 void Trace::settle_numbers_of_launches() {
   std::vector<std::vector<std::int64_t>> launches(processes.size());
   std::vector<std::vector<std::pair<std::uint32_t, std::uint32_t>>> calls_on(communicators.size());  // process, index
-  std::vector<bool> is_numbered(communicators.size(), true);
   bool are_all_numbered = true;
   for (std::uint32_t p = 0; p < processes.size(); ++p)
     for (std::uint32_t i = 0; i < processes[p].executions.size(); ++i) {
       Execution& each = processes[p].executions[i];
       launches[p].push_back(std::exchange(each.number, -1));
       calls_on[each.communicator].emplace_back(p, i);
-      if (launches[p].back() < 0) is_numbered[each.communicator] = false;
       are_all_numbered = are_all_numbered && launches[p].back() >= 0 && launches[p].back() % most_in_launch == 0;
     }
   number_collectives();
@@ -164,33 +152,20 @@ void Trace::settle_numbers_of_launches() {
     make_dense(launched);
     return launched;
   };
-  const auto agree_no_less_under = [&](const std::vector<NumberedCall>& launched, std::size_t c) {
+  for (std::size_t c = 0; c < communicators.size() && are_all_numbered; ++c) {
     std::vector<NumberedCall> counted;
-    for (const auto& [p, i] : calls_on[c])
-      if (const Execution& each = processes[p].executions[i]; !copies_.contains(&each))
-        counted.push_back({kind_of(each), each.number, p, each.call});
-    for (const Missing& each : missing_)
-      if (each.execution.communicator == c)
-        counted.push_back({kind_of(each.execution), each.execution.number, each.process, each.execution.call});
-    return disagreements_of(launched) <= disagreements_of(std::move(counted));
-  };
-  const auto take = [&](const std::vector<NumberedCall>& launched, std::size_t c) {
+    for (const auto& [p, i] : calls_on[c]) {
+      const Execution& each = processes[p].executions[i];
+      counted.push_back({kind_of(each), each.number, p, each.call});
+    }
+    are_all_numbered = disagreements_of(launched_on(c)) <= disagreements_of(std::move(counted));
+  }
+  for (std::size_t c = 0; c < communicators.size() && are_all_numbered; ++c) {
+    const std::vector<NumberedCall> launched = launched_on(c);
     for (std::size_t i = 0; i < launched.size(); ++i)
       processes[calls_on[c][i].first].executions[calls_on[c][i].second].number = launched[i].number;
-  };
-  for (std::size_t c = 0; c < communicators.size() && are_all_numbered; ++c)
-    are_all_numbered = agree_no_less_under(launched_on(c), c);
-  if (are_all_numbered)
-    for (std::size_t c = 0; c < communicators.size(); ++c) take(launched_on(c), c);
-  mend_records(are_all_numbered);
-  for (std::size_t c = 0; c < communicators.size() && !are_all_numbered; ++c) {
-    if (!is_numbered[c]) continue;
-    const std::vector<NumberedCall> launched = launched_on(c);
-    if (!says_more_than_a_count(launched) || !agree_no_less_under(launched, c)) continue;
-    take(launched, c);
-    std::erase_if(missing_, [&](const Missing& each) { return each.execution.communicator == c; });
-    std::erase_if(copies_, [&](const Execution* each) { return each->communicator == c; });
   }
+  mend_records(are_all_numbered);
 }
 
 // The collectives that a process recorded.
@@ -202,6 +177,12 @@ struct Trace::Record {
 };
 
 const Collective* Trace::kind_of(const Execution& each) const { return counted_kind(calls[each.call].collective); }
+
+Stream Trace::stream_of(const Execution& each) const {
+  const Call& call = calls[each.call];
+  const bool is_message = call.collective->pairwise;
+  return {each.communicator, kind_of(each), is_message ? call.source : -1, is_message ? call.target : -1};
+}
 
 std::vector<Trace::Record> Trace::records_of(const std::function<bool(const Execution&)>& is_in, bool by_number) {
   constexpr std::uint64_t spread = 0x9E3779B97F4A7C15;  // odd, so that each number changes the call in another way
@@ -454,12 +435,9 @@ void Trace::leave_out_numbers_that_are_there_twice() {
 
 void Trace::number_executions() {
   for (Process& process : processes) {
-    std::map<std::tuple<std::uint32_t, const Collective*, int, int>, std::int64_t> counts;
+    std::map<Stream, std::int64_t> counts;
     for (Execution& each : process.executions) {
-      const Call& call = calls[each.call];
-      const bool message = call.collective->pairwise;
-      std::int64_t& count = counts[{each.communicator, counted_kind(call.collective), message ? call.source : -1,
-                                    message ? call.target : -1}];
+      std::int64_t& count = counts[stream_of(each)];
       if (each.number < 0) each.number = count;
       ++count;
     }

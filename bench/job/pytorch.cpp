@@ -179,12 +179,7 @@ void set_rates(std::vector<Kernel>& computing, const BusyTime& communicating) {
   for (Kernel& each : computing) {
     const double overlap = communicating.within(each).time;
     if (overlap <= most_beside_alone * each.time()) continue;
-    const auto of_kind = alone.find(each.kind);
-    if (of_kind == alone.end()) {
-      not_alone.push_back(&each);
-      continue;
-    }
-    const auto& times = of_kind->second;
+    const std::vector<float>& times = alone[each.kind];
     const auto first = std::ranges::lower_bound(times, static_cast<float>(each.time() / 2)),
                last = std::ranges::upper_bound(times, static_cast<float>(each.time()));
     if (first >= last) {

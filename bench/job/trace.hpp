@@ -37,6 +37,9 @@ struct Call {
 // The kind by which calls are numbered: even and uneven exchanges are the same to a record.
 const Collective* counted_kind(const Collective* kind);
 
+// Calls that are numbered together: those of a kind on a communicator, messages by sender and receiver.
+using Stream = std::tuple<std::uint32_t, const Collective*, int, int>;
+
 // One call of a process.
 struct Execution {
   std::uint32_t communicator = 0, call = 0;  // indices in the trace
@@ -107,8 +110,10 @@ class Trace {
   std::vector<Call> calls;
   std::vector<std::vector<std::uint64_t>> sent;
   int ranks = 0;  // of the job; set by readers and finish()
-  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of a communicator.
+  // Calls have NCCL's opCount as their number: finish() keeps it where it numbers the calls of the job.
   bool are_numbers_of_launches = false;
+
+  Stream stream_of(const Execution& each) const;
 
   // "remark", "remark (n times)"
   std::vector<std::string> remarks() const;

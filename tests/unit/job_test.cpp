@@ -150,6 +150,24 @@ TEST(JobTraces, ARankWhoseRecordEndsBeforeItsFirstCallOfTheWholeJobIsTheOneThatI
   EXPECT_EQ(trace_of({text}).processes.back().rank, 2);
 }
 
+// The rows and the columns of a grid of ranks; NCCL before 2.24 logs no number of a split.
+TEST(JobTraces, GroupsThatOneColorNamesAreRefusedWithARemedy) {
+  const auto split = [](int rank, const std::string& id, int color, int member) {
+    return log_line(rank, "ncclCommSplit comm 0xc" + id + " rank " + std::to_string(member) +
+                              " nranks 2 cudaDev 0 busId 1 parent 0xca color " + std::to_string(color) +
+                              " key 0- Init START");
+  };
+  std::string text;
+  for (int rank = 0; rank < 4; ++rank)
+    text += start_line(rank, 4, "a") + split(rank, "b", rank / 2, rank % 2) + split(rank, "c", rank % 2, rank / 2);
+  try {
+    trace_of({text});
+    FAIL() << "read";
+  } catch (const UsageError& problem) {
+    EXPECT_NE(std::string(problem.what()).find("record with NCCL 2.24 or later"), std::string::npos) << problem.what();
+  }
+}
+
 TEST(JobTraces, AreNotOfAnotherNumberOfHostsThanTheyName) {
   std::string text = start_line(0, 2, "a") + start_line(1, 2, "a");
   for (int rank = 0; rank < 2; ++rank) text += call_line(rank, "AllReduce", "a", 8);

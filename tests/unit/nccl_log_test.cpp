@@ -370,7 +370,9 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_or_absent_where_others_timed_ou
     EXPECT_THAT(evidence(both), StartsWith("rank 2 at ALLREDUCE number 7: "));
   text.clear();
   for (const int rank : {1, 3, 2, 6, 7}) text += timeout_of(rank, 12, reduce);
-  EXPECT_THAT(evidence(text), StartsWith("5 ranks at ALLREDUCE number 12; no such line of ranks 0, 4, 5: "));
+  EXPECT_THAT(evidence(text),
+              StartsWith("5 ranks at ALLREDUCE number 12; no such line of ranks 0, 4, 5 (if their logs are "
+                         "given): "));
   text.clear();
   for (int rank = 0; rank < 1000; ++rank) text += timeout_of(rank, rank, reduce);
   EXPECT_THAT(evidence(text), HasSubstr("rank 3 at ALLREDUCE number 3, 996 more up to number 999: "));
@@ -403,7 +405,48 @@ TEST(ExplainedLog, names_the_rank_that_is_behind_within_its_process_group) {
   EXPECT_THAT(
       explained_evidence(timeout_in("1 (tp)", 0, 5) + timeout_in("2 (tp)", 2, 6)),
       ElementsAre(StartsWith("in 1 (tp) rank 0 at ALLREDUCE number 5; in 2 (tp) rank 2 at ALLREDUCE number 6; no "
-                             "such line of rank 1: ")));
+                             "such line of rank 1 (if its log is given): ")));
+}
+
+// Logs are appended to, and the numbers of each attempt begin anew.
+TEST(ExplainedLog, takes_the_newest_attempt_of_a_job_that_was_started_again) {
+  const auto timeout_at = [](const std::string& minute, int rank, int number) {
+    std::string line = timeout_of(rank, number, "ALLREDUCE");
+    return line.insert(line.find("Process"), "10:" + minute + ":0" + std::to_string(rank) + ".123456789 ");
+  };
+  for (const auto& [earlier, later] : {std::pair(57, 96117), {96117, 57}}) {
+    std::string first, second;
+    std::vector<std::string> of_ranks(8);
+    for (int rank = 0; rank < 8; ++rank) {
+      const std::string before = rank == 5 ? "" : timeout_at("20", rank, earlier),
+                        after = rank == 2 ? "" : timeout_at("31", rank, later);
+      first += before;
+      second += after;
+      of_ranks[static_cast<std::size_t>(rank)] = before + after;
+    }
+    std::vector<LogText> files;
+    for (const std::string& each : of_ranks) files.push_back({"err", each});
+    const std::string wanted = "7 ranks at ALLREDUCE number " + std::to_string(later) +
+                               "; no such line of rank 2 (if its log is given): a collective";
+    EXPECT_THAT(explained_evidence(first + second), ElementsAre(StartsWith(wanted)));
+    EXPECT_THAT(explained_evidence(second + first), ElementsAre(StartsWith(wanted)));
+    EXPECT_THAT(explain_logs(files, nullptr).findings.at(0).finding.evidence, StartsWith(wanted));
+  }
+  // A rank that is late is no new attempt: no rank was started again.
+  EXPECT_THAT(explained_evidence(timeout_at("20", 0, 58) + timeout_at("21", 0, 58) + timeout_at("35", 1, 57)),
+              ElementsAre(StartsWith("rank 1 at ALLREDUCE number 57, rank 0 at ALLREDUCE number 58: ")));
+}
+
+TEST(ExplainedLog, keeps_the_ranks_of_several_jobs_apart) {
+  const auto log_of = [](const std::string& host, const std::string& id, int number) {
+    return host + ":1:2 [0] NCCL INFO ncclCommInitRank comm 0x5 rank 0 nranks 16 cudaDev 0 busId 1000 commId " + id +
+           " - Init COMPLETE\n" + timeout_of(0, number, "ALLREDUCE");
+  };
+  const std::string one = log_of("a", "0x1", 12), other = log_of("b", "0x2", 9);
+  const std::vector<LogText> logs{{"a.err", one}, {"b.err", other}};
+  EXPECT_THAT(
+      explain_logs(logs, nullptr).findings.at(0).finding.evidence,
+      StartsWith("a.err: rank 0 at ALLREDUCE number 12; b.err: rank 0 at ALLREDUCE number 9: a collective did not"));
 }
 
 TEST(ExplainedLog, names_the_ranks_that_pytorch_and_ras_name) {
@@ -690,6 +733,10 @@ TEST(ExplainedLog, keeps_the_kernel_logs_of_several_hosts_in_one_file_apart) {
               HasSubstr("0000:53:00 in job.out from line 3 on"));
   EXPECT_THAT(explained_ids("[Sun Nov 22 16:24:18 2026] " + lost + "[Sat Nov 21 10:00:00 2026] " + start),
               ElementsAre("gpu.xid"));
+  EXPECT_THAT(
+      explained_ids("[Sat Nov 28 22:10:03 2026] " + lost +
+                    "[Sat Nov 28 23:00:01 2026] Linux version 6.8.0-1018-aws\n[Sat Nov 28 23:00:20 2026] " + start),
+      ElementsAre("gpu.xid"));
   // A driver that was loaded again, behind lines that are out of order.
   EXPECT_THAT(explained_ids("[ 12.5] " + lost + "[ 99.200001] eth0: up\n[ 99.200000] eth1: up\n[ 99.9] " + start),
               IsEmpty());
@@ -741,6 +788,13 @@ TEST(ExplainedLog, takes_what_pytorch_quotes_of_nccl_for_a_warning) {
   EXPECT_THAT(all.unknown[0].said, HasSubstr("a failure of a later release"));
   EXPECT_EQ(all.unknown[0].count, 1U);
   EXPECT_THAT(explained(before + "rank-1: Cuda failure 'uncorrectable ECC error encountered'\n").unknown, IsEmpty());
+  // Ranks that fail together, whose lines PyTorch marks.
+  const Explanation mixed = explained(
+      "[rank0]: Last error:\n[rank3]: Last error:\n[rank5]: Traceback (most recent call last):\n"
+      "[rank0]: Cuda failure 'uncorrectable ECC error encountered'\n[rank3]: a failure of a later release\n");
+  ASSERT_THAT(mixed.unknown, SizeIs(1));
+  EXPECT_THAT(mixed.unknown[0].said, HasSubstr("a failure of a later release"));
+  EXPECT_EQ(mixed.unknown[0].count, 1U);
 }
 
 // Tools that keep a job's output as one JSON string, and launchers that glue lines, leave one line of the file.
