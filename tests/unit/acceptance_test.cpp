@@ -580,9 +580,9 @@ TEST(Acceptance, tells_the_host_alone_whose_gpu_did_not_end_its_check_within_the
 }
 
 // Its ranks do not answer.
-class Silent final : public Backend {
+class SilentBackend final : public Backend {
  public:
-  explicit Silent(bool recovers) : recovers_(recovers) {}
+  explicit SilentBackend(bool recovers) : recovers_(recovers) {}
   std::unique_ptr<Session> open(const Case&, int) override { return nullptr; }
   Bytes memory_per_rank(const Case&) const override { return {}; }
   CostModel cost() const override { return {}; }
@@ -611,7 +611,7 @@ TEST(Acceptance, tells_the_host_of_the_leader_alone_where_the_leader_awaits_no_r
       const Request request{control, options, arguments, shutdown, fault_hooks};
       p5::Run run(control, request);
       run.machine.topology = report.topology;
-      run.machine.backend = std::make_unique<Silent>(recovers);
+      run.machine.backend = std::make_unique<SilentBackend>(recovers);
       run.recorder.open(options, report, {});
       run.opened = true;
       EXPECT_EQ(actions_before_end(run).on_limit(), ExitCode::unfinished);

@@ -68,12 +68,12 @@ TEST(TopoPlatform, facts_are_sane) {
     EXPECT_TRUE(platform.nvswitch || !platform.nvls);
     EXPECT_TRUE(platform.nvls || !platform.nvls_efficiency);
     EXPECT_LT(platform.nvls_efficiency.value_or(0), 1);
-    if (!platform.baseboard.empty()) EXPECT_NE(platform_of_instance_type(platform.baseboard), nullptr);
+    EXPECT_TRUE(platform.baseboard.empty() || platform_of_instance_type(platform.baseboard));
     if (platform.nic_efficiency) {
       EXPECT_GT(*platform.nic_efficiency, 0.5);
       EXPECT_LT(*platform.nic_efficiency, 1);
     }
-    if (platform.dollars_per_hour) EXPECT_GT(*platform.dollars_per_hour, 1);
+    EXPECT_GT(platform.dollars_per_hour.value_or(2), 1);
     EXPECT_EQ(platform.price_date, platform.dollars_per_hour ? "2026-07-20" : "");
     // An instance type whose NICs are not known gives the reason.
     EXPECT_EQ(platform.nics == 0, platform.network == "any" || platform.conflict_about("nics"));
