@@ -526,7 +526,7 @@ TEST(StepOfAJob, gains_nothing_without_two_launches_of_both_sides) {
   const auto replayed = [&](const tuner::TimeLeft& budget_left) {
     return confirm_step_with(trials, limits_of_mode("quick"), budget_left, failures);
   };
-  double left = 2;
+  double left = 1;
   const StepConfirmation cut = replayed([&] { return left--; });
   EXPECT_FALSE(cut.gain) << "one process of each side";
   EXPECT_EQ(cut.failure, "no time was left for it");
