@@ -382,23 +382,18 @@ std::string process_group_in(const std::string& line) {
   return std::regex_search(text, found, form) ? found[1].str() : "";
 }
 
-// Seconds since the beginning of a year in the stamp of PyTorch 2.4 and later, "[rank3]:[E909 09:55:46.996672294 ";
-// NaN: there is none.
+// Seconds in the stamp of PyTorch 2.4 and later, "[rank3]:[E909 09:55:46.996672294 ", which has no year; NaN: there is
+// none.
 double stamp_of_pytorch(const std::string& line) {
-  static const std::regex form("\\]:\\[[A-Z](\\d{1,2})(\\d\\d) (\\d\\d):(\\d\\d):(\\d\\d\\.\\d{1,9})");
-  const std::size_t at = line.find("]:[");
-  if (at == std::string::npos) return no_time;
-  const std::string text = around(line, at);
-  std::smatch found;
-  if (!std::regex_search(text, found, form)) return no_time;
-  constexpr int leap_year = 2000 - 1900;
+  constexpr std::size_t mark_length = 4, longest = 40;
+  const std::size_t at = line.rfind("]:[");
+  if (at == std::string::npos || at + mark_length > line.size()) return no_time;
+  std::string stamp = line.substr(at + mark_length, longest);
+  if (stamp.find(' ') == 3) stamp.insert(0, "0");
   std::tm parts{};
-  parts.tm_year = leap_year;
-  parts.tm_mon = std::stoi(found[1]) - 1;
-  parts.tm_mday = std::stoi(found[2]);
-  parts.tm_hour = std::stoi(found[3]);
-  parts.tm_min = std::stoi(found[4]);
-  return static_cast<double>(timegm(&parts)) + std::stod(found[5]);
+  parts.tm_year = 2000 - 1900;  // a leap year
+  const char* const fraction = strptime(stamp.c_str(), "%m%d %H:%M:%S", &parts);
+  return fraction ? static_cast<double>(timegm(&parts)) + std::atof(fraction) : no_time;
 }
 
 // The collective that a rank waits in, as a line of PyTorch's watchdog names it.
