@@ -43,8 +43,6 @@ namespace {
 constexpr Seconds longest_end{2};
 // Parts of the time limit: for the report of what has not answered, and for ending all processes that were started.
 constexpr Seconds report_time{0.7}, cleanup_time{1.3};
-// A part of the latter, for removing files that were not completely written.
-constexpr Seconds removal_time{0.3};
 // At the start of the job, ranks that do not print the reason wait this much longer, so that the one that does ends
 // first.
 constexpr Seconds start_grace{15};
@@ -134,11 +132,7 @@ void Shutdown::set_actions(Actions actions) {
 
 void Shutdown::exit(ExitCode code) {
   temporary_.remove_all();
-  // A file system that does not answer must not keep the process.
-  (void)call_within<bool>(removal_time, [] {
-    reports::remove_unfinished_files();
-    return true;
-  });
+  reports::remove_unfinished_files();
   if (limit_.load().count > 0) end_descendants();
   std::_Exit(static_cast<int>(code));
 }
