@@ -24,12 +24,10 @@ constexpr const char* about_clocks =
 
 constexpr const char* about_links =
     "compare its clocks and its NVLinks with the others' while a job runs: nvidia-smi -q -d CLOCK,POWER,PERFORMANCE "
-    "and "
-    "nvidia-smi nvlink -e; if they do not differ, replace the instance";
+    "and nvidia-smi nvlink -e; if they do not differ, replace the instance";
 constexpr const char* about_slow_nics =
     "compare the PCIe link and the error counters of the NIC beside it with the others'; if they do not differ, "
-    "replace "
-    "the instance";
+    "replace the instance";
 constexpr double any_deviation = std::numeric_limits<double>::infinity();
 // Messages share processors and memory with the products, whose order differs from GPU to GPU.
 constexpr double tolerated_messages = 0.1;
