@@ -20,11 +20,30 @@ using PartKind = Part::Kind;
 
 bool is_one_nic(const Part& part) { return part.kind == PartKind::nic || part.kind == PartKind::only_nic; }
 
+// "n0, n1" or "n0 to n5".
+std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
+  constexpr std::ptrdiff_t all_named = 3;
+  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
+    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(name(node));
+  return join(names);
+}
+
+// Names of the nodes at the ends of a link, or of those of each set that slow links join.
+std::vector<std::string> names_of_ends(const Part& part, const topo::Topology& topology) {
+  const std::vector<std::vector<int>> of_link{{part.node}, {part.number}};
+  std::vector<std::string> names;
+  for (const std::vector<int>& nodes : part.kind == PartKind::link ? of_link : part.sets)
+    names.push_back(names_of(nodes, topology));
+  return names;
+}
+
 std::string name_of_direction(const Part& part, bool receives, const topo::Topology& topology) {
-  if (part.kind != PartKind::link) return receives ? " when it receives" : " when it sends";
-  const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
-  return fmt::format(" from {} to {}", host(receives ? part.number : part.node),
-                     host(receives ? part.node : part.number));
+  if (!is_of_links(part)) return receives ? " when it receives" : " when it sends";
+  const std::vector<std::string> ends = names_of_ends(part, topology);
+  return fmt::format(" from {} to {}", ends[receives ? 1 : 0], ends[receives ? 0 : 1]);
 }
 
 }  // namespace
@@ -43,13 +62,14 @@ double slowdown(const std::vector<const TransferRecord*>& observations) {
 }
 
 std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology) {
-  const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
+  const bool groups = shows_only_in_groups(faulty);
+  const auto transfers =
+      std::ranges::count_if(faulty.observations, [&](const TransferRecord* each) { return each->is_pair() != groups; });
+  const std::string over = counted(static_cast<std::size_t>(transfers), groups ? "group" : "pair");
   if (faulty.fault != Fault::slow) {
     SampleCounts rounds;
-    for (const TransferRecord* each : faulty.observations) {
-      const SampleCounts& trials = faulty.fault == Fault::silent ? each->silent : each->wrong;
-      rounds.count += trials.count, rounds.hits += trials.hits;
-    }
+    for (const TransferRecord* each : faulty.observations)
+      rounds += faulty.fault == Fault::silent ? each->silent : each->wrong;
     return fmt::format("{} in {} of {} rounds, over {}",
                        faulty.fault == Fault::silent ? "made no progress" : "ended with wrong data", rounds.hits,
                        rounds.count, over);
@@ -76,6 +96,7 @@ std::size_t partners_of(const FaultyPart& faulty) {
   for (const TransferRecord* each : faulty.observations)
     for (std::size_t end = 0; end < each->ranks.size(); ++end) {
       const RankLocation& rank = each->ranks[end];
+      if (faulty.part.kind == PartKind::link && !nodes_of(faulty.part).contains(rank.node)) continue;
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
       if (is_in_node(faulty.part) && own) continue;
@@ -107,17 +128,6 @@ std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   for (std::size_t host = 0; host < domains.size(); ++host)
     if (domains[host] == domain) names.push_back(topology.hosts[host].name);
   return fmt::format("the {} {} to {}", counted(names.size(), "node"), names.front(), names.back());
-}
-
-// "n0, n1" or "n0 to n5".
-std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
-  constexpr std::ptrdiff_t all_named = 3;
-  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
-  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
-    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
-  std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(name(node));
-  return join(names);
 }
 
 struct Wording {
@@ -168,18 +178,13 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       return {fmt::format("the GPU beside {} reaches other nodes",
                           part.number < 0 ? "these NICs" : fmt::format("NICs {} to {}", part.number, part.last)),
               replace};
-    case PartKind::link: {
-      const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
-      return {fmt::format("{} and {} reach each other", host(part.node), host(part.number)),
+    case PartKind::link:
+      return {fmt::format("{} reach each other", join(names_of_ends(part, topology), " and ")),
               "the network between the two is at fault: do not use both in one job, and open a case with support.txt"};
-    }
-    case PartKind::links: {
-      std::vector<std::string> sets;
-      for (const std::vector<int>& nodes : part.sets) sets.push_back(names_of(nodes, topology));
-      return {fmt::format("the nodes {} reach each other", join(sets, " and ")),
+    case PartKind::links:
+      return {fmt::format("the nodes {} reach each other", join(names_of_ends(part, topology), " and ")),
               "what joins these sets of nodes is at fault, such as a spine of the network: compare their placement "
               "(aws ec2 describe-instance-topology), keep each job within one set, and open a case with support.txt"};
-    }
     case PartKind::domain:
       return {fmt::format("all GPUs of {} reach each other", hosts_of_domain(part.node, topology)),
               "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; if all its "
