@@ -20,30 +20,13 @@ using PartKind = Part::Kind;
 
 bool is_one_nic(const Part& part) { return part.kind == PartKind::nic || part.kind == PartKind::only_nic; }
 
-// "n0, n1" or "n0 to n5".
-std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
-  constexpr std::ptrdiff_t all_named = 3;
-  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
-  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
-    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
-  std::vector<std::string> names;
-  for (const int node : nodes) names.push_back(name(node));
-  return join(names);
-}
-
-// Names of the nodes at the ends of a link, or of those of each set that slow links join.
-std::vector<std::string> names_of_ends(const Part& part, const topo::Topology& topology) {
-  const std::vector<std::vector<int>> of_link{{part.node}, {part.number}};
-  std::vector<std::string> names;
-  for (const std::vector<int>& nodes : part.kind == PartKind::link ? of_link : part.sets)
-    names.push_back(names_of(nodes, topology));
-  return names;
-}
-
 std::string name_of_direction(const Part& part, bool receives, const topo::Topology& topology) {
-  if (!is_of_links(part)) return receives ? " when it receives" : " when it sends";
-  const std::vector<std::string> ends = names_of_ends(part, topology);
-  return fmt::format(" from {} to {}", ends[receives ? 1 : 0], ends[receives ? 0 : 1]);
+  if (part.kind == PartKind::links)
+    return receives ? " from the latter to the former" : " from the former to the latter";
+  if (part.kind != PartKind::link) return receives ? " when it receives" : " when it sends";
+  const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+  return fmt::format(" from {} to {}", host(receives ? part.number : part.node),
+                     host(receives ? part.node : part.number));
 }
 
 }  // namespace
@@ -130,6 +113,17 @@ std::string hosts_of_domain(int domain, const topo::Topology& topology) {
   return fmt::format("the {} {} to {}", counted(names.size(), "node"), names.front(), names.back());
 }
 
+// "n0, n1" or "n0 to n5".
+std::string names_of(const std::vector<int>& nodes, const topo::Topology& topology) {
+  constexpr std::ptrdiff_t all_named = 3;
+  const auto name = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+  if (nodes.back() - nodes.front() + 1 == std::ssize(nodes) && std::ssize(nodes) > all_named)
+    return fmt::format("{} to {}", name(nodes.front()), name(nodes.back()));
+  std::vector<std::string> names;
+  for (const int node : nodes) names.push_back(name(node));
+  return join(names);
+}
+
 struct Wording {
   std::string subject, action;
 };
@@ -178,13 +172,18 @@ Wording wording_for(const FaultyPart& faulty, const topo::Topology& topology, co
       return {fmt::format("the GPU beside {} reaches other nodes",
                           part.number < 0 ? "these NICs" : fmt::format("NICs {} to {}", part.number, part.last)),
               replace};
-    case PartKind::link:
-      return {fmt::format("{} reach each other", join(names_of_ends(part, topology), " and ")),
+    case PartKind::link: {
+      const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
+      return {fmt::format("{} and {} reach each other", host(part.node), host(part.number)),
               "the network between the two is at fault: do not use both in one job, and open a case with support.txt"};
-    case PartKind::links:
-      return {fmt::format("the nodes {} reach each other", join(names_of_ends(part, topology), " and ")),
+    }
+    case PartKind::links: {
+      std::vector<std::string> sets;
+      for (const std::vector<int>& nodes : part.sets) sets.push_back(names_of(nodes, topology));
+      return {fmt::format("the nodes {} reach each other", join(sets, " and ")),
               "what joins these sets of nodes is at fault, such as a spine of the network: compare their placement "
               "(aws ec2 describe-instance-topology), keep each job within one set, and open a case with support.txt"};
+    }
     case PartKind::domain:
       return {fmt::format("all GPUs of {} reach each other", hosts_of_domain(part.node, topology)),
               "look at the NVLinks of its GPUs (nvidia-smi nvlink -s) and the state of its switch trays; if all its "
