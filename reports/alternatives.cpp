@@ -195,15 +195,34 @@ class Alternatives {
   // Reports all NICs beside a GPU as one part if several of them, or what they share, may be faulty.
   void join_nics(Part& part, std::vector<std::pair<Part, double>>& others, double weights, double& confidence) const {
     constexpr double matters = 0.1;
-    const std::optional<Part> nics = is_nic(part) ? nics_with(part) : std::nullopt;
-    if (!nics) return;
-    double sum = 0;
-    for (const auto& [other, weight] : others)
-      if (holds(*nics, other)) sum += weight / weights;
-    if (part.kind != PartKind::nics && sum < matters) return;
-    std::erase_if(others, [&](const std::pair<Part, double>& each) { return holds(*nics, each.first); });
-    confidence += sum;
-    part = *nics;
+    if (const std::optional<Part> nics = is_nic(part) ? nics_with(part) : std::nullopt) {
+      double sum = 0;
+      for (const auto& [other, weight] : others)
+        if (holds(*nics, other)) sum += weight / weights;
+      if (part.kind == PartKind::nics || sum >= matters) {
+        std::erase_if(others, [&](const std::pair<Part, double>& each) { return holds(*nics, each.first); });
+        confidence += sum;
+        part = *nics;
+      }
+    }
+    // NICs among the other explanations: the likeliest beside a GPU stands alone only if it is much likelier.
+    std::map<Part, std::vector<std::pair<Part, double>>> by_gpu;
+    std::vector<std::pair<Part, double>> joined;
+    for (const auto& each : others) {
+      const std::optional<Part> nics = is_nic(each.first) ? nics_with(each.first) : std::nullopt;
+      if (nics && !holds(*nics, part))
+        by_gpu[*nics].push_back(each);
+      else
+        joined.push_back(each);
+    }
+    for (const auto& [nics, its] : by_gpu) {
+      double sum = 0;
+      for (const auto& [nic, weight] : its) sum += weight;
+      const auto likeliest = std::ranges::max_element(its, {}, &std::pair<Part, double>::second);
+      const bool alone = sum - likeliest->second < matters * sum;
+      joined.emplace_back(alone ? likeliest->first : nics, sum);
+    }
+    others = std::move(joined);
   }
 
   const PartScores& scores_;
