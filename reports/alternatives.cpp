@@ -47,14 +47,10 @@ class Alternatives {
     faulty.confidence = weight_of.at(found.part) / weights;
     join_nics(faulty.part, others, weights, faulty.confidence);
     std::ranges::sort(others, std::greater(), &std::pair<Part, double>::second);
-    constexpr double worth_naming = 0.01, most_unnamed = 0.1;
-    constexpr std::size_t most_unlikely = 8;
-    double unnamed = 1 - faulty.confidence - by_chance / weights;
+    constexpr double worth_naming = 0.01;
     for (const auto& [part, weight] : others) {
-      const bool is_likely = weight / weights >= worth_naming;
-      if (!is_likely && (unnamed < most_unnamed || faulty.alternatives.size() >= most_unlikely)) break;
+      if (weight / weights < worth_naming) break;
       faulty.alternatives.emplace_back(part, weight / weights);
-      unnamed -= weight / weights;
     }
   }
 
@@ -85,17 +81,13 @@ class Alternatives {
   // True if exchanging both parts may give another explanation. A slow pair shows at which ends the fault is; only a
   // slow group leaves open which of its parts are at fault.
   static bool are_ambiguous_together(const ScoredPart& a, const ScoredPart& b) {
-    const auto shows_in_groups = [](const ScoredPart& each) {
-      return std::ranges::any_of(each.score.shows_in, [](Transfers kind) { return !p5::reports::is_of_pairs(kind); });
-    };
-    return shows_in_groups(a) && shows_in_groups(b);
+    return !std::ranges::all_of(a.score.shows_in, is_of_pairs) && !std::ranges::all_of(b.score.shows_in, is_of_pairs);
   }
 
   // Weights of explanations that replace two parts by two others, or only the first one while the second may explain
   // less than before, relative to the weight of the explanation by these two.
   struct Exchanges {
-    // The key is the part that replaces the first one: of both new parts the one on its node, else the one with more of
-    // its hits.
+    // The key is the part that replaces the first one: of both new parts one on its node if there is one.
     std::map<Part, double> of_both;
     std::map<Part, double> of_first;
   };
@@ -149,7 +141,7 @@ class Alternatives {
       if (a == second.part || b == second.part)
         weights.of_first[a == second.part ? b : a] = weight;
       else
-        weights.of_both[stands_for(first, a, b, open)] += weight;
+        weights.of_both[stands_for(first, a, b)] += weight;
     }
     return weights;
   }
@@ -188,20 +180,10 @@ class Alternatives {
     return std::exp(std::min(log_odds, most));
   }
 
-  Part stands_for(const ScoredPart& replaced, const Part& a, const Part& b, const OpenTransfers& open) const {
+  static Part stands_for(const ScoredPart& replaced, const Part& a, const Part& b) {
     if (a == replaced.part || b == replaced.part) return replaced.part;
     const auto is_near = [&](const Part& part) { return is_in_node(part) && part.node == replaced.part.node; };
-    if (is_near(a) != is_near(b)) return is_near(a) ? a : b;
-    OpenTransfers its(open.size(), false);
-    for (const std::vector<std::size_t>& list : scores_.parts().at(replaced.part))
-      for (const std::size_t i : list) its[i] = open[i] && scores_.trials(i).hits > 0;
-    const auto shared = [&](const Part& part) {
-      int count = 0;
-      for (const std::vector<std::size_t>& list : scores_.parts().at(part))
-        for (const std::size_t i : list) count += its[i] ? scores_.trials(i).hits : 0;
-      return count;
-    };
-    return shared(b) > shared(a) ? b : a;
+    return is_near(b) && !is_near(a) ? b : a;
   }
 
   std::optional<Part> nics_with(const Part& nic) const {

@@ -2,8 +2,8 @@
 // node, a link, a rail or the links between sets of nodes are accepted only if other parts do not explain the same
 // transfers better: two slow NICs of eight make a node slow in a quarter of its transfers; where the links between two
 // halves of the nodes are slow, each rail is slow in half of its pairs; any two slow links without a common node are
-// links between two sets of nodes. Where some parts show in pairs and others only in groups, a second search takes the
-// former first, and the likelier result counts. Then each found part is replaced by the part that best explains what
+// links between two sets of nodes. Where parts show only in groups, a second search takes those first that show in
+// pairs, and the likelier result counts. Then each found part is replaced by the part that best explains what
 // the other found parts leave open, and dropped if that part scores too low. Links that end at a faulty node are
 // dropped, because transfers between two slow nodes are slower than others.
 #include <algorithm>
@@ -162,7 +162,7 @@ class Localizer {
     open_.assign(open_.size(), true);
     std::vector<ScoredPart> found;
     extend(found, open_, least, [](const ScoredPart&) { return true; });
-    if (std::ranges::all_of(found, is_seen_in_pairs) || std::ranges::none_of(found, is_seen_in_pairs)) return found;
+    if (std::ranges::all_of(found, is_seen_in_pairs)) return found;
     OpenTransfers open(open_.size(), true);
     std::vector<ScoredPart> pairs_first;
     extend(pairs_first, open, least, is_seen_in_pairs);
@@ -220,8 +220,7 @@ class Localizer {
     std::vector<Part> forgotten;
     for (const ScoredPart& each : found) {
       if (scores_.fault() != Fault::slow || each.part.kind != PartKind::link) continue;
-      const auto shows_in_pairs = [](Transfers kind) { return p5::reports::is_of_pairs(kind); };
-      if (!std::ranges::all_of(each.score.shows_in, shows_in_pairs)) continue;
+      if (!std::ranges::all_of(each.score.shows_in, is_of_pairs)) continue;
       const SampleCounts events = events_of(each, scores_.left_by_others(found, each.part));
       // A further faulty link of the same node is another fault, so the events have to outweigh the prior twice.
       const bool is_one_of_several = std::ranges::any_of(found, [&](const ScoredPart& other) {
@@ -242,17 +241,10 @@ class Localizer {
       for (const std::size_t i : scores_.parts().at(found.part)[static_cast<std::size_t>(kind)]) {
         const TransferRecord& its = scores_.records()[i];
         if (!open[i]) continue;
-        for (const TimedSample& sample : its.samples) {
-          SampleCounts& pairs = pairs_of[sample.event];
-          ++pairs.count;
-          pairs.hits += sample.slow ? 1 : 0;
-        }
+        for (const TimedSample& sample : its.samples) pairs_of[sample.event] += {1, sample.slow ? 1 : 0};
       }
     SampleCounts events;
-    for (const auto& [event, pairs] : pairs_of) {
-      ++events.count;
-      events.hits += pairs.share() >= 0.5 ? 1 : 0;
-    }
+    for (const auto& [event, pairs] : pairs_of) events += {1, pairs.share() >= 0.5 ? 1 : 0};
     return events;
   }
 
@@ -273,16 +265,12 @@ class Localizer {
     SampleCounts counts_of_part, again;
     for (const Transfers kind : faulty.shows_in)
       for (const std::size_t i : scores_.parts().at(found.part)[static_cast<std::size_t>(kind)]) {
-        if (!open[i]) continue;
-        const TransferRecord& observation = scores_.records()[i];
-        faulty.observations.push_back(&observation);
-        counts_of_part.count += scores_.trials(i).count;
-        counts_of_part.hits += scores_.trials(i).hits;
-        if (scores_.trials(i).hits == 0 || scores_.fault() == Fault::wrong) continue;
-        const SampleCounts& repeated =
-            scores_.fault() == Fault::slow ? observation.slow_again : observation.silent_again;
-        again.count += repeated.count;
-        again.hits += repeated.hits;
+        const SampleCounts& trials = scores_.trials(i);
+        // A fast group whose ring seldom uses the part says nothing about it.
+        if (!open[i] || (trials.hits == 0 && scores_.bypass(found.part, i) > 0.5)) continue;
+        faulty.observations.push_back(&scores_.records()[i]);
+        counts_of_part += trials;
+        if (trials.hits > 0) again += scores_.trials_of_retest(i);
       }
     faulty.share = counts_of_part.share();
     faulty.repeated = again.count == 0 || again.share() > faulty.share / 2;

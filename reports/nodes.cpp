@@ -112,18 +112,14 @@ std::optional<std::size_t> host_of_rank(int rank, const Report& report) {
   return static_cast<std::size_t>(all[static_cast<std::size_t>(rank)]);
 }
 
-// That of a group's first rank.
-std::optional<std::size_t> host_of_group(const GroupResult& group, const Report& report) {
-  return host_of_rank(group.group.empty() ? -1 : group.group.front(), report);
-}
-
-// The slowest group that was judged of each host, under whose number it is; those of hosts that the topology does not
-// have under null.
+// The slowest group that was judged of each host, under the number of its first rank's host; those of hosts that the
+// topology does not have under null.
 std::map<std::optional<std::size_t>, const GroupResult*> slowest_groups(const Result& result, const Report& report) {
   std::map<std::optional<std::size_t>, const GroupResult*> slowest;
   for (const GroupResult& group : result.measurement.groups) {
     if (is_not_judged(group.group, result, report)) continue;
-    const auto [at, first] = slowest.try_emplace(host_of_group(group, report), &group);
+    const auto [at, first] =
+        slowest.try_emplace(host_of_rank(group.group.empty() ? -1 : group.group.front(), report), &group);
     if (!first && at->second->median.count < group.median.count) at->second = &group;
   }
   return slowest;
@@ -159,18 +155,9 @@ bool has_failed(const Result& result, const Report& report) {
   return result.verdict.grade == Grade::failed && !was_interrupted(report, result);
 }
 
-bool fails_within_nodes(const Report& report) {
-  return std::ranges::any_of(report.results, [&](const Result& result) {
-    return has_failed(result, report) && result.measurement.measured_case.nodes == 1;
-  });
-}
-
 // True if single NICs of the host were measured (`of_nics`), or anything else on it.
 bool was_measured(const Report& report, std::size_t host, bool of_nics) {
-  const auto is_there = [&](int rank) {
-    return rank >= 0 && std::cmp_less(rank, report.topology.host_of_rank.size()) &&
-           std::cmp_equal(report.topology.host_of_rank[static_cast<std::size_t>(rank)], host);
-  };
+  const auto is_there = [&](int rank) { return host_of_rank(rank, report) == host; };
   return std::ranges::any_of(report.results, [&](const Result& result) {
     if (result.measurement.outcome != Outcome::measured || result.measurement.measured_case.nic.has_value() != of_nics)
       return false;
@@ -183,7 +170,9 @@ bool was_measured(const Report& report, std::size_t host, bool of_nics) {
 // Failures across nodes are skipped if the same fails within a node; if a failed rank or a host that does not join is
 // known, ranks that wait for it are not blamed.
 void blame_failed(const Report& report, HostVerdicts& hosts) {
-  const bool within = fails_within_nodes(report);
+  const bool within = std::ranges::any_of(report.results, [&](const Result& result) {
+    return has_failed(result, report) && result.measurement.measured_case.nodes == 1;
+  });
   bool named = false;
   const auto blame_ranks = [&](bool known) {
     for (const Result& result : report.results) {
@@ -529,7 +518,6 @@ std::vector<std::string> arguments_to_repeat(const Report& report) {
   return words;
 }
 
-// The value that an option was given, "" without it; of several the last.
 std::vector<std::string> values_given(const std::vector<std::string>& command, const std::string& option) {
   std::vector<std::string> values;
   for (std::size_t i = 0; i < command.size(); ++i) {
@@ -539,6 +527,7 @@ std::vector<std::string> values_given(const std::vector<std::string>& command, c
   return values;
 }
 
+// The value that an option was given, "" without it; of several the last.
 std::string value_given(const std::vector<std::string>& command, const std::string& option) {
   const std::vector<std::string> values = values_given(command, option);
   return values.empty() ? "" : values.back();
@@ -647,13 +636,6 @@ std::string healthy_hosts(const Report& report) {
   return text;
 }
 
-std::size_t healthy_ranks(const Report& report) {
-  const std::set<std::string> hosts = hosts_to_leave_out(report);
-  return static_cast<std::size_t>(std::ranges::count_if(report.topology.host_of_rank, [&](int host) {
-    return !hosts.contains(report.topology.hosts[static_cast<std::size_t>(host)].name);
-  }));
-}
-
 namespace {
 
 NodeOfRank nodes_of_healthy_ranks(const Report& report) {
@@ -741,6 +723,8 @@ std::string what_needs_groups_beside(const std::vector<std::string>& command, co
 }
 
 }  // namespace
+
+std::size_t healthy_ranks(const Report& report) { return nodes_of_healthy_ranks(report).size(); }
 
 std::string what_needs_all_ranks(const Report& report) {
   const std::vector<std::string>& command = report.run.command;

@@ -168,10 +168,7 @@ class Collector {
     if (!kind || (leaves_domain(m.measured_case) && are_pretended(topology_))) return;
     const auto count = [&](const Group& group, SampleCounts TransferRecord::*trials, bool hit) {
       const std::optional<std::size_t> at = find_or_add(*kind, m.measured_case, group);
-      if (!at) return;
-      SampleCounts& counted = observations_[*at].*trials;
-      ++counted.count;
-      counted.hits += hit ? 1 : 0;
+      if (at) observations_[*at].*trials += {1, hit ? 1 : 0};
     };
     const auto count_silence = [&](const Group& group, bool hit) {
       count(group, &TransferRecord::silent, hit);
@@ -372,11 +369,9 @@ class Collector {
                                        .again = again,
                                        .small = each.small,
                                        .from_second = each.from_second});
-        for (SampleCounts* const trials : {&observation.slow, again ? &observation.slow_again : nullptr}) {
-          if (!trials) continue;
-          ++trials->count;
-          trials->hits += sample > most ? 1 : 0;
-        }
+        const SampleCounts its{1, sample > most ? 1 : 0};
+        observation.slow += its;
+        if (again) observation.slow_again += its;
       }
     }
   }
@@ -627,14 +622,10 @@ Part rail_of(RankLocation rank, const Paths& paths) {
 
 std::vector<Part> parts_on(const TransferRecord& transfer, const Paths& paths) {
   std::set<Part> parts;
-  std::set<int> nodes, domains;
-  const auto domain_of = [&](int node) {
-    return paths.domain_of_node.empty() ? node : paths.domain_of_node.at(static_cast<std::size_t>(node));
-  };
-  for (const RankLocation& rank : transfer.ranks) {
-    nodes.insert(rank.node);
-    domains.insert(domain_of(rank.node));
-  }
+  const std::vector<int> nodes = nodes_of(transfer);
+  std::set<int> domains;
+  for (const int node : nodes)
+    domains.insert(paths.domain_of_node.empty() ? node : paths.domain_of_node.at(static_cast<std::size_t>(node)));
   const bool over_nics = transfer.nic || domains.size() > 1;
   for (std::size_t end = 0; end < transfer.ranks.size(); ++end) {
     const RankLocation& rank = transfer.ranks[end];
@@ -712,10 +703,13 @@ double bypass_probability(const Part& part, const std::vector<int>& nodes) {
 
 // ---- Directions
 
-// True if the part, or the lower node of a link, is at the second rank of the transfer; nullopt: at both, or at none.
+// True if the part, the lower node of a link, or the first of two sets of nodes is at the second rank of the transfer;
+// nullopt: at both, or at none.
 static std::optional<bool> is_at_second(const Part& part, const TransferRecord& transfer) {
-  if (!transfer.is_pair() || (!is_in_node(part) && part.kind != Part::Kind::link)) return std::nullopt;
+  const bool of_two_sets = part.sets.size() == 2;
+  if (!transfer.is_pair() || (!is_in_node(part) && part.kind != Part::Kind::link && !of_two_sets)) return std::nullopt;
   const auto is_here = [&](const RankLocation& rank) {
+    if (of_two_sets) return std::ranges::binary_search(part.sets.front(), rank.node);
     return rank.node == part.node && (part.kind != Part::Kind::gpu || rank.number == part.number);
   };
   const bool second = is_here(transfer.ranks[1]);

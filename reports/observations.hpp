@@ -65,6 +65,10 @@ inline constexpr std::size_t kinds_of_transfers = 10;
 // Samples that were slow, or rounds that were silent or wrong (`hits`), out of `count`.
 struct SampleCounts {
   int count = 0, hits = 0;
+  SampleCounts& operator+=(const SampleCounts& its) {
+    count += its.count, hits += its.hits;
+    return *this;
+  }
   double share() const { return count == 0 ? 0 : static_cast<double>(hits) / count; }
 };
 
@@ -161,8 +165,7 @@ struct FaultyPart {
   // Posterior probability of this part against the other single parts and exchanges of two parts that explain the same
   // observations, and against chance.
   double confidence = 0;
-  // Other explanations, the likeliest first: all with a probability of 1 % or more, and less likely ones, up to 8 in
-  // all, as long as the parts that are not named have a probability of more than 10 %.
+  // Other explanations with a probability of 1 % or more, the likeliest first.
   std::vector<std::pair<Part, double>> alternatives = {};
   std::set<Transfers> shows_in = {};
   std::vector<const TransferRecord*> observations =
@@ -176,8 +179,9 @@ struct SlowSamples {
   SampleCounts first_and_again, again;
 
   void add(const TimedSample& sample) {
-    for (SampleCounts* const each : {&first_and_again, sample.again ? &again : nullptr})
-      if (each) ++each->count, each->hits += sample.slow ? 1 : 0;
+    const SampleCounts its{1, sample.slow ? 1 : 0};
+    first_and_again += its;
+    if (sample.again) again += its;
   }
 };
 

@@ -76,9 +76,9 @@ constexpr double least_rate = 0.01;
 
 // Rate of hits in these transfers and in `expected` more samples, of which 2 % are slow, as is usual.
 double pooled_rate(std::span<const SampleCounts> transfers, double expected) {
-  double hits = 0.02 * expected, count = expected;
-  for (const SampleCounts& each : transfers) hits += each.hits, count += each.count;
-  return std::clamp(hits / count, least_rate, 0.9);
+  SampleCounts all;
+  for (const SampleCounts& each : transfers) all += each;
+  return std::clamp((all.hits + 0.02 * expected) / (all.count + expected), least_rate, 0.9);
 }
 
 }  // namespace
@@ -318,9 +318,8 @@ Score PartScores::score(const Part& part, const OpenTransfers& open) const {
     }
     // A fault that shows in no pair belongs to Mode::at_scale.
     Score& usual = modes[static_cast<std::size_t>(Mode::usual)];
-    const auto is_of_pairs = [](std::size_t kind) { return p5::reports::is_of_pairs(static_cast<Transfers>(kind)); };
-    if (std::ranges::any_of(kind_gains, is_of_pairs, &KindOfTransfers::first) &&
-        std::ranges::none_of(usual.shows_in, [](Transfers kind) { return p5::reports::is_of_pairs(kind); }))
+    const auto has_pairs = [](const KindOfTransfers& each) { return is_of_pairs(static_cast<Transfers>(each.first)); };
+    if (std::ranges::any_of(kind_gains, has_pairs) && std::ranges::none_of(usual.shows_in, is_of_pairs))
       usual = {minus_infinity, {}};
     const auto likelier = std::ranges::max_element(modes, {}, &Score::log_odds);
     const double log_odds = log_prior_of(part) + log_add(modes[0].log_odds, modes[1].log_odds);

@@ -40,6 +40,7 @@ class PartScores {
   std::span<const TransferRecord> records() const { return records_; }
   Fault fault() const { return fault_; }
   const SampleCounts& trials(std::size_t i) const { return records_[i].*channel(); }
+  SampleCounts trials_of_retest(std::size_t i) const;
   // Parts that transfers use, with these transfers.
   const std::map<Part, TransfersOfPart>& parts() const { return of_part_; }
   // Leaves a part out of all later scores.
@@ -70,6 +71,8 @@ class PartScores {
   OpenTransfers left_by_others(std::span<const ScoredPart> found, const Part& excluded) const;
   // True if an open transfer of the part has a hit; parts without one cannot be faulty.
   bool has_hits(const TransfersOfPart& its, const OpenTransfers& open) const;
+  // Probability that the transfer does not use the link, or what joins sets of nodes.
+  double bypass(const Part& part, std::size_t i) const { return bypass_probability(part, node_sets_[nodes_of_[i]]); }
   // True if the part's open transfers are not the same in both.
   bool differ_for(const Part& part, const OpenTransfers& one, const OpenTransfers& other) const;
 
@@ -79,7 +82,6 @@ class PartScores {
   using Gains = std::array<double, hit_rates.size()>;
 
   SampleCounts TransferRecord::*channel() const;
-  SampleCounts trials_of_retest(std::size_t i) const;
   void find_hardly_slow_nics();
   double outlier_probability(std::size_t i) const;
   template <class Rate>

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <iterator>
 #include <optional>
+#include <set>
 #include <span>
 #include <string_view>
 
@@ -91,11 +91,17 @@ class ReachabilityFindings {
     const ReachabilityHost& each = at(host);
     return each.address.empty() ? each.name : fmt::format("{} ({}, {})", each.name, first_nic(each), each.address);
   }
-  std::string names(const std::vector<int>& hosts) const {
+  // "rdmap79s0 of h3"
+  std::string name_of_nic(std::size_t nic, int host) const {
+    return fmt::format("{} of {}", nic < at(host).nics.size() ? at(host).nics[nic] : fmt::format("NIC {}", nic),
+                       at(host).name);
+  }
+  // Names of the hosts, or of this NIC of each.
+  std::string names(const std::vector<int>& hosts, std::optional<std::size_t> nic = {}) const {
     constexpr std::size_t most = 8;
     std::vector<std::string> named;
     for (const int host : hosts)
-      if (named.size() < most) named.push_back(name(host));
+      if (named.size() < most) named.push_back(nic ? name_of_nic(*nic, host) : name(host));
     return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
   }
 
@@ -118,19 +124,6 @@ class ReachabilityFindings {
     return finding_of_row;
   }
 
-  // "rdmap79s0 of h3"
-  std::string name_of_nic(std::size_t nic, int host) const {
-    return fmt::format("{} of {}", nic < at(host).nics.size() ? at(host).nics[nic] : fmt::format("NIC {}", nic),
-                       at(host).name);
-  }
-  std::string names_of_nics(std::size_t nic, const std::vector<int>& hosts) const {
-    constexpr std::size_t most = 8;
-    std::vector<std::string> named;
-    for (const int host : hosts)
-      if (named.size() < most) named.push_back(name_of_nic(nic, host));
-    return join(named) + (hosts.size() > most ? fmt::format(" and {} more", hosts.size() - most) : "");
-  }
-
   void add_about_nic(std::size_t nic, std::vector<topo::Finding>& findings) const {
     const std::vector<JoinAttempt>& trials = reached_.trials_of_nics[nic];
     const JoinFault culprit = locate_fault(static_cast<int>(hosts_.size()), trials);
@@ -139,7 +132,7 @@ class ReachabilityFindings {
       findings.push_back(finding(silent_nic, Severity::error, host,
                                  fmt::format("{} exchanged no message with {}, tried one after the other for {} each; "
                                              "other NICs of {} did{}",
-                                             name_of_nic(nic, host), names_of_nics(nic, partners), to_text(limit_),
+                                             name_of_nic(nic, host), names(partners, nic), to_text(limit_),
                                              at(host).name, network_of({host}, because))));
       if (nic < at(host).nics.size()) findings.back().subject.nic = at(host).nics[nic];
     }
@@ -150,15 +143,18 @@ class ReachabilityFindings {
                       "the two it is cannot be told{}",
                       name_of_nic(nic, a), name_of_nic(nic, b), to_text(limit_), network_of({a, b}, culprit.because))));
     if (culprit.kind != Kind::between) return;
-    std::vector<int> hosts;
-    for (const JoinAttempt& trial : trials) std::ranges::copy(trial.hosts, std::back_inserter(hosts));
-    std::ranges::sort(hosts);
-    hosts.erase(std::ranges::unique(hosts).begin(), hosts.end());
+    const std::vector<int> hosts = hosts_tried(trials);
     findings.push_back(
         about_hosts(silent_nics, hosts,
                     fmt::format("{} exchanged no message with each other in {} each; other NICs of these "
                                 "hosts did{}",
-                                names_of_nics(nic, hosts), to_text(limit_), network_of(hosts, culprit.because))));
+                                names(hosts, nic), to_text(limit_), network_of(hosts, culprit.because))));
+  }
+
+  static std::vector<int> hosts_tried(const std::vector<JoinAttempt>& trials) {
+    std::set<int> hosts;
+    for (const JoinAttempt& trial : trials) hosts.insert(trial.hosts.begin(), trial.hosts.end());
+    return {hosts.begin(), hosts.end()};
   }
 
   // The hosts that were tried with this one, and the most informative failure.
@@ -190,11 +186,7 @@ class ReachabilityFindings {
   }
 
   topo::Finding about_all(const JoinFault& culprit) const {
-    std::vector<int> hosts;
-    for (const JoinAttempt& trial : reached_.trials)
-      for (const int host : trial.hosts)
-        if (std::ranges::find(hosts, host) == hosts.end()) hosts.push_back(host);
-    std::ranges::sort(hosts);
+    const std::vector<int> hosts = hosts_tried(reached_.trials);
     return finding(
         silent, Severity::error, {},
         fmt::format("none of {} hosts exchanged a message with another, in {} pairs for {} each: {}{}", hosts.size(),

@@ -12,26 +12,11 @@
 #include <utility>
 
 #include "reports/observations.hpp"
-#include "reports/part_names.hpp"
-#include "reports/suspect_text.hpp"
 #include "reports/suspects.hpp"
 
 namespace p5::reports {
 
 namespace {
-
-// Pairs of nodes to retest if a fault shows in groups only: they tell whether a candidate node or a link is at fault.
-std::set<std::pair<int, int>> nodes_to_separate(const FaultyPart& faulty) {
-  constexpr std::size_t most = 4;
-  std::set<int> nodes = nodes_of(faulty.part);
-  for (const auto& [part, probability] : faulty.alternatives) nodes.merge(nodes_of(part));
-  std::set<std::pair<int, int>> pairs;
-  if (nodes.size() > most) return pairs;
-  for (const int a : nodes)
-    for (const int b : nodes)
-      if (a < b) pairs.emplace(a, b);
-  return pairs;
-}
 
 using TransferKey = std::tuple<Transfers, std::vector<RankLocation>, int>;  // ranks ascending; NIC, or -1
 TransferKey key_of(const TransferRecord& record) { return {record.kind, record.ranks, record.nic.value_or(-1)}; }
@@ -121,9 +106,7 @@ std::vector<RetestCase> to_retest(const Report& report) {
   const Paths paths = paths_of(report, numbers);
   std::map<TransferKey, double> slow;  // fraction of slow samples
   std::set<Transfers> whole;           // kinds that are retested as a whole
-  std::set<std::pair<int, int>> nodes_to_meet;
   for (const FaultyPart& faulty : localize(observations, paths, Fault::slow, doubtful_log_odds)) {
-    if (shows_only_in_groups(faulty)) nodes_to_meet.merge(nodes_to_separate(faulty));
     for (const TransferRecord* each : faulty.observations) {
       if (each->slow.hits == 0) continue;
       if (each->is_pair() && each->kind != Transfers::all_rails)
@@ -142,12 +125,6 @@ std::vector<RetestCase> to_retest(const Report& report) {
       const auto its = slow.find({*transfers_of(m.measured_case), two, m.measured_case.nic.value_or(-1)});
       if (its != slow.end()) found.insert({its->second, {low, high}});
     }
-    // Ranks with equal indices, of each two nodes to meet.
-    if (!nodes_to_meet.empty() && !m.measured_case.nic && leaves_domain(m.measured_case))
-      for (std::size_t a = 0; a < places.size(); ++a)
-        for (std::size_t b = a + 1; b < places.size(); ++b)
-          if (places[a].number == places[b].number && nodes_to_meet.contains({places[a].node, places[b].node}))
-            found.insert({0, {static_cast<int>(a), static_cast<int>(b)}});
     RetestCase retest{.like = m.measured_case, .pairs = {}, .slowest = found.empty() ? 0 : found.begin()->first};
     for (const auto& [its, pair] : found | std::views::take(most)) retest.pairs.push_back(pair);
     return retest;

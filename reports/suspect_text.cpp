@@ -21,6 +21,8 @@ using PartKind = Part::Kind;
 bool is_one_nic(const Part& part) { return part.kind == PartKind::nic || part.kind == PartKind::only_nic; }
 
 std::string name_of_direction(const Part& part, bool receives, const topo::Topology& topology) {
+  if (part.kind == PartKind::links)
+    return receives ? " from the latter to the former" : " from the former to the latter";
   if (part.kind != PartKind::link) return receives ? " when it receives" : " when it sends";
   const auto host = [&](int node) { return topology.hosts.at(static_cast<std::size_t>(node)).name; };
   return fmt::format(" from {} to {}", host(receives ? part.number : part.node),
@@ -43,13 +45,14 @@ double slowdown(const std::vector<const TransferRecord*>& observations) {
 }
 
 std::string figures_of(const FaultyPart& faulty, const topo::Topology& topology) {
-  const std::string over = counted(faulty.observations.size(), shows_only_in_groups(faulty) ? "group" : "pair");
+  const bool groups = shows_only_in_groups(faulty);
+  const auto transfers =
+      std::ranges::count_if(faulty.observations, [&](const TransferRecord* each) { return each->is_pair() != groups; });
+  const std::string over = counted(static_cast<std::size_t>(transfers), groups ? "group" : "pair");
   if (faulty.fault != Fault::slow) {
     SampleCounts rounds;
-    for (const TransferRecord* each : faulty.observations) {
-      const SampleCounts& trials = faulty.fault == Fault::silent ? each->silent : each->wrong;
-      rounds.count += trials.count, rounds.hits += trials.hits;
-    }
+    for (const TransferRecord* each : faulty.observations)
+      rounds += faulty.fault == Fault::silent ? each->silent : each->wrong;
     return fmt::format("{} in {} of {} rounds, over {}",
                        faulty.fault == Fault::silent ? "made no progress" : "ended with wrong data", rounds.hits,
                        rounds.count, over);
@@ -76,6 +79,7 @@ std::size_t partners_of(const FaultyPart& faulty) {
   for (const TransferRecord* each : faulty.observations)
     for (std::size_t end = 0; end < each->ranks.size(); ++end) {
       const RankLocation& rank = each->ranks[end];
+      if (faulty.part.kind == PartKind::link && !nodes_of(faulty.part).contains(rank.node)) continue;
       const bool own =
           rank.node == faulty.part.node && (faulty.part.kind != PartKind::gpu || rank.number == faulty.part.number);
       if (is_in_node(faulty.part) && own) continue;

@@ -116,26 +116,36 @@ bool is_outside_clique(const Part& part, const Report& report) {
          });
 }
 
-// True if both NICs of a transfer over single NICs have met no other one, so that no other transfer contradicts it.
-bool is_only_one_of_its_nics(const TransferRecord& transfer, std::span<const TransferRecord> all) {
+// True if no other transfer can contradict that this one is slow: of single NICs, if both have met no other one; of
+// other pairs, if its two nodes have no other pair. Such a pair has to be slow in half of its retest, not in a few
+// samples of it.
+bool is_uncontradicted(const TransferRecord& transfer, std::span<const TransferRecord> all) {
+  if (!transfer.nic) {
+    const std::vector<int> nodes = nodes_of(transfer);
+    const auto joins_them = [&](const TransferRecord& each) {
+      return each.is_pair() && each.slow.count > 0 && nodes_of(each) == nodes;
+    };
+    return transfer.is_pair() && nodes.size() == 2 && transfer.slow_again.share() >= 0.5 &&
+           std::ranges::count_if(all, joins_them) == 1;
+  }
   using NicOfRank = std::pair<RankLocation, int>;
   std::map<NicOfRank, int> transfers_of_nic;
   for (const TransferRecord& each : all)
     for (std::size_t end = 0; each.nic && each.slow.count > 0 && end < each.ranks.size(); ++end)
       ++transfers_of_nic[{each.ranks[end], each.nic_at(end)}];
-  return transfer.nic && transfers_of_nic.at({transfer.ranks[0], transfer.nic_at(0)}) == 1 &&
+  return transfers_of_nic.at({transfer.ranks[0], transfer.nic_at(0)}) == 1 &&
          transfers_of_nic.at({transfer.ranks[1], transfer.nic_at(1)}) == 1;
 }
 
-// Two NICs that are slow with each other, twice, and have no other partner: too little to name a part, whose deviation
-// may be that of a route, and too much to pass.
-std::vector<FaultyPart> slow_without_other_partners(std::span<const TransferRecord> observations, const Paths& paths,
+// Two NICs, or two nodes, that are slow with each other, twice, in the only transfer that tells: too little to name a
+// part, whose deviation may be that of a route, and too much to pass.
+std::vector<FaultyPart> slow_in_their_only_transfer(std::span<const TransferRecord> observations, const Paths& paths,
                                                     const std::set<Part>& known) {
   std::vector<FaultyPart> all = localize(observations, paths, Fault::slow, doubtful_log_odds, known);
   std::erase_if(all, [&](const FaultyPart& faulty) {
     return faulty.observations.size() != 1 || faulty.observations.front()->slow_again.count == 0 || !faulty.repeated ||
            slowdown(faulty.observations) < least_slowdown ||
-           !is_only_one_of_its_nics(*faulty.observations.front(), observations);
+           !is_uncontradicted(*faulty.observations.front(), observations);
   });
   return all;
 }
@@ -209,7 +219,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
     SampleCounts without;
     for (const TransferRecord* each : faulty.observations)
       if (std::ranges::none_of(each->ranks, [&](const RankLocation& rank) { return busy.contains(rank.node); }))
-        without.count += each->slow.count, without.hits += each->slow.hits;
+        without += each->slow;
     if (without.share() >= faulty.share / 2) return nodes;
     for (const std::size_t host : hosts_of(faulty.part, report.topology))
       if (busy.contains(static_cast<int>(host))) nodes.insert(static_cast<int>(host));
@@ -256,7 +266,7 @@ Diagnosis diagnose(const Report& report, const std::vector<Measurement>& again, 
       }
     }
   }
-  for (const FaultyPart& faulty : slow_without_other_partners(observations, paths, known))
+  for (const FaultyPart& faulty : slow_in_their_only_transfer(observations, paths, known))
     if (!set_aside(faulty) && named.add_if_new(faulty))
       found.questions.push_back(question_of(faulty, report.topology, numbers));
   if (found.suspects.empty() && found.questions.empty())

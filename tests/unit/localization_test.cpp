@@ -195,7 +195,7 @@ TEST(Events, that_pairs_share_count_once_for_a_link) {
 // All pairs of nodes with one rank each, and groups of half of the nodes, chosen at random. A group is a ring in the
 // order of its ranks, as slow as the slowest link between neighbours.
 using NodesOfLink = std::pair<int, int>;
-std::vector<Part> faulty_links(int nodes, const std::set<NodesOfLink>& slow, unsigned seed) {
+std::vector<FaultyPart> faulty_in_rings(int nodes, const std::set<NodesOfLink>& slow, unsigned seed, double least) {
   topo::Topology topology;
   for (int node = 0; node < nodes; ++node) {
     topology.hosts.emplace_back().name = "h" + std::to_string(node);
@@ -223,9 +223,15 @@ std::vector<Part> faulty_links(int nodes, const std::set<NodesOfLink>& slow, uns
     add(Transfers::node_subset, half);
   }
   const NicNumbers numbers(topology);
+  std::vector<FaultyPart> found = localize(records, {.nics = &numbers}, Fault::slow, least);
+  for (FaultyPart& each : found) each.observations.clear();
+  return found;
+}
+
+std::vector<Part> faulty_links(int nodes, const std::set<NodesOfLink>& slow, unsigned seed,
+                               double least = doubtful_log_odds) {
   std::vector<Part> parts;
-  for (const FaultyPart& each : localize(records, {.nics = &numbers}, Fault::slow, doubtful_log_odds))
-    parts.push_back(each.part);
+  for (const FaultyPart& each : faulty_in_rings(nodes, slow, seed, least)) parts.push_back(each.part);
   return parts;
 }
 
@@ -247,6 +253,24 @@ TEST(Rings, that_are_slow_by_several_links_do_not_accuse_one_that_is_in_most_of_
     EXPECT_THAT(faulty_links(16, {{1, 6}, {3, 5}}, seed), UnorderedElementsAre(first, second)) << seed;
     EXPECT_THAT(faulty_links(8, {{1, 6}, {3, 5}, {0, 7}}, seed), UnorderedElementsAre(first, second, third)) << seed;
   }
+  // A third link may be in all slow groups, so that no other fault shows in groups.
+  for (unsigned seed = 1; seed <= 40; ++seed)
+    EXPECT_THAT(faulty_links(16, {{3, 5}, {8, 10}}, seed, accepted_log_odds),
+                testing::IsSubsetOf({Part{Part::Kind::link, 3, 5}, Part{Part::Kind::link, 8, 10}}))
+        << seed;
+}
+
+// Fast groups in which a slow link joins no neighbours do not make it slow in some of its samples only.
+TEST(Rings, that_do_not_use_a_slow_link_are_none_of_its_samples) {
+  std::set<NodesOfLink> between_sets;
+  for (const int one : {0, 4, 8})
+    for (const int other : {2, 6, 10}) between_sets.insert(std::minmax(one, other));
+  for (const std::set<NodesOfLink>& slow : {std::set<NodesOfLink>{{1, 6}, {3, 5}}, between_sets})
+    for (unsigned seed = 1; seed <= 4; ++seed) {
+      const std::vector<FaultyPart> found = faulty_in_rings(16, slow, seed, doubtful_log_odds);
+      EXPECT_FALSE(found.empty());
+      for (const FaultyPart& each : found) EXPECT_EQ(each.share, 1) << seed;
+    }
 }
 
 }  // namespace

@@ -558,6 +558,14 @@ TEST(Suspects, that_are_slow_in_one_direction_are_steadily_so) {
   EXPECT_THAT(at_times_sends, HasSubstr("when it sends in 56 % of these samples, intermittently"));
   const std::string link = evidence_where([](int from, int to, int, int) { return from == 3 && to == 1; });
   EXPECT_THAT(link, HasSubstr("n1-n3: h1 and h3 reach each other at 50 % of the others' rate from h3 to h1, over"));
+  const std::string up = evidence_where([](int from, int to, int, int) { return from < 2 && to >= 2; });
+  EXPECT_THAT(up, HasSubstr("n0,n1-n2,n3: the nodes h0, h1 and h2, h3 reach each other at 50 % of the others' rate "
+                            "from the former to the latter, over"));
+  const std::string down = evidence_where([](int from, int to, int, int) { return from >= 2 && to < 2; });
+  EXPECT_THAT(down, HasSubstr("at 50 % of the others' rate from the latter to the former, over"));
+  const std::string cut_at_times =
+      evidence_where([](int from, int to, int, int sample) { return (from < 2) != (to < 2) && sample % 2 == 0; });
+  EXPECT_THAT(cut_at_times, HasSubstr("rate in 56 % of its samples, intermittently"));
 }
 
 // As a retest of everything that finds the same.
@@ -565,6 +573,47 @@ std::vector<Measurement> measurements_of(const Report& report) {
   std::vector<Measurement> all;
   for (const Result& result : report.results) all.push_back(result.measurement);
   return all;
+}
+
+// Two nodes with a rank each have one route, which no other pair of theirs can contradict.
+TEST(Suspects, of_two_nodes_whose_only_pair_is_slow_twice_are_an_open_question) {
+  const auto cluster = [](double times) {
+    return Cluster{.platform = "p5.4xlarge", .nodes = 16, .gpus = 1, .outliers = 0, .longer = slow_link(1, 6, times)};
+  };
+  const Report report = report_of(cluster(2), 1);
+  const Diagnosis found = diagnose(report, measurements_of(report));
+  EXPECT_THAT(found.suspects, IsEmpty());
+  ASSERT_EQ(found.questions.size(), 1u);
+  EXPECT_EQ(found.questions[0].candidates.front(), "link n1-n6");
+  EXPECT_THAT(names_of(diagnose(report, {})), IsEmpty()) << "not measured again";
+  EXPECT_THAT(names_of(diagnose(report, measurements_of(report_of(cluster(1), 1)))), IsEmpty()) << "fast then";
+}
+
+// All transfers take longer in the retest.
+TEST(Suspects, are_none_that_take_no_longer_than_others_when_measured_again) {
+  Report report = report_of_single_nics({});
+  const auto set_times = [](Measurement& m, double of_suspect, double of_others) {
+    for (GroupResult& its : m.groups) {
+      its.median = Seconds{its.group.front() == 2 || its.group.back() == 2 ? of_suspect : of_others};
+      its.samples.assign(9, static_cast<float>(its.median.count));
+    }
+  };
+  for (Result& result : report.results) set_times(result.measurement, 1e-3, 1e-3);
+  set_times(report.results[1].measurement, 2e-3, 1e-3);
+  EXPECT_THAT(names_of(diagnose(report, {})), ElementsAre("nic n2r1"));
+  Measurement again = report.results[1].measurement;
+  set_times(again, 1.2e-3, 1.2e-3);
+  EXPECT_THAT(names_of(diagnose(report, {again})), IsEmpty());
+  set_times(again, 2.4e-3, 1.2e-3);
+  EXPECT_THAT(names_of(diagnose(report, {again})), ElementsAre("nic n2r1"));
+}
+
+TEST(Suspects, are_no_nics_that_have_a_lower_rate_by_design) {
+  Report report = report_of_single_nics({});
+  for (topo::Host& host : report.topology.hosts)
+    for (topo::Nic& nic : host.nics) nic.rate = GBps{nic.name == "nic3" ? 25.0 : 50.0};
+  for (GroupResult& pair : report.results[3].measurement.groups) pair.median = Seconds{2e-3};
+  EXPECT_THAT(names_of(diagnose(report, {})), IsEmpty());
 }
 
 TEST(Suspects, on_hosts_whose_ranks_waited_for_cores_are_measured_again_first) {

@@ -170,32 +170,7 @@ std::vector<int> other_gpus(const Machine& machine) {
   return next && gpus > 2 ? std::vector<int>{1, gpus / 2} : std::vector<int>{gpus / 2};
 }
 
-// Indices of the cases with a path that is slow so far. Other load on the hosts may have been the cause, so these cases
-// are measured once more.
-std::vector<int> cases_of_slow_paths(const Machine& machine, const std::vector<Case>& cases,
-                                     const std::vector<Measurement>& measured) {
-  const auto paths_in = [&](const std::vector<Measurement>& some) {
-    return reports::gdr_paths(machine.topology, machine.gpus_of_nics, some);
-  };
-  std::vector<reports::GdrPath> slow = paths_in(measured);
-  std::erase_if(slow, [](const reports::GdrPath& path) { return !path.slow; });
-  std::vector<int> found;
-  for (const Measurement& m : measured) {
-    const auto is_slow = [&](const reports::GdrPath& path) {
-      return std::ranges::any_of(slow, [&](const reports::GdrPath& each) {
-        return each.host == path.host && each.gpu == path.gpu && each.nic == path.nic;
-      });
-    };
-    if (slow.empty() || !std::ranges::any_of(paths_in({m}), is_slow)) continue;
-    const auto at = std::ranges::find_if(
-        cases, [&](const Case& c) { return c.nic == m.measured_case.nic && c.gpu == m.measured_case.gpu; });
-    if (at != cases.end()) found.push_back(static_cast<int>(at - cases.begin()));
-  }
-  return found;
-}
-
-// Rates of GPU-NIC paths, one after the other; those that are slow are measured once more. `cases` and `nics` are of
-// single NICs with data in the nearest GPU.
+// Rates of GPU-NIC paths, one after the other. `cases` and `nics` are of single NICs with data in the nearest GPU.
 void measure_gdr(Run& run, Backend& backend, const std::vector<Case>& cases, const std::vector<Measurement>& nics) {
   std::vector<Case> others;
   for (const int gpu : from_leader(run.control, [&] { return other_gpus(run.machine); }))
@@ -206,14 +181,6 @@ void measure_gdr(Run& run, Backend& backend, const std::vector<Case>& cases, con
     }
   std::vector<Measurement> measured = measure_beside(run.control, backend, others, options_beside(run));
   measured.insert(measured.end(), nics.begin(), nics.end());
-  others.insert(others.end(), cases.begin(), cases.end());
-  std::vector<std::vector<int>> slow{run.control.is_leader() ? cases_of_slow_paths(run.machine, others, measured)
-                                                             : std::vector<int>()};
-  slow = shared_by_leader(run.control, slow);
-  std::vector<Case> again;
-  for (const int at : slow.front()) again.push_back(others[static_cast<std::size_t>(at)]);
-  if (!again.empty())
-    std::ranges::move(measure_beside(run.control, backend, again, options_beside(run)), std::back_inserter(measured));
   if (run.control.is_leader())
     run.recorder.add([&](ReportBuilder& report) {
       report.add_gdr(reports::gdr_paths(run.machine.topology, run.machine.gpus_of_nics, measured));
