@@ -209,10 +209,12 @@ struct Paths {
 };
 
 // Paths::sets by the rates of slow (silent, wrong) samples of pairs of nodes: of all partitions on the way of joining
-// the sets with the lowest rate between them (average linkage), the likeliest with one rate between sets and a lower
-// one within them. A node that is fast with all others, or was not measured with another set, is in none.
+// the sets with the lowest rate between them (average linkage), from single nodes and from NVLink domains, the
+// likeliest with one rate between sets and a lower one within them. Each kind of transfers has its own rates. A node
+// that is fast with all others, or was not measured with another set, is in none. `domain_of_node`: as in Paths.
 std::vector<std::vector<int>> sets_of_nodes(std::span<const TransferRecord> observations,
-                                            SampleCounts TransferRecord::*trials);
+                                            SampleCounts TransferRecord::*trials,
+                                            const std::vector<int>& domain_of_node);
 
 // `usual` faults show in pairs and perhaps in collectives; `at_scale` faults in collectives only.
 enum class Mode { usual, at_scale };

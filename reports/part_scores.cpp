@@ -91,7 +91,7 @@ PartScores::PartScores(std::span<const TransferRecord> records, const Paths& pat
                             return each.is_pair() && (each.*channel()).hits > 0;
                           });
   Paths with_sets = paths;
-  with_sets.sets = sets_of_nodes(records, channel());
+  with_sets.sets = sets_of_nodes(records, channel(), paths.domain_of_node);
   for (std::size_t i = 0; i < records.size(); ++i)
     if (trials(i).count > 0 && (!pairs_only || records[i].is_pair()))
       for (const Part& part : parts_on(records[i], with_sets))

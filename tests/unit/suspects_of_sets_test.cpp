@@ -127,19 +127,74 @@ TEST(SuspectsOfSets, are_found_among_many_nodes_that_all_others_reach_fast) {
   }
 }
 
+void add_record(std::vector<TransferRecord>& all, Transfers kind, int a, int b, const SampleCounts& slow) {
+  TransferRecord& its = all.emplace_back();
+  its.kind = kind;
+  its.ranks = {{a, 0}, {b, 0}};
+  its.slow = slow;
+}
+
 // Nodes 1 and 4 are of different sets and were not measured with each other; node 0 is fast with both, in most samples.
 TEST(SuspectsOfSets, have_both_nodes_that_a_third_one_joined_first) {
   std::vector<TransferRecord> all;
   for (int a = 0; a < 7; ++a)
     for (int b = a + 1; b < 7; ++b) {
       if (a == 1 && b == 4) continue;
-      TransferRecord& its = all.emplace_back();
-      its.kind = Transfers::between_nodes;
-      its.ranks = {{a, 0}, {b, 0}};
-      its.slow.count = a == 0 && (b == 1 || b == 4) ? 100 : 20;
-      its.slow.hits = a > 0 && a < 4 && b >= 4 ? its.slow.count : 0;
+      const int count = a == 0 && (b == 1 || b == 4) ? 100 : 20;
+      add_record(all, Transfers::between_nodes, a, b, {count, a > 0 && a < 4 && b >= 4 ? count : 0});
     }
-  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5, 6)));
+  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow, {}), ElementsAre(ElementsAre(1, 2, 3), ElementsAre(4, 5, 6)));
+}
+
+// Some pairs of two halves were measured over single NICs too, which alone show what is slow between the halves: over
+// all NICs every pair of different halves is equally slow, or, without NVLink domains, every pair is fast. The NVLinks
+// of the first domain are slow too, which is another fault.
+TEST(SuspectsOfSets, are_found_where_only_transfers_that_few_pairs_have_show_them) {
+  for (const bool are_domains : {false, true}) {
+    SCOPED_TRACE(are_domains ? "two NVLink domains" : "no NVLink domains");
+    std::vector<TransferRecord> all;
+    std::vector<int> domain_of_node;
+    for (int a = 0; a < 8; ++a) {
+      if (are_domains) domain_of_node.push_back(a / 4);
+      for (int b = a + 1; b < 8; ++b) {
+        const bool across = a < 4 && b >= 4;
+        if (are_domains && !across)
+          add_record(all, Transfers::within_domain, a, b, {60, a < 4 ? 60 : 0});
+        else
+          add_record(all, Transfers::between_nodes, a, b, {20, 0});
+        if (b - a == 1 || b - a == 2 || b - a == 5) add_record(all, Transfers::single_nic, a, b, {20, across ? 20 : 0});
+      }
+    }
+    EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow, domain_of_node),
+                ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
+  }
+}
+
+// Two by two, and in two halves, the nodes explain the same slow samples.
+TEST(SuspectsOfSets, are_the_fewest_that_explain_the_slow_samples) {
+  std::vector<TransferRecord> all;
+  for (int a = 0; a < 8; ++a)
+    for (int b = a + 1; b < 8; ++b) {
+      const bool across = a < 4 && b >= 4;
+      add_record(all, Transfers::between_nodes, a, b, {20, 0});
+      if (across || a / 2 == b / 2) add_record(all, Transfers::single_nic, a, b, {20, across ? 20 : 0});
+    }
+  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow, {}),
+              ElementsAre(ElementsAre(0, 1, 2, 3), ElementsAre(4, 5, 6, 7)));
+}
+
+// Three NVLink domains of two nodes, whose pairs were measured with each other over NVLinks only.
+TEST(SuspectsOfSets, are_two_of_three_nvlink_domains_that_are_slow_with_each_other) {
+  const std::vector<int> domain_of_node{0, 0, 1, 1, 2, 2};
+  std::vector<TransferRecord> all;
+  for (int a = 0; a < 6; ++a)
+    for (int b = a + 1; b < 6; ++b) {
+      const bool over_nvlinks = a / 2 == b / 2;
+      add_record(all, over_nvlinks ? Transfers::within_domain : Transfers::between_nodes, a, b,
+                 {20, !over_nvlinks && b < 4 ? 20 : 0});
+    }
+  EXPECT_THAT(sets_of_nodes(all, &TransferRecord::slow, domain_of_node),
+              ElementsAre(ElementsAre(0, 1), ElementsAre(2, 3)));
 }
 
 TEST(SuspectsOfSets, are_single_links_where_few_pairs_of_nodes_are_slow) {
