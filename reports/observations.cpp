@@ -510,11 +510,11 @@ std::string NicNumbers::name(int node, int number) const {
 
 double middle_of_fast(std::vector<double> times) {
   std::ranges::sort(times);
-  const double fast = times[times.size() / 10] * (1 + of_one_kind);
+  const std::size_t tenth = (times.size() - 1) / 10;  // of ten times the fastest one, which may be the only healthy one
+  const double fast = times[tenth] * (1 + of_one_kind);
   // A fault may begin at that border, and its times would be fast in part: they end at the first gap.
-  const auto after_gap =
-      std::ranges::adjacent_find(times.begin() + static_cast<std::ptrdiff_t>(times.size() / 10), times.end(),
-                                 [](double a, double b) { return b > a * (1 + gap_of_fault); });
+  const auto after_gap = std::ranges::adjacent_find(times.begin() + static_cast<std::ptrdiff_t>(tenth), times.end(),
+                                                    [](double a, double b) { return b > a * (1 + gap_of_fault); });
   if (after_gap != times.end()) times.erase(std::next(after_gap), times.end());
   times.erase(std::ranges::upper_bound(times, fast), times.end());
   return median_of_sorted(times);
