@@ -361,6 +361,20 @@ TEST(Baseline, says_which_runs_it_holds_and_can_be_without_one) {
   }
 }
 
+TEST(Baseline, numbers_its_launches_without_gaps) {
+  std::vector<reports::Run> runs{run_of("day0", 1), run_of("day1", 1)};
+  const double ideal = ideal_time(MiB(64));
+  for (reports::Run& run : runs) {
+    run.report.results.resize(1);
+    run.report.results.front().measurement.launches_s = {ideal, ideal, ideal};
+    for (const int launch : {0, 1, 3}) run.journal.push_back(line_of(run, launch, ideal));
+  }
+  std::vector<int> numbers;
+  for (const Result& line : make_baseline(runs, "2026-11-30T00:00:00Z").journal)
+    numbers.push_back(line.measurement.launch.value());
+  EXPECT_THAT(numbers, ElementsAre(0, 1, 2, 3, 4, 5));
+}
+
 TEST(Sides, are_made_of_runs_that_weigh_alike) {
   std::vector<reports::Run> runs = ten_runs();
   for (Result& result : runs[2].report.results)

@@ -130,6 +130,7 @@ struct PlannedJoinFault {
   int culprit = 0;                  // the host
   std::optional<int> told_by = {};  // the host that fails instead where all join
   std::optional<int> of_rank = {};  // the only rank of the culprit that fails
+  bool partner_tells = false;       // the host that tries with the culprit alone fails instead
   bool offers = false;
   bool all_stall = false;  // the whole job, whoever is at fault
   Seconds start{0};        // of each rank's process; one that has to be shorter fails
@@ -191,7 +192,9 @@ class Joiner final : public Backend {
         late.cut_short = true;
         throw late;
       }
-      if (rank_ / 2 == (all ? fault_.told_by.value_or(fault_.culprit) : fault_.culprit) &&
+      const auto partner = std::ranges::find_if(hosts, [&](int host) { return host != fault_.culprit; });
+      const int in_trial = fault_.partner_tells && partner != hosts.end() ? *partner : fault_.culprit;
+      if (rank_ / 2 == (all ? fault_.told_by.value_or(fault_.culprit) : in_trial) &&
           (rank_ / 2 != fault_.culprit || rank_ == fault_.of_rank.value_or(rank_)) && fault_.at_fault(hosts, attempts_))
         throw CaseError("told to fail");
     }
@@ -275,6 +278,17 @@ TEST(Rendezvous, names_a_host_and_gives_up_on_all_ranks_alike) {
 
 TEST(Rendezvous, fails_at_a_rank_of_the_host_at_fault_and_not_at_the_one_that_told_it) {
   const PlannedJoinFault fault{.at_fault = [](const auto&, int) { return true; }, .culprit = 2, .told_by = 0};
+  const Outcomes found = join_on(4, fault);
+  ASSERT_EQ(found.heard.size(), 1u);
+  EXPECT_THAT(found.heard[0].culprit->hosts, ElementsAre(2));
+  EXPECT_THAT(found.failed_ranks, ElementsAre(4));
+}
+
+TEST(Rendezvous, fails_at_no_rank_of_a_host_that_joins_with_others) {
+  const PlannedJoinFault fault{
+      .at_fault = [](const auto& hosts, int) { return hosts.size() > 1 && std::ranges::find(hosts, 2) != hosts.end(); },
+      .culprit = 2,
+      .partner_tells = true};
   const Outcomes found = join_on(4, fault);
   ASSERT_EQ(found.heard.size(), 1u);
   EXPECT_THAT(found.heard[0].culprit->hosts, ElementsAre(2));

@@ -350,6 +350,18 @@ TEST(Objective, has_an_interval_as_wide_as_processes_differ_however_many_sizes_t
   EXPECT_LT(once.interval.low, 1.02);
 }
 
+TEST(Objective, has_an_interval_as_wide_as_the_samples_of_a_single_size_scatter) {
+  std::vector<ArmSizePoint> one = by_processes(1, {1}, {0.97});
+  for (std::vector<Launch>* launches : {&one[0].times.standard, &one[0].times.tuned})
+    for (Launch& launch : *launches) {
+      launch.samples_s.clear();
+      for (int i = 0; i < 8; ++i) launch.samples_s.push_back(launch.median_s * (i % 2 == 0 ? 0.7 : 1.3));
+    }
+  const Objective scattered = *objective_of(one, std::vector<double>{1});
+  EXPECT_LT(scattered.interval.low, 0.9);
+  EXPECT_GT(scattered.interval.high, 1.1);
+}
+
 TEST(Arms, are_undecided_while_more_processes_may_change_it) {
   const ArmRules rules;
   const auto judged = [](double speedup, double low, double high) {
