@@ -4,7 +4,6 @@
 // known to use each wording. `explain` also reads what PyTorch and the kernel log of the same job.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -69,41 +68,5 @@ std::optional<Remedy> remedy_for(std::string_view text);
 
 // Merges the findings of all ranks: each kind once per host, errors first.
 std::vector<Finding> of_all_ranks(const std::vector<std::vector<Finding>>& of_rank);
-
-// ---- Table of messages that NCCL, its network plugin and the layers below log when something is wrong
-// (tables/nccl_log.json). Internal to topo: the rest of the program uses nccl_log.hpp.
-
-// One wording of a rule.
-struct LogWording {
-  std::string says;      // stands in the line as it is
-  std::string matches;   // a regular expression that the line has to meet besides, "": none
-  bool certain = false;  // the wording is conclusive without knowledge of the host
-  std::string known;     // software and versions with this wording
-  std::string source;
-};
-
-// Only the first rule in the table that a line meets is reported, so special rules stand before general ones.
-struct LogRule {
-  std::string id, summary;
-  Severity severity = Severity::error;
-  About about = About::software;
-  std::string where;          // on which hosts it is wrong: "" (all), "fabric", "efa", "verbs", "direct", "far", ...
-  bool across_nodes = false;  // irrelevant to a job on one node
-  std::string count;          // "nics", "rails": the number in the line against the platform's; ""
-  std::string evidence;       // text in front of the line; %1 and %2 stand for the groups of the expression
-  bool progress = false;  // the groups are a rank, a number and a name: how far each rank came, of all lines together
-  std::vector<LogWording> lines;
-  std::map<std::string, std::string> remedy;  // "any", or "efa" and "verbs"
-};
-
-const std::vector<LogRule>& log_rules();
-
-struct LogMatch {
-  const LogRule* rule = nullptr;
-  const LogWording* wording = nullptr;
-  std::vector<std::string> caught;  // by the expression, from 1 on
-};
-// All rules that a line meets, in the order of the table. The line is without escape sequences.
-std::vector<LogMatch> rules_met(const std::string& line);
 
 }  // namespace p5::topo

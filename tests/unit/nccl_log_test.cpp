@@ -11,6 +11,7 @@
 #include <sstream>
 
 #include "topo/nccl_log.hpp"
+#include "topo/nccl_log/parts.hpp"
 
 namespace p5::topo {
 namespace {

@@ -164,8 +164,8 @@ namespace fs = std::filesystem;
 constexpr const char* note_prefix = "lost-rank-";
 constexpr Bytes largest_note = KiB(64);
 
-// Timeout for writing or removing a note.
-constexpr Seconds note_timeout{10};
+// Timeout of a rank that writes or removes its note.
+constexpr Seconds note_for_leader_timeout{10};
 
 // `latest` may be replaced only if it is a link.
 void require_link_or_nothing(const fs::path& link) {
@@ -308,7 +308,7 @@ std::string take_notes_in(const fs::path& folder) {
 
 std::string RunFolder::take_notes() const {
   if (!files_) return "";
-  return call_within<std::string>(note_timeout_, [folder = path_] { return take_notes_in(folder); }).value_or("");
+  return call_within<std::string>(take_notes_timeout_, [folder = path_] { return take_notes_in(folder); }).value_or("");
 }
 
 void require_no_file_of_run(std::string_view option, const fs::path& file) {
@@ -321,7 +321,7 @@ void require_no_file_of_run(std::string_view option, const fs::path& file) {
 }
 
 void write_note_for_leader(const fs::path& folder, int rank, const std::string& why) try {
-  (void)call_within<bool>(note_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank), why] {
+  (void)call_within<bool>(note_for_leader_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank), why] {
     reports::write_atomically(file, why);
     return true;
   });
@@ -330,7 +330,7 @@ void write_note_for_leader(const fs::path& folder, int rank, const std::string& 
 }
 
 void remove_note_for_leader(const fs::path& folder, int rank) {
-  (void)call_within<bool>(note_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank)] {
+  (void)call_within<bool>(note_for_leader_timeout, [file = folder / fmt::format("{}{}", note_prefix, rank)] {
     std::error_code problem;
     return fs::remove(file, problem);
   });

@@ -88,7 +88,7 @@ class RunFolder {
     if (files_) files_->throw_only_in_flush();
   }
   // From now on no wait for the file system is longer than this.
-  void limit_waits(Seconds longest) { flush_timeout_ = note_timeout_ = longest; }
+  void limit_waits(Seconds longest) { flush_timeout_ = take_notes_timeout_ = longest; }
 
   // Notes that ranks left, each text once; removes them. "" where the file system does not answer.
   std::string take_notes() const;
@@ -96,8 +96,8 @@ class RunFolder {
  private:
   std::filesystem::path path_;
   std::unique_ptr<FileWriter> files_;
-  // For writing the files at the end of a run, and for reading notes. Other ranks wait for the sum of both.
-  Seconds flush_timeout_{60}, note_timeout_{10};
+  // The timeouts of flush() and of take_notes(). Other ranks wait for the sum of both.
+  Seconds flush_timeout_{60}, take_notes_timeout_{10};
 };
 
 // Throws UsageError if the file that the option names is one of a run, which has its journal beside it. Other commands
