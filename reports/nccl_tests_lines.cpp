@@ -16,7 +16,6 @@ namespace {
 // ---- colours, line ends
 
 std::string without_escapes(std::string_view line) {
-  constexpr std::string_view no_break_space = "\xc2\xa0";
   std::string text;
   for (std::size_t at = 0; at < line.size();) {
     const std::string_view rest = line.substr(at);

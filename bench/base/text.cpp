@@ -120,8 +120,8 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 bool is_in_host(char c) { return is_letter(c) || is_digit(c) || c == '.' || c == '-' || c == '_'; }
 
-// Begins an escape sequence, or is left out.
-bool is_special(char c) { return c == '\x1b' || c == '\\' || c == '^' || c == '#'; }
+// Begins an escape sequence or a no-break space, or is left out.
+bool is_special(char c) { return c == '\x1b' || c == '\\' || c == '^' || c == '#' || c == no_break_space.front(); }
 
 // Takes characters of a kind from the end of a text; how many.
 template <class Kind>
@@ -191,10 +191,13 @@ std::string plain_line(std::string_view line) {
     if (line.empty()) break;
     if (const std::size_t length = length_of_escape(line); length > 0) {
       line.remove_prefix(length);
-      continue;
+    } else if (line.starts_with(no_break_space)) {
+      text += ' ';
+      line.remove_prefix(no_break_space.size());
+    } else {
+      if (!line.starts_with("\\\"")) text += line[0];
+      line.remove_prefix(1);
     }
-    if (!line.starts_with("\\\"")) text += line[0];
-    line.remove_prefix(1);
   }
   text.erase(text.find_last_not_of('\r') + 1);
   text.erase(0, text.rfind('\r') + 1);

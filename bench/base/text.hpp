@@ -26,6 +26,8 @@ std::string printable_lines(std::string_view text);
 bool is_utf8(std::string_view text);
 // Stands in front of texts of some programs of Windows.
 inline constexpr std::string_view byte_order_mark = "\xef\xbb\xbf";
+// Stands for spaces in texts that were copied from web pages.
+inline constexpr std::string_view no_break_space = "\xc2\xa0";
 
 // At most `most` bytes of UTF-8, with "..." at the end where some are left out, and no part of a character.
 std::string cut(std::string text, std::size_t most);
@@ -80,7 +82,7 @@ std::string format_printable(fmt::format_string<printing::Shown<Values>...> form
 // ("\u001b"), by `cat -v` ("^[") or by rsyslog ("#033").
 std::size_t length_of_escape(std::string_view text);
 // The line without escape sequences, and without what a carriage return within it lets later text overwrite; \" becomes
-// ".
+// ", and a no-break space a space.
 std::string plain_line(std::string_view line);
 
 // The process that wrote a line of NCCL's: "HOST:PID:TID [DEVICE] ".

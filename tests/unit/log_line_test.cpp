@@ -40,6 +40,7 @@ TEST(LogLines, ColoursInAnySpellingAndCarriageReturnsAreLeftOut) {
     EXPECT_EQ(plain_line(line), "a:1:2 [0] NCCL INFO x");
   for (const char* const line : {"a^b #0 [1]", "C:\\temp", "x^[y", "\\"}) EXPECT_EQ(plain_line(line), line);
   EXPECT_EQ(plain_line("{\\\"a\\\"}"), "{\"a\"}");
+  EXPECT_EQ(plain_line("a:1:2\xc2\xa0[0] NCCL\xc2\xa0INFO \xc3\xa0"), "a:1:2 [0] NCCL INFO \xc3\xa0");
 }
 
 TEST(LogLines, ACarriageReturnWithinALineEndsTheTextBeforeIt) {

@@ -134,6 +134,12 @@ TEST(NcclLog, tells_when_gpu_direct_rdma_is_off) {
     EXPECT_THAT(ids(in_log(line)), ElementsAre("nccl.gdr_off")) << line;
     EXPECT_THAT(ids(in_log(line, "p5.4xlarge")), IsEmpty()) << line;  // this instance type has no GPU Direct RDMA
   }
+  // Stores of logs put lines into JSON, CSV or HTML.
+  for (const char* const end : {"\"}", "'", ")", "]", "\",\"host\"", "</li>"}) {
+    const std::string channel = "Channel 03/0 : 9[1] -> 1[1] [send] via NET/IB/13(8)";
+    EXPECT_THAT(ids(in_log(info(channel + end), "hgx-h100")), ElementsAre("nccl.gdr_off")) << end;
+    EXPECT_THAT(ids(in_log(info(channel + "/GDRDMA" + end), "hgx-h100")), IsEmpty()) << end;
+  }
 }
 
 // The NICs are capable of it, and NCCL's topology decides.
