@@ -150,23 +150,10 @@ std::vector<std::size_t> jobs_of(std::span<const LogFacts> logs) {
     for (const std::string& each : logs[i].communicators)
       if (const auto [known, fresh] = first.try_emplace(each, i); !fresh)
         std::ranges::replace(jobs, std::size_t{jobs[i]}, std::size_t{jobs[known->second]});
-  std::map<std::string, std::set<std::size_t>> of_host;
   std::set<std::size_t> named;
-  for (std::size_t i = 0; i < logs.size(); ++i) {
-    if (logs[i].communicators.empty()) continue;
-    named.insert(jobs[i]);
-    for (const std::string& host : logs[i].hosts) of_host[host].insert(jobs[i]);
-  }
-  if (named.size() < 2) return std::vector<std::size_t>(logs.size(), 0);
-  for (std::size_t i = 0; i < logs.size(); ++i) {
-    if (!logs[i].communicators.empty()) continue;
-    std::set<std::size_t> possible;
-    for (const std::string& host : logs[i].hosts)
-      if (const auto found = of_host.find(host); found != of_host.end())
-        possible.insert(found->second.begin(), found->second.end());
-    if (possible.size() == 1) jobs[i] = *possible.begin();
-  }
-  return jobs;
+  for (std::size_t i = 0; i < logs.size(); ++i)
+    if (!logs[i].communicators.empty()) named.insert(jobs[i]);
+  return named.size() < 2 ? std::vector<std::size_t>(logs.size(), 0) : jobs;
 }
 
 namespace {

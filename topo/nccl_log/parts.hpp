@@ -57,8 +57,8 @@ struct LogFacts {
 void take_facts(const LogLine& log_line, std::size_t line_number, LogFacts& facts);
 void add_facts(const LogFacts& of_log, LogFacts& facts);
 
-// The job of each log, as a number. Logs of the same communicators are of one job, and one without any is of the job
-// that alone has its hosts. All are of one job where no more than one job has communicators.
+// The job of each log, as a number. Logs of the same communicators are of one job, and one without any is a job of its
+// own. All are of one job where no more than one job has communicators.
 std::vector<std::size_t> jobs_of(std::span<const LogFacts> logs);
 
 enum class Answer { no, unknown, yes };
