@@ -233,12 +233,16 @@ class SimSession final : public Session {
     const double bytes =
         static_cast<double>(c.bytes.count) * c.collective->bus_factor(c.collective->pairwise ? 2 : ranks);
     const double moving = bytes / (rate * 1e9);
-    const double seconds = latency / c.calls.aggregate + moving;  // a group has one latency
+    // A group has one latency, and so have the messages over a single NIC that are under way at the same time.
+    const double seconds = latency / (c.nic ? messages_of_nic : c.calls.aggregate) + moving;
     return {.seconds = seconds,
             .link = moving / seconds * std::min(1.0, rate / machine_.link.count),
             .nic = over_nics ? moving / seconds : 0,
             .processors = collective_processors};
   }
+
+  // Messages of 1 MiB that the libfabric worker keeps under way over a single NIC.
+  static constexpr int messages_of_nic = 32;
 
   // Processors that a collective's kernel holds: 24 of the 132 of an H100.
   static constexpr double collective_processors = 24.0 / 132;

@@ -10,6 +10,7 @@
 #include "bench/app/machine/backends.hpp"
 #include "bench/backends/backends.hpp"
 #include "bench/base/error.hpp"
+#include "bench/model/plan.hpp"
 #include "topo/platform.hpp"
 
 namespace p5 {
@@ -33,6 +34,26 @@ TEST(Backends, of_a_host_that_cannot_use_gpus_beside_others_are_none) {
       },
       testing::ThrowsMessage<EnvironmentError>(
           testing::StartsWith("n3: there is no driver of GPUs (/dev/nvidiactl), and other hosts")));
+}
+
+// At 50 GB/s the latency of a message of 1 MiB is as long as its transfer. In the time of a single message a NIC at 90
+// % is slower by 6 %, which no verdict rests on.
+TEST(Backends, that_are_simulated_show_a_nic_at_90_percent_in_messages_over_it_alone) {
+  SimMachine machine;
+  machine.nodes = 2;
+  machine.gpus = machine.nics = 1;
+  machine.link = {400};
+  machine.nic = {50};
+  machine.link_latency = {1e-6};
+  machine.nic_latency = {18e-6};
+  machine.noise = machine.part_spread = machine.outliers = 0;
+  const JobFacts job{.node_of_rank = {0, 1}, .memory_of_node = {}};
+  const std::vector<Case> cases = nic_cases("sim", job, {{"rdma0"}, {"rdma0"}}, MiB(1));
+  ASSERT_FALSE(cases.empty());
+  const auto time = [&] { return make_sim_backend(machine)->open(cases.front(), 0)->sample({}).front().front(); };
+  const double healthy = time();
+  machine.faults.push_back(parse_fault("nic:n1r0:0.9", machine));
+  EXPECT_GT(time() / healthy, 1.09);
 }
 
 TEST(Backends, of_gpus_name_those_that_ranks_on_one_gpu_cannot_see) {
