@@ -286,6 +286,19 @@ TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_
   EXPECT_THAT(named.run.remarks, Contains("'xyz_perf' is read as all_reduce (--collective)"));
 }
 
+// A shell's trace, the kernel or another user's command writes into a log at any time.
+TEST(NcclTestsPrograms, are_not_renamed_between_their_first_line_and_their_table) {
+  const std::string whole = text_of_program({}), stray = "+ mpirun -np 4 ./all_gather_perf -b 8\n";
+  for (const char* const before : {"# nThread", "# Using", "#  Rank  1", "#       size", "2097152 524288", "# Avg"}) {
+    std::string text = whole;
+    text.insert(text.find(before), stray);
+    const Report report = import(text + text_of_program({.process = 2, .name = "reduce_perf"}), "", "lab").report;
+    ASSERT_EQ(report.results.size(), 8u) << before;
+    EXPECT_EQ(report.results.front().measurement.measured_case.collective->name, "all_reduce") << before;
+    EXPECT_EQ(report.results.back().measurement.measured_case.collective->name, "reduce") << before;
+  }
+}
+
 // 8 B times 2^31 twice is 2^65.
 TEST(NcclTestsPrograms, of_sizes_far_apart_have_one_range_that_ends) {
   for (const auto& [first, last, range] :

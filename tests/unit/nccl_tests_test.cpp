@@ -1212,6 +1212,9 @@ TEST(NcclTests, are_named_by_the_line_below_them) {
   const std::string without_end = without_line(without_line(nameless, "# Avg bus"), "# Out of bounds");
   for (const std::string& text : {nameless, without_end})
     EXPECT_EQ(import(text + concluded, "", "lab").report.results.size(), 6u);
+  std::string traced = nameless;
+  traced.insert(traced.find("# Out of bounds"), "+ mpirun ./all_gather_perf -b 8\n");
+  EXPECT_EQ(problem_of(traced + concluded), "imported") << "a line of the next command does not end the program";
   EXPECT_THAT(problem_of(nameless + "# Collective test starting: all_gather_perf\n" + concluded),
               HasSubstr("--collective"))
       << "the line is of a program that has begun since";
