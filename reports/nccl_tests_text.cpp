@@ -269,9 +269,10 @@ class Reader {
     device.host = scan.take_while([](char c) { return !is_space(c); });
     if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
       return {};
-    // Earlier versions print the bus alone, which GPUs of several PCI domains have in common.
-    const std::string_view bus_id = scan.take_while([](char c) { return c != ']'; });
-    if (std::ranges::count(bus_id, ':') >= 2) device.bus_id = bus_id;
+    // Versions before 2.14.1 print the bus alone, which GPUs of several PCI domains have in common.
+    const std::string_view bus = scan.take_while([](char c) { return c != ']'; });
+    if (!bus.empty())
+      device.gpu = std::ranges::count(bus, ':') < 2 ? fmt::format("{} [{}]", number, bus) : std::string(bus);
     if (!scan.take("]")) return {};
     device.name = trimmed(scan.rest().substr(0, scan.rest().find('\t')));
     return device;

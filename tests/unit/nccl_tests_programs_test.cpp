@@ -216,6 +216,14 @@ TEST(NcclTestsPrograms, of_hosts_that_share_a_name_need_their_number) {
   EXPECT_EQ(report.results.at(0).measurement.measured_case.nodes, 2);
   EXPECT_THROW(import(text, "", "lab", {.ranks = 4, .hosts = 1}), UsageError);
   EXPECT_THROW(import(text, "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
+  // Versions before 2.14.1 print the bus alone.
+  std::string brief = text;
+  for (const auto& [address, bus] : {std::pair{"[0000:00:00]", "[0x10]"}, {"[0000:01:00]", "[0x20]"}})
+    for (std::size_t at; (at = brief.find(address)) != std::string::npos;) brief.replace(at, 12, bus);
+  EXPECT_THAT(problem_of(brief), HasSubstr("ranks 0, 2 are all on GPU 0 [0x10] of 'worker', so several hosts share "
+                                           "this name, or several GPUs this bus; say --ranks 4 --hosts N"));
+  for (const int hosts : {1, 2})
+    EXPECT_EQ(import(brief, "", "lab", {.ranks = 4, .hosts = hosts}).report.run.nodes, hosts);
 }
 
 // `srun -l -N 2 all_reduce_perf -g 2`
