@@ -209,6 +209,19 @@ std::string lists_in_words(const std::set<std::string>& lists) {
   return join(named, "; ");
 }
 
+// Throws UsageError naming the row if its reduction or root shows that it is of another collective.
+void require_collective(const ResultRow& row, const Collective& collective) {
+  const auto refuse = [&](const char* has, const std::string& but) {
+    throw UsageError(fmt::format("{}: {} {}, and this row has {}: it is of another collective", place_of(row),
+                                 collective.name, has, but));
+  };
+  // The program of send_recv prints a reduction although it reduces nothing.
+  if (!collective.reduces && &collective != &send_recv && is_known_op(row.op))
+    refuse("reduces nothing", "the reduction " + in_quotes(row.op));
+  if (collective.reduces && (row.op.empty() || row.op == "none")) refuse("takes a reduction", "none");
+  if (!collective.rooted && row.root >= 0) refuse("has no root", fmt::format("the root {}", row.root));
+}
+
 class Importer {
  public:
   // `bursts`: some tables are of operations that were not waited for one by one; `nameless`: nothing says of some which
@@ -247,6 +260,7 @@ class Importer {
                        fmt::format("{} was left out: it is of NCCL {}, and those before it of {}; import it alone",
                                    in_words(table), nccl, first));
     if (nccl_.empty()) nccl_ = table.nccl;
+    for (const ResultRow& row : table.rows) check(row, *collective);
     const RanksOfTable ranks = ranks_of(table, *collective, job_);
     if (job_.ranks == 0) note_hosts(table);
     if (ranks.all_ranks > report_.run.ranks) {  // of several programs the largest
@@ -435,14 +449,7 @@ class Importer {
 
   void add(const ResultRow& row, const Table& table, const Collective& collective, const RanksOfTable& ranks) {
     const std::optional<DataType> type = data_type_from(row.type);
-    // Its program prints one although it reduces nothing.
-    if (!collective.reduces && &collective != &send_recv && is_known_op(row.op))
-      throw UsageError(
-          fmt::format("{}: {} reduces nothing, and this row has the reduction {}: it is of another collective",
-                      place_of(row), collective.name, in_quotes(row.op)));
     if (row.size == 0) return remark("rows of 0 B were left out: nccl-tests rounds small messages down to nothing");
-    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
-      if (*each) check(**each, row, collective);
     if (!type)
       return remark(fmt::format("rows of the type {} were left out: p5bench does not know it", in_quotes(row.type)));
     if (collective.reduces && !is_known_op(row.op))
@@ -468,6 +475,14 @@ class Importer {
       if (const std::optional<Timing> timing = in_place ? in_place_of(row, collective) : row.out_of_place)
         add(*timing, c, table);
     }
+  }
+
+  // Throws UsageError naming the row if it is surely of another collective, or has figures that cannot be.
+  static void check(const ResultRow& row, const Collective& collective) {
+    require_collective(row, collective);
+    if (row.size == 0) return;
+    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place})
+      if (*each) check(**each, row, collective);
   }
 
   // Throws UsageError naming the row if its time is none, or not that of its bandwidth. Hypercube counts other bytes.

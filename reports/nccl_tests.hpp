@@ -44,7 +44,7 @@ struct Device {
   int rank = 0, group = 0;
   std::string host, name;
   std::string process = {};  // its number, as printed
-  std::string bus_id = {};   // with the PCI domain: "0000:53:00"; "" if not printed
+  std::string gpu = {};      // "0000:53:00" or, without the PCI domain, "2 [0x53]" with its number; "" if not printed
   bool operator==(const Device&) const = default;
 };
 

@@ -19,24 +19,8 @@ std::string place_of(const Table& table) {
 
 namespace {
 
-// Range of busbw over algbw given the rounding of the table; empty if no figure has enough digits.
-struct Interval {
-  double low = 0, high = 1e9;
-  bool is_known = false;
-};
-Interval busbw_factor_of(const Table& table) {
-  constexpr double enough_digits = 1;
-  Interval factor;
-  for (const ResultRow& row : table.rows)
-    for (const std::optional<Timing>* each : {&row.out_of_place, &row.in_place}) {
-      if (!*each || (*each)->algbw < enough_digits || (*each)->rounding.busbw <= 0) continue;
-      const Timing& t = **each;
-      factor.is_known = true;
-      factor.low = std::max(factor.low, (t.busbw - t.rounding.busbw) / (t.algbw + t.rounding.algbw));
-      factor.high = std::min(factor.high, (t.busbw + t.rounding.busbw) / (t.algbw - t.rounding.algbw));
-    }
-  return factor;
-}
+// False if the collective is the one that the user gave.
+bool is_named(const Table& table) { return try_find_collective(table.program); }
 
 // Numbers of ranks; 0 and 0 for none.
 struct RankRange {
@@ -44,20 +28,28 @@ struct RankRange {
   std::optional<int> only() const { return least > 0 && least == most ? std::optional(least) : std::nullopt; }
 };
 
-// Numbers of ranks that give the table's busbw by its algbw; none if nothing shows them. A busbw of 0 is that of a
-// single rank. Hypercube prints one bandwidth in both columns.
-RankRange ranks_in_figures(const Table& table, const Collective& collective) {
+// Numbers of ranks that give the table's busbw by its algbw, given their rounding; null if no figure shows them, or
+// rows contradict each other. A busbw of 0 is that of a single rank. Hypercube prints one bandwidth in both columns.
+// A program that the table names may count otherwise where no number of ranks fits.
+std::optional<RankRange> ranks_in_figures(const Table& table, const Collective& collective) {
   constexpr int most = 100000;
-  constexpr double slack = 1e-9;
-  const Interval factor = busbw_factor_of(table);
+  constexpr double slack = 1e-9, unknown = 1e9;
+  double low = 0, high = unknown;  // of busbw over algbw
+  for (const ResultRow& row : table.rows)
+    for (const std::optional<Timing>& t : {row.out_of_place, row.in_place}) {
+      if (!t || t->algbw <= t->rounding.algbw || t->rounding.busbw <= 0) continue;
+      low = std::max(low, (t->busbw - t->rounding.busbw) / (t->algbw + t->rounding.algbw));
+      high = std::min(high, (t->busbw + t->rounding.busbw) / (t->algbw - t->rounding.algbw));
+    }
+  if (high == unknown || low > high + slack || &collective == &hypercube) return std::nullopt;
   RankRange found;
-  if (!factor.is_known || factor.low > factor.high + slack || &collective == &hypercube) return found;
   for (int ranks = 1; ranks <= most; ++ranks) {
     const double each = collective.bus_factor(ranks);
-    if (each < factor.low - slack || each > factor.high + slack) continue;
+    if (each < low - slack || each > high + slack) continue;
     if (found.least == 0) found.least = ranks;
     found.most = ranks;
   }
+  if (found.most == 0 && is_named(table)) return std::nullopt;
   return found;
 }
 
@@ -102,17 +94,19 @@ std::string advice_on_ranks(const std::optional<int>& fits, const Collective& co
       fits ? fmt::format(" (the figures are those of {} of {})", collective.name, counted(*fits, "rank")) : "");
 }
 
-// Throws UsageError if the figures are surely of other numbers of ranks than `ranks`.
-void require_ranks(int ranks, const RankRange& fits, const Table& table, const Collective& collective) {
-  if (fits.least == 0 || (fits.least <= ranks && ranks <= fits.most)) return;
-  if (fits.most == 1)
+// Throws UsageError if the table is surely of other numbers of ranks, which `fits` has; null if they are not known.
+void require_ranks(int ranks, const std::optional<RankRange>& fits, const Table& table, const Collective& collective) {
+  if (!fits || (fits->least <= ranks && ranks <= fits->most)) return;
+  if (fits->most == 1)
     throw UsageError(
         fmt::format("{}: its bus bandwidth of 0 is that of {} of a single rank, not of {}: these are several programs "
                     "that know nothing of each other; build nccl-tests with MPI=1",
                     place_of(table), collective.name, ranks));
-  throw UsageError(
-      fmt::format("{}: its figures are those of {} of {} ranks, not of {}", place_of(table), collective.name,
-                  fits.only() ? fmt::format("{}", fits.least) : fmt::format("{} to {}", fits.least, fits.most), ranks));
+  const std::string numbers = fits->most == 0 ? "no number of"
+                              : fits->only()  ? fmt::format("{}", fits->least)
+                                              : fmt::format("{} to {}", fits->least, fits->most);
+  throw UsageError(fmt::format("{}: its figures are those of {} of {} ranks, not of {}{}", place_of(table),
+                               collective.name, numbers, ranks, is_named(table) ? "" : ": check --collective"));
 }
 
 // The largest set of ranks on one GPU of one host name; empty if each rank has a GPU of its own. NCCL refuses to share
@@ -121,8 +115,8 @@ std::vector<int> ranks_on_one_gpu(const Table& table) {
   std::map<std::pair<std::string, std::string>, std::vector<int>> ranks;
   std::vector<int> largest;
   for (const Device& device : table.devices) {
-    if (device.bus_id.empty()) continue;
-    std::vector<int>& here = ranks[{device.host, device.bus_id}];
+    if (device.gpu.empty()) continue;
+    std::vector<int>& here = ranks[{device.host, device.gpu}];
     here.push_back(device.rank);
     if (here.size() > std::max<std::size_t>(largest.size(), 1)) largest = here;
   }
@@ -132,13 +126,31 @@ std::vector<int> ranks_on_one_gpu(const Table& table) {
 }  // namespace
 
 RanksOfTable ranks_of(const Table& table, const Collective& collective, const JobSize& job) {
-  const RankRange in_figures = ranks_in_figures(table, collective);
-  const std::optional<int> in_sizes = ranks_in_sizes(table), fits = in_sizes ? in_sizes : in_figures.only();
-  const RanksOfTable given{.ranks = job.ranks, .nodes = job.hosts, .all_ranks = job.ranks, .all_nodes = job.hosts};
+  const std::optional<RankRange> in_figures = ranks_in_figures(table, collective);
+  const std::optional<int> in_sizes = ranks_in_sizes(table),
+                           fits = in_sizes || !in_figures ? in_sizes : in_figures->only();
+  // The table belongs to the group of rank 0.
+  RanksOfTable found;
+  std::set<std::string> hosts, all_hosts;
+  for (const Device& device : table.devices) {
+    all_hosts.insert(device.host);
+    if (device.group != table.devices.front().group) {
+      found.split = true;
+      continue;
+    }
+    ++found.ranks;
+    hosts.insert(device.host);
+  }
+  found.nodes = static_cast<int>(hosts.size());
+  found.all_ranks = static_cast<int>(table.devices.size());
+  found.all_nodes = static_cast<int>(all_hosts.size());
   const bool is_given = job.ranks > 0 && job.hosts > 0;
   const auto as_given = [&] {
-    require_ranks(job.ranks, in_sizes ? RankRange{*in_sizes, *in_sizes} : in_figures, table, collective);
-    return given;
+    if (job.hosts < found.all_nodes)
+      throw UsageError(fmt::format("{}: the file lists {} hosts, not {}", place_of(table), found.all_nodes, job.hosts));
+    if (in_sizes) require_ranks(job.ranks, RankRange{*in_sizes, *in_sizes}, table, collective);
+    require_ranks(job.ranks, in_figures, table, collective);
+    return RanksOfTable{.ranks = job.ranks, .nodes = job.hosts, .all_ranks = job.ranks, .all_nodes = job.hosts};
   };
   if (table.devices.empty()) {
     if (is_given) return as_given();
@@ -146,20 +158,6 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
         "{}: nothing says how many ranks and hosts this table is of: {} missing; {}", place_of(table),
         table.line > 0 ? "the lines '#  Rank  0 ... on HOST' are" : "the list is", advice_on_ranks(fits, collective)));
   }
-  // The table belongs to the group of rank 0.
-  const int group = table.devices.front().group;
-  RanksOfTable found;
-  std::set<std::string> hosts, all_hosts;
-  for (const Device& device : table.devices) {
-    all_hosts.insert(device.host);
-    found.split = found.split || device.group != group;
-    if (device.group != group) continue;
-    ++found.ranks;
-    hosts.insert(device.host);
-  }
-  found.nodes = static_cast<int>(hosts.size());
-  found.all_ranks = static_cast<int>(table.devices.size());
-  found.all_nodes = static_cast<int>(all_hosts.size());
   const int end = std::max(*table.ranks.rbegin() + 1, found.split ? 0 : fits.value_or(0));
   std::vector<int> missing;
   constexpr std::size_t enough = 1000;
@@ -172,19 +170,22 @@ RanksOfTable ranks_of(const Table& table, const Collective& collective, const Jo
                                  advice_on_ranks(fits, collective)));
   }
   if (const std::vector<int> same = ranks_on_one_gpu(table); !same.empty()) {
-    if (is_given && !found.split && job.ranks == found.ranks && std::cmp_greater_equal(job.hosts, same.size()))
-      return as_given();
     const Device& device = *std::ranges::find(table.devices, same.front(), &Device::rank);
+    const bool has_address = !device.gpu.ends_with(']');
+    if (is_given && !found.split && job.ranks == found.ranks &&
+        (!has_address || std::cmp_greater_equal(job.hosts, same.size())))
+      return as_given();
     throw UsageError(fmt::format(
-        "{}: ranks {} are all on GPU {} of '{}', which NCCL refuses: {} hosts or more share this name; {}",
-        place_of(table), ranks_in_words(same), printable(device.bus_id), printable(device.host), same.size(),
+        "{}: ranks {} are all on GPU {} of '{}', {}; {}", place_of(table), ranks_in_words(same), printable(device.gpu),
+        printable(device.host),
+        has_address ? fmt::format("which NCCL refuses: {} hosts or more share this name", same.size())
+                    : "so several hosts share this name, or several GPUs this bus",
         found.split ? "give each a name of its own" : fmt::format("say --ranks {} --hosts N", found.ranks)));
   }
   if ((job.ranks > 0 && job.ranks != found.ranks) || (job.hosts > 0 && job.hosts != found.nodes))
     throw UsageError(fmt::format("{}: the file lists {} ranks on {} hosts: leave --ranks and --hosts out",
                                  place_of(table), found.ranks, found.nodes));
-  // Other figures than those of the list may be of groups that it does not show.
-  if (in_figures.most == 1) require_ranks(found.ranks, in_figures, table, collective);
+  require_ranks(found.ranks, in_figures, table, collective);
   return found;
 }
 

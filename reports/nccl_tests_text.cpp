@@ -158,11 +158,16 @@ class Reader {
 
   // The program's name appears in the command before it or in its first lines. Folders and files may have such names
   // too, so one that p5bench knows precedes others, and other names replace it only where they are those of a command.
+  // Other processes write between the lines of a program, which has its name from "Collective test starting" then.
   void note_program(std::string_view text) {
     constexpr std::string_view mpi = "_mpi", ending = "_perf";
     const bool has_ended = text.find("concluded") != std::string_view::npos;
     std::string_view unknown;
     bool is_started = text.find("Collective test starting") != std::string_view::npos;
+    if (is_started)
+      is_named_ = text.find(ending) != std::string_view::npos;
+    else if (is_named_ && !columns_)
+      return;
     for (Scan scan(text); !scan.at_end(); scan.take_while([](char c) { return !is_word(c); })) {
       std::string_view word = scan.take_while(is_word);
       if (word.ends_with(mpi)) word.remove_suffix(mpi.size());
@@ -181,7 +186,7 @@ class Reader {
 
   // "# Collective test concluded: all_reduce_perf" names the last table, unless another program has begun since.
   void set_ended_program(std::string_view name) {
-    const bool has_begun = !(columns_ ? following_program_ : next_.program).empty() || (!columns_ && program_line_ > 0);
+    const bool has_begun = !columns_ && program_line_ > 0;
     if (!has_begun && !log_.tables.empty() && table().program.empty()) table().program = name;
   }
 
@@ -264,9 +269,10 @@ class Reader {
     device.host = scan.take_while([](char c) { return !is_space(c); });
     if (device.host.empty() || !scan.skip_space() || !take("device") || !scan.skip_space() || !scan.take("["))
       return {};
-    // Earlier versions print the bus alone, which GPUs of several PCI domains have in common.
-    const std::string_view bus_id = scan.take_while([](char c) { return c != ']'; });
-    if (std::ranges::count(bus_id, ':') >= 2) device.bus_id = bus_id;
+    // Versions before 2.14.1 print the bus alone, which GPUs of several PCI domains have in common.
+    const std::string_view bus = scan.take_while([](char c) { return c != ']'; });
+    if (!bus.empty())
+      device.gpu = std::ranges::count(bus, ':') < 2 ? fmt::format("{} [{}]", number, bus) : std::string(bus);
     if (!scan.take("]")) return {};
     device.name = trimmed(scan.rest().substr(0, scan.rest().find('\t')));
     return device;
@@ -370,6 +376,7 @@ class Reader {
     std::ranges::move(missing_sizes(table(), has_footer_), std::back_inserter(log_.remarks));
     columns_.reset();
     next_ = {};  // does not apply to further programs of the file
+    is_named_ = false;
     next_.program = std::exchange(following_program_, "");
     next_.nccl = std::exchange(following_nccl_, "");
     program_line_ = 0;
@@ -411,6 +418,7 @@ class Reader {
           {in_table && failures_.empty() ? std::optional(log_.tables.size() - 1) : std::nullopt, what, reason});
     failures_.clear();
     program_line_ = 0;
+    is_named_ = false;
     Table fresh;
     fresh.program = next_.program;
     fresh.nccl = next_.nccl;
@@ -663,6 +671,7 @@ class Reader {
   std::optional<Line> cut_;  // the next line shows if it continues
   Log log_;
   Table next_;                      // head of the next table, as far as it was read
+  bool is_named_ = false;           // "Collective test starting" named the program of the current or the next table
   std::string following_program_;   // program after the current table
   std::string following_nccl_;      // version of its library
   std::optional<Columns> columns_;  // columns of the current table; null outside a table

@@ -216,6 +216,14 @@ TEST(NcclTestsPrograms, of_hosts_that_share_a_name_need_their_number) {
   EXPECT_EQ(report.results.at(0).measurement.measured_case.nodes, 2);
   EXPECT_THROW(import(text, "", "lab", {.ranks = 4, .hosts = 1}), UsageError);
   EXPECT_THROW(import(text, "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
+  // Versions before 2.14.1 print the bus alone.
+  std::string brief = text;
+  for (const auto& [address, bus] : {std::pair{"[0000:00:00]", "[0x10]"}, {"[0000:01:00]", "[0x20]"}})
+    for (std::size_t at; (at = brief.find(address)) != std::string::npos;) brief.replace(at, 12, bus);
+  EXPECT_THAT(problem_of(brief), HasSubstr("ranks 0, 2 are all on GPU 0 [0x10] of 'worker', so several hosts share "
+                                           "this name, or several GPUs this bus; say --ranks 4 --hosts N"));
+  for (const int hosts : {1, 2})
+    EXPECT_EQ(import(brief, "", "lab", {.ranks = 4, .hosts = hosts}).report.run.nodes, hosts);
 }
 
 // `srun -l -N 2 all_reduce_perf -g 2`
@@ -284,6 +292,19 @@ TEST(NcclTestsPrograms, are_named_by_their_commands_and_not_by_folders_or_lines_
   const Report named = import(other, "all_reduce", "lab").report;
   EXPECT_EQ(named.results.at(0).measurement.measured_case.collective->name, "all_reduce");
   EXPECT_THAT(named.run.remarks, Contains("'xyz_perf' is read as all_reduce (--collective)"));
+}
+
+// A shell's trace, the kernel or another user's command writes into a log at any time.
+TEST(NcclTestsPrograms, are_not_renamed_between_their_first_line_and_their_table) {
+  const std::string whole = text_of_program({}), stray = "+ mpirun -np 4 ./all_gather_perf -b 8\n";
+  for (const char* const before : {"# nThread", "# Using", "#  Rank  1", "#       size", "2097152 524288", "# Avg"}) {
+    std::string text = whole;
+    text.insert(text.find(before), stray);
+    const Report report = import(text + text_of_program({.process = 2, .name = "reduce_perf"}), "", "lab").report;
+    ASSERT_EQ(report.results.size(), 8u) << before;
+    EXPECT_EQ(report.results.front().measurement.measured_case.collective->name, "all_reduce") << before;
+    EXPECT_EQ(report.results.back().measurement.measured_case.collective->name, "reduce") << before;
+  }
 }
 
 // 8 B times 2^31 twice is 2^65.

@@ -198,7 +198,7 @@ class Generator {
                ? c_format("#  Rank %2d Group %2d Pid %6d on %10s device %2d [%04x:%02x:00] NVIDIA H100 80GB HBM3", rank,
                           0, 4100 + rank, host_of(rank).c_str(), rank % 8, rank / 8, 16 + rank % 8)
                : c_format("#   Rank %2d Pid %6d on %10s device %2d [0x%02x] NVIDIA A100", rank, 4100 + rank,
-                          host_of(rank).c_str(), rank % 8, 16 + rank % 8),
+                          host_of(rank).c_str(), rank, 16 + rank % 8),
            true);
     line("#");
     print_head();

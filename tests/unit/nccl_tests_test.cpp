@@ -410,11 +410,39 @@ TEST(NcclTests, with_a_list_of_ranks_that_is_not_whole_are_refused_with_what_is_
   const Report report = import(without("1", "2"), "", "lab", {.ranks = 4, .hosts = 2}).report;
   EXPECT_EQ(report.run.ranks, 4);
   EXPECT_EQ(report.results.at(0).measurement.measured_case.nodes, 2);
+  EXPECT_THAT(problem_of(without("1", "2"), "", {.ranks = 4, .hosts = 1}), HasSubstr("the file lists 2 hosts, not 1"));
 }
 
 TEST(NcclTests, are_not_of_another_number_of_ranks_than_they_list) {
   EXPECT_THROW(import(program + all_reduce_2_13(), "", "lab", {.ranks = 8, .hosts = 2}), UsageError);
   EXPECT_NO_THROW(import(program + all_reduce_2_13(), "", "lab", {.ranks = 4, .hosts = 2}));
+}
+
+// The program's name is not in a table of before 2.17.
+TEST(NcclTests, of_another_collective_than_is_given_are_refused) {
+  std::string text = all_reduce_2_13();
+  EXPECT_EQ(problem_of(text, "all_reduce"), "imported");
+  EXPECT_EQ(problem_of(text, "reduce"),
+            "line 11: its figures are those of reduce of no number of ranks, not of 4: check --collective");
+  EXPECT_THAT(problem_of(text, "reduce_scatter"), HasSubstr("those of reduce_scatter of no number of ranks, not of 4"));
+  std::string bare = text;
+  bare.erase(bare.find("#  Rank  0"), bare.find("NCCL version") - bare.find("#  Rank  0"));
+  EXPECT_THAT(problem_of(bare, "reduce", {.ranks = 4, .hosts = 2}), HasSubstr("of no number of ranks, not of 4"));
+  std::string reduced = text;
+  for (const auto& [busbw, algbw] : {std::pair{"287.61", "191.74"}, {"285.57", "190.38"}})
+    reduced.replace(reduced.find(busbw), 6, algbw);
+  EXPECT_THAT(problem_of(reduced, "all_reduce"), HasSubstr("those of all_reduce of 2 ranks, not of 4"));
+  EXPECT_THAT(problem_of(program + reduced), HasSubstr("those of all_reduce of 2 ranks, not of 4"));
+  reduced.replace(reduced.find("sum      -1"), 11, "sum       0");
+  EXPECT_EQ(problem_of(reduced, "all_reduce"),
+            "line 14: all_reduce has no root, and this row has the root 0: it is of another collective");
+  EXPECT_EQ(problem_of(reduced, "reduce"), "imported");
+  text.replace(text.find(" sum"), 4, "none");
+  EXPECT_EQ(problem_of(text, "all_reduce"),
+            "line 14: all_reduce takes a reduction, and this row has none: it is of another collective");
+  const std::string slow = table_of_times({{KiB(1).count, 20}}).substr(program.size());
+  EXPECT_EQ(problem_of(slow, "all_reduce"), "imported");
+  EXPECT_THAT(problem_of(slow, "reduce"), HasSubstr("of no number of ranks, not of 4")) << "0.08 GB/s of 0.05";
 }
 
 Report of_ours() {
@@ -1212,6 +1240,9 @@ TEST(NcclTests, are_named_by_the_line_below_them) {
   const std::string without_end = without_line(without_line(nameless, "# Avg bus"), "# Out of bounds");
   for (const std::string& text : {nameless, without_end})
     EXPECT_EQ(import(text + concluded, "", "lab").report.results.size(), 6u);
+  std::string traced = nameless;
+  traced.insert(traced.find("# Out of bounds"), "+ mpirun ./all_gather_perf -b 8\n");
+  EXPECT_EQ(problem_of(traced + concluded), "imported") << "a line of the next command does not end the program";
   EXPECT_THAT(problem_of(nameless + "# Collective test starting: all_gather_perf\n" + concluded),
               HasSubstr("--collective"))
       << "the line is of a program that has begun since";
