@@ -97,7 +97,7 @@ class OfAJob(Job):
             ["mpirun", "-np", "2", "--oversubscribe", "--bind-to", "none", str(BUILD / "p5bench"), "run", "--backend", "nccl", "--collectives",
              "all_reduce", "--sizes", "64KiB", "--beside", GEMM, "--beside", "all_gather:64KiB", "--seed", "4", *arguments,
              "--out", str(self.folder / "out")],
-            {**PRODUCTS, "P5BENCH_MOST_SAMPLES": "6", **variables})
+            {**PRODUCTS, "P5BENCH_FAKE_MEMORY": str(32 << 20), "P5BENCH_MOST_SAMPLES": "6", **variables})
 
     def test_works_are_measured_alone_beside_each_other_and_together(self):
         code, output = self.run_it()

@@ -12,7 +12,7 @@ from workers import fake_cublaslt, skip_unless_built
 NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 GEMM = "gemm:256,128,bf16"
 # Each channel under way makes products 12 % longer; operations are as long with 4 channels as with more.
-COMPANY = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_MEMORY": str(256 << 20), "P5BENCH_FAKE_PRODUCT_US": "500",
+COMPANY = {"P5BENCH_FAKE_CUBLASLT": fake_cublaslt(), "P5BENCH_FAKE_MEMORY": str(32 << 20), "P5BENCH_FAKE_PRODUCT_US": "500",
            "P5BENCH_FAKE_CLOCK": "100", "P5BENCH_FAKE_PRODUCTS": "crowd:gpu=0:percent=12,crowd:gpu=1:percent=12"}
 FEW_ARE_SLOW = "slow:rank=0:us=20000:fewer=4,slow:rank=0:us=3000"
 # With fewer than 16 channels operations take a third longer alone.
@@ -55,6 +55,7 @@ class Beside(Job):
         self.assertIn(f"\nP5BENCH_TUNER_BESIDE={GEMM}\n", self.written("nccl.env"))
         self.assertIn("until the operation and the work beside it are done", self.written("nccl.env"))
 
+    @unittest.skipUnless(NIGHTLY, "nightly: tuning_test.py has hosts")
     def test_hosts_of_their_own_have_it_too(self):
         wrapper = self.folder / "per-rank"
         wrapper.write_text(HOSTS)
