@@ -233,7 +233,7 @@ class Workers(Runs):
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
         job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", budget, "--seed", "5", "--timeout", TIMEOUT,
-                  "--collectives", collectives, preload=BUILD / "tests" / "gpu" / "misbehave.so",
+                  "--collectives", collectives, preload=BUILD / "tests" / "gpu" / "misbehave.so", **FEW_SAMPLES,
                   P5BENCH_MISBEHAVE=text, P5BENCH_MISBEHAVE_NOTES=notes)
         code, output = job.end(patience)
         self.assertEqual(sorted(os.listdir(notes)), sorted(str(i) for i in range(len(steps))), output)
