@@ -385,7 +385,7 @@ class Faults(Runs):
             thread = threading.Thread(target=serve, args=(listener,), daemon=True)
             thread.start()
             address = "127.0.0.1:%d" % listener.getsockname()[1]
-            job, code, output = self.run_with("hang:rank=1:operation=40", NCCL_RAS_ADDR=address,
+            job, code, output = self.run_with("hang:rank=1:operation=40", sizes="64", NCCL_RAS_ADDR=address,
                                               P5BENCH_FAKE_LOG="Channel 00/0 : 1[1] -> 0[0]")
             self.assertEqual(code, 12, output)
             thread.join(1)
