@@ -154,7 +154,7 @@ class Workers(Runs):
         if RANKS.bit_count() > 1:
             names.remove("hypercube")
         everything = ["--type", "bfloat16", "--root", str(RANKS - 1), "--collectives", ",".join(names)]
-        for more in ([*every], [*every, *in_place], everything) if ALL else (["--type", "all", "--op", "sum"], few, [*few, *in_place], everything):
+        for more in ([*every], [*every, *in_place], everything) if ALL else (few, [*few, *in_place], everything):
             job = Job(self.folder, "--sizes", sizes, "--budget", "1200s" if FAKES else "200s", *more, **FEW_SAMPLES)
             code, output = job.end(1260 if FAKES else 260)
             self.assertIn(code, SOUND, output)
@@ -189,7 +189,9 @@ class Workers(Runs):
         few, many = ("1000,66000",) * 2 if FAKES else ("8,64KiB,1000003", "8,1000,64KiB,256KiB,1000003,64MiB,1GiB")
         every = [["--type", "all", "--op", "all"], ["--cuda-graph"], ["--unalign", "1", "--type", "int8,bfloat16,float64"],
                  ["--in-place", "--collectives", "lsa_all_reduce", "--type", "int8,bfloat16,float8_e4m3,float64", "--op", "all"]]
-        for more in every if ALL else every[1:]:
+        by_day = [["--cuda-graph", "--unalign", "1", "--type", "int8,float64"],
+                  ["--in-place", "--collectives", "lsa_all_reduce", "--type", "bfloat16,float8_e4m3", "--op", "all"]]
+        for more in every if ALL else by_day:
             code, output, report = self.device_initiated("--sizes", few if "--op" in more else many, *more)
             self.assertIn(code, SOUND, output)
             self.assertEqual(self.bad(report), [])
@@ -232,7 +234,7 @@ class Workers(Runs):
         text = ",".join(f"{kind}@{rank}:{order}#{number}" for kind, rank, order, number, _ in steps)
         memory = used_gpu_memory()
         job = Job(self.folder, "--min", "64", "--max", SMALL.rpartition(",")[2], "--factor", "2", "--budget", budget, "--seed", "5", "--timeout", TIMEOUT,
-                  "--collectives", collectives, preload=BUILD / "tests" / "gpu" / "misbehave.so",
+                  "--collectives", collectives, preload=BUILD / "tests" / "gpu" / "misbehave.so", **FEW_SAMPLES,
                   P5BENCH_MISBEHAVE=text, P5BENCH_MISBEHAVE_NOTES=notes)
         code, output = job.end(patience)
         self.assertEqual(sorted(os.listdir(notes)), sorted(str(i) for i in range(len(steps))), output)
@@ -264,7 +266,8 @@ class Workers(Runs):
     def test_a_rank_that_hangs_in_a_device_initiated_collective_is_told_from_those_that_wait_for_it(self):
         if self.device_initiated("--sizes", "8")[2]["measurements"][0]["outcome"] == "skipped":
             self.skipTest("this NCCL has no device API")
-        self.misbehave([(kind, RANKS - 1, "sample", 2, "sample") for kind in ("endless", "stop", "kill")], 200, collectives="lsa_all_reduce,lsa_all_to_all")
+        kinds, collectives = (("endless", "stop", "kill"), "lsa_all_reduce,lsa_all_to_all") if ALL else (("endless",), "lsa_all_reduce")
+        self.misbehave([(kind, RANKS - 1, "sample", 2, "sample") for kind in kinds], 200, collectives=collectives)
 
     def test_a_gpu_that_fails_alone_is_named_what_was_measured_stays_and_nothing_is_tuned(self):
         ways = {"kill": "ended by signal 9", "endless": "did not become idle"}
@@ -290,6 +293,8 @@ class Workers(Runs):
     def test_a_worker_that_is_killed_stopped_or_hangs_while_joining_once_costs_no_case(self):
         ways = {"kill": "ended by signal 9", "stop": "stopped by a signal", "endless": 'no answer for .* to "join"'}
         for kind, says in ways.items():
+            if kind == "stop" and not ALL:
+                continue  # by day workers are stopped in a case
             with self.subTest(kind=kind):
                 notes = tempfile.mkdtemp(dir=self.folder)
                 job = Job(self.folder, "--sizes", "64,4KiB", "--collectives", "all_reduce", "--timeout", TIMEOUT, "--budget", "60s",
@@ -335,7 +340,7 @@ class Log(Runs):
     LINE = "P2P is disabled between NVLINK connected GPUs 1 and 0"
 
     def findings(self, **variables):
-        job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--budget", "5s", P5BENCH_FAKE_LOG=self.LINE, **variables)
+        job = Job(self.folder, "--sizes", "64", "--collectives", "all_reduce", "--budget", "5s", P5BENCH_FAKE_LOG=self.LINE, **FEW_SAMPLES, **variables)
         code, output = job.end(60)
         self.assertIn(code, SOUND, output)
         return [each for each in job.report()["findings"] if each["id"].startswith("nccl.")]
@@ -357,7 +362,7 @@ class Faults(Runs):
 
     def test_wrong_data_is_found_with_rank_offset_wanted_and_got(self):
         every = itertools.product(("element", "bit", "stale", "nothing"), ([], ["--in-place"]))
-        for what, place in every if ALL else (("element", []), ("bit", ["--in-place"]), ("stale", []), ("nothing", ["--in-place"])):
+        for what, place in every if ALL else (("element", []), ("nothing", ["--in-place"])):
             job, code, output = self.run_with(f"wrong:rank=1:operation=1+:what={what}", *place, sizes="8,300000", budget="20s", **FEW_SAMPLES)
             self.assertEqual(code, 11, output)
             for m in job.report()["measurements"]:
@@ -365,12 +370,7 @@ class Faults(Runs):
                 self.assertEqual(m["first_wrong"]["rank"], 1)
                 self.assertNotEqual(m["first_wrong"]["wanted"], m["first_wrong"]["got"])
 
-    def test_a_hang_ends_with_failed_cases_and_no_process_left(self):
-        job, code, output = self.run_with("hang:rank=1:operation=40")
-        self.assertEqual(code, 12, output)
-        self.assertTrue(all(m["outcome"] in ("failed", "measured") for m in job.report()["measurements"]))
-
-    def test_a_hang_leaves_the_log_of_its_rank_and_what_the_library_knows_of_all(self):
+    def test_a_hang_leaves_no_process_and_the_log_of_its_rank_and_what_the_library_knows_of_all(self):
         """`serve` replaces NCCL's RAS service."""
         asked = []
 
@@ -386,10 +386,11 @@ class Faults(Runs):
             thread = threading.Thread(target=serve, args=(listener,), daemon=True)
             thread.start()
             address = "127.0.0.1:%d" % listener.getsockname()[1]
-            job, code, output = self.run_with("hang:rank=1:operation=40", NCCL_RAS_ADDR=address,
+            job, code, output = self.run_with("hang:rank=1:operation=40", sizes="64", NCCL_RAS_ADDR=address,
                                               P5BENCH_FAKE_LOG="Channel 00/0 : 1[1] -> 0[0]")
             self.assertEqual(code, 12, output)
             thread.join(1)
+        self.assertLessEqual({m["outcome"] for m in job.report()["measurements"]}, {"failed", "measured"})
         self.assertEqual(len(asked), 2)
         self.assertEqual(asked[1], "VERBOSE STATUS")
         first = next(m for m in job.report()["measurements"] if "library_status" in m)  # the service answers once
@@ -436,7 +437,7 @@ class Faults(Runs):
     def test_a_worker_that_does_not_end_when_killed_is_named_with_what_to_do(self):
         # Each is measured once, so that the first is complete when the second fails. A worker that joins late on busy cores
         # would be killed too, and end the run before the first.
-        job = Job(self.folder, "--sizes", "1100KiB,1200KiB,1300KiB", "--collectives", "all_reduce", "--timeout", "10s", "--budget", "60s",
+        job = Job(self.folder, "--sizes", "1100KiB,1200KiB,1300KiB", "--collectives", "all_reduce", "--timeout", "10s", "--budget", "60s", **FEW_SAMPLES,
                   preload=f"{BUILD / 'tests' / 'unreapable.so'}:{BUILD / 'tests' / 'gpu' / 'misbehave.so'}", P5BENCH_UNREAPABLE_RANK="1",
                   P5BENCH_MISBEHAVE="stop@1:verify#2", P5BENCH_MISBEHAVE_NOTES=tempfile.mkdtemp(dir=self.folder))
         code, output = job.end(60 + GRACE_S)

@@ -30,9 +30,14 @@ HAVE_GPUS = all(path.exists() for path in (BUILD / "p5bench-worker-nccl", FAKES 
 HAVE_OFI = (BUILD / "p5bench-worker-ofi").exists()
 # Generous, for slow machines: nothing here judges time.
 PATIENCE_S = 500
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 
 
-def run_of(seconds, sizes="8,64,1KiB,64KiB,1MiB"):
+# Measured once: larger than what is repeated, and than TCP sends at once, so that MPI uses all the connections that it made.
+ONCE = "1100KiB"
+
+
+def run_of(seconds, sizes=ONCE):
     return ["run", "--backend", "mpi", "--collectives", "all_reduce", "--sizes", sizes, "--budget", f"{seconds}s"]
 
 
@@ -123,7 +128,7 @@ class ThreeHosts(OnHosts):
             self.assertFalse(self.out_of(host).exists(), f"{host} has files of a report")
 
     def test_ranks_that_may_open_too_few_files_for_their_connections_are_refused(self):
-        for host in ("h1", "h2"):
+        for host in ("h1", "h2") if NIGHTLY else ("h2",):
             with self.subTest(host=host):
                 few = f'if [ "$(hostname)" = {host} ]; then ulimit -n 80; fi; exec "$@"'
                 program = ["bash", "-c", few, "bash", str(PROGRAM), *run_of(4), "--out", OUT]
@@ -161,6 +166,7 @@ class ThreeHosts(OnHosts):
         self.assertEqual((report["status"], report["exit_code"]), ("partial", 12))
         self.assertTrue(any(entry["outcome"] == "measured" for entry in report["measurements"]), "what was measured is lost")
 
+    @unittest.skipUnless(NIGHTLY, "nightly: by day ranks are killed on one host (ranks/failing_ranks_test.py)")
     def test_a_partial_report_stays_when_a_rank_is_killed(self):
         self.assert_a_partial_report_stays_when_killed("p5bench")
 
@@ -205,8 +211,7 @@ class Links(OnHosts):
 
 
 class Interfaces(OnHosts):
-    # Larger than TCP sends at once, so that MPI uses all the connections that it made.
-    MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", "8,1MiB"]
+    MPI = ["--backend", "mpi", "--collectives", "all_reduce", "--sizes", ONCE]
 
     def test_a_bridge_of_a_name_that_nobody_knows_is_no_network(self):
         self.make(2, bridge="mybridge", default_route=False)

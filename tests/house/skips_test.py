@@ -1,5 +1,8 @@
-"""scripts/lib/skips.py over what ctest writes of tests that were skipped in every way in which ours are."""
+"""scripts/lib/skips.py over what ctest writes of tests that were skipped in every way in which ours are; and no class of a
+test file is left out by all tests of ctest."""
 
+import ast
+import json
 import os
 import pathlib
 import subprocess
@@ -103,6 +106,24 @@ class Skips(unittest.TestCase):
         self.assertIn("CTEST_FULL_OUTPUT", told)
         part, = [line for line in told.splitlines() if line.startswith("skipped part: ")]
         self.assertRegex(part, r"^skipped part: TuningFiles.for_Kubernetes_hold_every_value_as_it_is: .*Python's yaml is not there")
+
+
+class Parts(unittest.TestCase):
+    def test_each_class_of_a_file_that_is_run_in_parts_is_in_one_of_them(self):
+        shown = subprocess.run(["ctest", "--show-only=json-v1"], cwd=BUILD, check=True, capture_output=True, text=True).stdout
+        parts = {}
+        for test in json.loads(shown)["tests"]:
+            _, _, rest = "\0".join(test.get("command", [])).partition("/tests/support/suite.py\0")
+            if rest:
+                file, *classes = rest.split("\0")
+                parts.setdefault(file, []).append(classes)
+        self.assertTrue(parts)
+        for file, classes in parts.items():
+            if [] in classes:  # the whole file
+                continue
+            with_tests = {each.name for each in ast.parse(pathlib.Path(file).read_text()).body if isinstance(each, ast.ClassDef) and
+                          any(getattr(member, "name", "").startswith("test_") for member in each.body)}
+            self.assertEqual(with_tests - set().union(*classes), set(), f"classes of {file} that no test of ctest runs")
 
 
 if __name__ == "__main__":

@@ -54,6 +54,15 @@ class Tight(Folder):
         self.assertEqual((report["status"], report["exit_code"], report["run"]["ranks"]), ("complete", 0, ranks))
         self.assertEqual({m["outcome"] for m in report["measurements"]}, {"measured"})
 
+    def assert_says(self, done, code, words):
+        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
+        for word in words:
+            self.assertIn(word, done.stderr)
+        self.assertNotIn("terminate called", done.stderr)
+        self.assert_none_left()
+
+
+class Alone(Tight):
     def test_the_report_tells_the_end_that_the_process_has_wherever_memory_ends(self):
         """Limits of memory below what a run takes, in steps: a code of ours and no core dump, and report.json, where
         there is one, agrees with it."""
@@ -72,15 +81,6 @@ class Tight(Folder):
                     self.assertNotEqual(done.returncode, 0)
         self.assertIn(0, codes)
 
-    def assert_says(self, done, code, words):
-        self.assertEqual(done.returncode, code, done.stderr + done.stdout)
-        for word in words:
-            self.assertIn(word, done.stderr)
-        self.assertNotIn("terminate called", done.stderr)
-        self.assert_none_left()
-
-
-class Alone(Tight):
     def test_it_does_its_work(self):
         for tightening in HARMLESS:
             with self.subTest(tightening):

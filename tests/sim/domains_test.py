@@ -71,7 +71,8 @@ class UltraServers(Simulated):
                 self.assertNotIn("slow", report["decision"]["sentence"])
 
     def test_faults_are_named_at_their_level(self):
-        for nodes, fault, name in FAULTS:
+        # By day simulator_test.py has NICs.
+        for nodes, fault, name in FAULTS if NIGHTLY else [each for each in FAULTS if not each[1].startswith("nic")]:
             with self.subTest(fault=fault):
                 report = self.report_of(nodes, fault, codes=(10,))
                 self.assertEqual(self.accused(report), [name], [each["evidence"] for each in report["suspects"]])

@@ -12,6 +12,7 @@ from workers import BUILD, FAKES, skip_unless_built
 
 # For tests of what is found before the first case, which does not depend on how long cases run.
 FEW_SAMPLES = {"P5BENCH_MOST_SAMPLES": "6"}
+NIGHTLY = bool(os.environ.get("P5BENCH_NIGHTLY"))
 SCHEMA = pathlib.Path(os.environ["P5BENCH_SOURCE"]) / "reports" / "schema" / "report.schema.json"
 
 
@@ -42,7 +43,7 @@ class Watched(unittest.TestCase):
         return done, report
 
     def test_a_gpu_that_is_held_back_and_an_xid_are_findings_and_gpus_are_matched_by_uuid(self):
-        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79")
+        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600,xid:gpu=2:code=79", budget="3s")
         # Xid 79 means that the GPU has fallen off the bus: the grade is "faulty" whatever the figures are.
         self.assertEqual((done.returncode, report["exit_code"], report["grade"]), (10, 10, "faulty"), done.stdout)
         self.assertRegex(done.stdout, r"(?m)^REJECT \S+: gpu\.xid ")
@@ -73,7 +74,7 @@ class Watched(unittest.TestCase):
         self.assertEqual((len(again["local_checks"]), done.returncode), (2, 10), done.stdout)
 
     def test_warnings_about_hardware_leave_the_verdict_as_it_is(self):
-        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600")
+        done, report = self.run_it("throttle:gpu=1:mask=0x40,clock:gpu=1:sm=600", budget="3s")
         self.assertEqual((done.returncode, report["grade"]), (14, "unknown"), done.stdout)
         self.assertIn(("warning", "hardware"), {(each["severity"], each["about"]) for each in report["findings"]})
 
@@ -82,13 +83,14 @@ class Watched(unittest.TestCase):
         self.assertEqual((done.returncode, report["run"]["backend"], report["grade"]), (10, "mpi", "faulty"), done.stdout)
 
     def test_one_rank_without_mpirun_among_several_gpus_is_told_how_to_start(self):
-        for backend in ("nccl", "mpi"):
+        for backend in ("nccl", "mpi") if NIGHTLY else ("nccl",):
             done, report = self.run_it("", backend=backend, launcher=(), **FEW_SAMPLES)
             self.assertEqual(report["run"]["ranks"], 1, done.stdout)
             self.assertRegex(done.stdout, r"(?m)^p5bench: started without mpirun: one rank, and this machine has 4 GPUs; .*mpirun -np 4 p5bench$")
             self.assertEqual([(each["severity"], each["about"]) for each in report["findings"] if each["id"] == "job.without_mpirun"],
                              [("warning", "settings")])
-        for launcher, variables in ((("mpirun", "-np", "1"), {}), ((), {"CUDA_VISIBLE_DEVICES": "0"})):
+        every = (((), {"CUDA_VISIBLE_DEVICES": "0"}), (("mpirun", "-np", "1"), {}))
+        for launcher, variables in every if NIGHTLY else every[:1]:
             done, report = self.run_it("", backend="mpi", launcher=launcher, **FEW_SAMPLES, **variables)
             self.assertNotIn("without mpirun", done.stdout)
             self.assertNotIn("job.without_mpirun", [each["id"] for each in report["findings"]])
