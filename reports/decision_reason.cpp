@@ -360,8 +360,14 @@ std::string about_comparison(const Report& report) {
   return "";
 }
 
-// The representative measurement with this grade of each operation: the largest message over the most nodes.
-std::vector<const Result*> figures_of(const Report& report, Grade grade) {
+// True for times on GPUs, other than those of a single NIC.
+bool can_be_figure(const Result& result) {
+  const Measurement& m = result.measurement;
+  return was_measured(result) && m.throughput && uses_gpus(m.measured_case) && !m.measured_case.nic;
+}
+
+// The representative measurement of each operation that is ok: the largest message over the most nodes.
+std::vector<const Result*> healthy_results(const Report& report) {
   std::vector<const Result*> figures;
   const auto weight = [](const Result* each) {
     const Case& c = each->measurement.measured_case;
@@ -369,9 +375,7 @@ std::vector<const Result*> figures_of(const Report& report, Grade grade) {
   };
   for (const bool pairs : {false, true}) {
     for (const Result& each : report.results) {
-      if (!was_measured(each) || !each.measurement.throughput || !uses_gpus(each.measurement.measured_case) ||
-          is_pairwise(each) != pairs || each.verdict.grade != grade || each.measurement.measured_case.nic)
-        continue;
+      if (!can_be_figure(each) || is_pairwise(each) != pairs || each.verdict.grade != Grade::ok) continue;
       const auto same = std::ranges::find_if(figures, [&](const Result* known) {
         return known->measurement.measured_case.collective == each.measurement.measured_case.collective;
       });
@@ -405,21 +409,36 @@ std::string healthy_figure(const Result& result) {
                      ratio > 1 ? fmt::format(", {:.0f} % on average", 100 * *v.fraction / ratio) : "");
 }
 
-// Clause for the operation that loses most by slow samples, of those that are not judged; "" if none loses much. No
-// bar is needed to see it.
-std::string about_slow_samples(const Report& report) {
+// The large message that loses most by slow samples, of collectives if any were measured, else of pairs; nullptr if
+// none loses much. Few samples of the largest one may miss what is seldom slow.
+const Result* least_steady(const Report& report) {
+  const auto is_large = [](const Result& each) {
+    const Case& c = each.measurement.measured_case;
+    return can_be_figure(each) && !c.for_parts && c.bytes >= MiB(64);
+  };
+  const bool collectives =
+      std::ranges::any_of(report.results, [&](const Result& each) { return is_large(each) && !is_pairwise(each); });
   const Result* worst = nullptr;
-  for (const Result* each : figures_of(report, Grade::unknown))
-    if (slowdown_by_slow_samples(*each) > (worst ? slowdown_by_slow_samples(*worst) : 1)) worst = each;
+  for (const Result& each : report.results)
+    if (is_large(each) && is_pairwise(each) != collectives &&
+        slowdown_by_slow_samples(each) > (worst ? slowdown_by_slow_samples(*worst) : 1))
+      worst = &each;
+  return worst;
+}
+
+// No bar is needed to see slow samples.
+std::string about_slow_samples(const Report& report) {
+  const Result* const worst = least_steady(report);
   if (!worst) return "";
-  return fmt::format("some samples are slow ({} takes {:.0f} % longer on average than its median)",
-                     worst->measurement.measured_case.collective->name, 100 * (slowdown_by_slow_samples(*worst) - 1));
+  const Case& c = worst->measurement.measured_case;
+  return fmt::format("some samples are slow ({} of {}: mean {:.0f} % above the median)", c.collective->name,
+                     to_text(c.bytes), 100 * (slowdown_by_slow_samples(*worst) - 1));
 }
 
 std::string healthy_figures(const Report& report) {
   std::vector<std::string> words;
   bool unsteady = false;
-  for (const Result* each : figures_of(report, Grade::ok)) {
+  for (const Result* each : healthy_results(report)) {
     words.push_back(healthy_figure(*each));
     unsteady = unsteady || slowdown_by_slow_samples(*each) > 1;
   }
@@ -432,7 +451,10 @@ std::string healthy_figures(const Report& report) {
   std::vector<std::string> but;
   if (const std::size_t launches = findings(slow_launch_id); launches > 0)
     but.push_back(launches == 1 ? "a launch was slow" : fmt::format("{} launches were slow", launches));
-  if (unsteady) but.emplace_back("some samples are slow");
+  if (unsteady)
+    but.emplace_back("some samples are slow");
+  else if (const Result* const other = least_steady(report))
+    but.push_back(fmt::format("some samples of {} are slow", to_text(other->measurement.measured_case.bytes)));
   if (findings(below_published_id) > 0) but.emplace_back("below published figures");
   if (is_check(report) && lacks_verdict_between_nodes(report)) but.emplace_back("nothing judged between nodes");
   for (const std::string& each : {about_slow_gpus(report), about_left_out(report), about_untested(report)})

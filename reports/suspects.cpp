@@ -47,7 +47,8 @@ bool share_an_error(const Report& report) {
 }
 
 // The question which of two nodes is faulty or, unless NVSwitches join them, whether their link is: if transfers
-// between them are slow and those within are not, since they cannot be compared with others.
+// between them are slow and those within are not, since they cannot be compared with others. Without pairs both nodes
+// may be equally slow in all that they do.
 std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   if (!are_two_nodes(report.topology) || share_an_error(report)) return std::nullopt;
   const auto slow_on = [&](int nodes) {
@@ -56,6 +57,14 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
     });
   };
   if (!slow_on(2) || slow_on(1)) return std::nullopt;
+  bool pairs = false, slow_pairs = false;
+  for (const Result& result : report.results) {
+    const Case& c = result.measurement.measured_case;
+    if (result.measurement.outcome != Outcome::measured || !c.collective->pairwise || c.nodes != 2) continue;
+    pairs = true;
+    slow_pairs = slow_pairs || result.verdict.grade == Grade::slow;
+  }
+  if (!pairs) return std::nullopt;
   std::vector<Part> candidates{{PartKind::node, 0}, {PartKind::node, 1}};
   const std::vector<int> domains = domains_of_hosts(report.topology);
   if (domains[0] != domains[1]) candidates.push_back({PartKind::link, 0, 1});
@@ -64,23 +73,10 @@ std::optional<OpenQuestion> question_of_two_nodes(const Report& report) {
   question.probabilities.assign(candidates.size(), 1.0 / static_cast<double>(candidates.size()));
   const std::string both =
       fmt::format("between {} and {}", report.topology.hosts[0].name, report.topology.hosts[1].name);
-  bool pairs = false, slow_pairs = false;
-  for (const Result& result : report.results) {
-    const Case& c = result.measurement.measured_case;
-    if (result.measurement.outcome != Outcome::measured || !c.collective->pairwise || c.nodes != 2) continue;
-    pairs = true;
-    slow_pairs = slow_pairs || result.verdict.grade == Grade::slow;
-  }
-  if (pairs) {
-    question.evidence =
-        fmt::format("{} {} are slow{}; with only two nodes it cannot be decided which one is at fault",
-                    slow_pairs ? "all transfers" : "collectives", both, slow_pairs ? "" : ", and no pair of ranks is");
-    question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
-  } else {
-    question.evidence = fmt::format(
-        "collectives {} are slow; pairs, which tell single GPUs and NICs from nodes, were not measured", both);
-    question.next = "measure again with p2p among the --collectives, as by default: it may show a single GPU or NIC";
-  }
+  question.evidence =
+      fmt::format("{} {} are slow{}; with only two nodes it cannot be decided which one is at fault",
+                  slow_pairs ? "all transfers" : "collectives", both, slow_pairs ? "" : ", and no pair of ranks is");
+  question.next = "measure each of the two with a third node: the one that is slow there too is at fault";
   return question;
 }
 

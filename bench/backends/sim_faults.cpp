@@ -98,7 +98,8 @@ int SimMachine::domain_of(int node) const {
 Fault parse_fault(const std::string& text, const SimMachine& machine) {
   const Reader reader{text};
   const std::vector<std::string> parts = split(text, ':');
-  if (parts.size() < 3 || parts.size() > 4) throw reader.refuse(fmt::format("it has {} parts", parts.size()));
+  if (parts.size() < 3 || parts.size() > 4)
+    throw reader.refuse(fmt::format("it needs 3 or 4 parts and has {}", parts.size()));
   Fault fault;
   std::string_view where = parts[1];
   const bool domain = parts[0] == "domain";

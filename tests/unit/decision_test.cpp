@@ -466,11 +466,26 @@ TEST(Decision, names_slow_samples_where_nothing_can_be_judged) {
   Report report = report_of({.grades = {Grade::unknown}});
   Summary& times = report.results.front().measurement.throughput->summary;
   times.trimmed_mean = 1.2 * times.median;
-  EXPECT_EQ(decide(report).sentence,
-            "CANNOT TELL: some samples are slow (all_gather takes 20 % longer on average than its median); nobody has "
-            "shown it");
+  EXPECT_EQ(
+      decide(report).sentence,
+      "CANNOT TELL: some samples are slow (all_gather of 1 GiB: mean 20 % above the median); nobody has shown it");
   times.trimmed_mean = 1.04 * times.median;
   EXPECT_EQ(decide(report).sentence, "CANNOT TELL: nobody has shown it");
+}
+
+TEST(Decision, names_slow_samples_of_large_messages_beside_a_largest_one_that_has_none) {
+  Report report = report_of({.grades = {Grade::ok, Grade::unknown}});
+  Measurement& smaller = report.results[1].measurement;
+  smaller.throughput->summary.trimmed_mean = 1.2 * smaller.throughput->summary.median;
+  const auto names_it = [&](Bytes size) {
+    smaller.measured_case.bytes = size;
+    return decide(report).sentence.starts_with("ACCEPT: but some samples of " + to_text(size) +
+                                               " are slow: all_gather");
+  };
+  EXPECT_TRUE(names_it(MiB(256)));
+  EXPECT_FALSE(names_it(MiB(32))) << "wanders on healthy machines too";
+  smaller.measured_case.for_parts = true;
+  EXPECT_FALSE(names_it(MiB(256)));
 }
 
 TEST(Decision, names_what_interrupted_measurements_and_blames_no_host_for_it) {

@@ -174,6 +174,28 @@ TEST(Suspects, of_two_nodes_are_no_question_where_both_have_an_error_that_slows_
   EXPECT_THAT(decision.next, Not(testing::Contains("nccl.sockets on n1: install it"))) << "told once";
 }
 
+// Both nodes may be equally slow, in all that they do.
+TEST(Suspects, of_two_nodes_are_no_question_without_pairs_between_them) {
+  Report report = report_of({.nodes = 2}, 1);
+  report.results.resize(1);
+  Result& result = report.results.front();
+  result.measurement.groups.clear();
+  Case& c = result.measurement.measured_case;
+  c.nodes = 2;
+  result.verdict.grade = Grade::slow;
+  result.verdict.fraction = 0.7;
+  const auto questions = [&] { return diagnose(report, {}).questions.size(); };
+  EXPECT_EQ(questions(), 1U);
+  c.collective = &find_collective("all_gather");
+  EXPECT_EQ(questions(), 0U);
+  report.status = "complete";
+  report.exit_code = exit_code(report, true);
+  const Decision decision = decide(report);
+  EXPECT_EQ(decision.sentence,
+            "REJECT: the cluster is slow (all_gather 70 % of limit); without pairs between nodes no part can be named");
+  EXPECT_THAT(decision.next, ElementsAre(StartsWith("run p5bench with its default collectives")));
+}
+
 TEST(Suspects, of_gpus_have_their_numbers_in_nvml_where_ranks_use_them_in_another_order) {
   Report report = report_of({.nodes = 1, .longer = slow_gpu(0, 2, 2)}, 1);
   for (const std::size_t gpu : {4U, 5U, 6U, 7U, 0U, 1U, 2U, 3U})
