@@ -554,8 +554,9 @@ std::vector<std::string> local_ranges(const Report& report) {
     for (std::size_t rank = 0; rank < report.local_checks.size(); ++rank)
       if (const auto value = figure(report, rank, check)) values.push_back(*value);
     if (values.empty()) continue;
-    const auto [low, high] = std::ranges::minmax(values);
-    ranges.push_back(fmt::format("{} {:.4g} to {:.4g}{}{}", check.label, low, high,
+    const auto [least, most] = std::ranges::minmax(values);
+    const std::string low = fmt::format("{:.4g}", least), high = fmt::format("{:.4g}", most);
+    ranges.push_back(fmt::format("{} {}{}{}{}", check.label, low, low == high ? "" : " to " + high,
                                  check.unit.empty() ? "" : fmt::format(" {}", check.unit),
                                  published_text(report.topology, check.name)));
   }

@@ -685,6 +685,8 @@ TEST(LocalChecks, are_summed_up_by_their_ranges) {
   EXPECT_THAT(local_ranges(report_of_checks({figures(4000, 55.04, 3.5), figures(3980, 54.9, 3.6)})),
               ElementsAre("device copy 3980 to 4000 GB/s", "host to device 54.9 to 55.04 GB/s",
                           "launch of an empty kernel 3.5 to 3.6 us"));
+  EXPECT_THAT(local_ranges(report_of_checks({figures(4000, 55.04, 3.5)})),
+              ElementsAre("device copy 4000 GB/s", "host to device 55.04 GB/s", "launch of an empty kernel 3.5 us"));
   EXPECT_THAT(local_ranges(Report{}), IsEmpty());
 }
 
