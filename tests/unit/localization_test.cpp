@@ -11,6 +11,7 @@
 #include <set>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "bench/model/collective.hpp"
 
@@ -271,6 +272,14 @@ TEST(Rings, that_do_not_use_a_slow_link_are_none_of_its_samples) {
       EXPECT_FALSE(found.empty());
       for (const FaultyPart& each : found) EXPECT_EQ(each.share, 1) << seed;
     }
+}
+
+TEST(MiddleOfFast, is_that_of_one_fast_transfer_of_ten_and_not_of_twenty) {
+  std::vector<double> times(10, 1.25);
+  times.front() = 1;
+  EXPECT_EQ(middle_of_fast(times), 1);
+  times.resize(20, 1.25);
+  EXPECT_EQ(middle_of_fast(times), 1.25);
 }
 
 }  // namespace
