@@ -174,7 +174,7 @@ void print(const char* name, const Totals& totals) {
 // The counts of all cases are in tuner/RESULTS.md; each day a part of them must suffice.
 bool nightly() { return std::getenv("P5BENCH_NIGHTLY") != nullptr; }
 int times(int all) { return nightly() ? all : all / 20; }
-// Of the few of a day all.
+// The least number of landscapes that must pass: 95 % of them at night, and all of the few of a day.
 int most_of(int all) { return times(all) * (nightly() ? 95 : 100) / 100; }
 
 class Landscapes : public testing::TestWithParam<std::pair<const char*, Terrain>> {};
